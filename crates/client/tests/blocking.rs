@@ -1,4 +1,4 @@
-//! The blocking client does everything that the asynchronous one does.
+//! The blocking client has every operation of the asynchronous one.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in"));
@@ -17,7 +17,8 @@ use zebu_client::{
 
 use embedded::Server;
 
-/// What a client of another kind calls it: how sessions are opened stands at the connector of the asynchronous one.
+/// Names that differ in the blocking client. The asynchronous client's connector describes how
+/// sessions are opened.
 const OPENERS: [(&str, &str); 5] = [
     ("connect", "connect"),
     ("open", "connect"),
@@ -26,7 +27,7 @@ const OPENERS: [(&str, &str); 5] = [
     ("start_with", "start_with"),
 ];
 
-/// What only waits has, or what waits for what is sent by something else than a client.
+/// Methods that only wait, or that wait for requests which no client has sent.
 const WAITING: [&str; 5] = ["asynchronous", "commit", "send", "wait", "wait_timeout"];
 
 fn sources(folder: &str) -> Vec<PathBuf> {
@@ -97,7 +98,7 @@ fn nothing_is_left_untried() {
     }
 }
 
-/// A server whose client is known as amy.
+/// A server whose client has authenticated as amy.
 fn amy() -> (Server, Client) {
     let server = Server::start(&[]);
     let connector = Connector::new().authenticate("digest", "amy:secret");
@@ -138,7 +139,8 @@ fn sessions_are_opened_looked_at_and_ended() {
     let ticket = client.leave().unwrap();
     let again = Client::open(Connector::new().resume(ticket), &address).unwrap();
     assert_eq!(again.session_id(), ticket.id);
-    // Who drops the last handle ends the session; one that does not own it does not count.
+    // Dropping the last handle ends the session. A handle that does not own the session does not
+    // count.
     let unowned = again.unowned();
     let (_, _, watch) = unowned.watch_data("/").unwrap();
     let shares = Connector::new().on_thread(again.thread());

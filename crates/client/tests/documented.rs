@@ -1,11 +1,11 @@
-//! Everything public has an example.
+//! Every public item has an example.
 //!
-//! Examples are run by `cargo test --doc`, so what is here need only be looked for.
+//! `cargo test --doc` runs the examples, so this test only looks for them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Words behind `pub` that begin an item which has an example of its own.
+/// Keywords after `pub` of items that need their own example.
 const KINDS: [&str; 7] = ["fn", "async", "const", "struct", "enum", "trait", "type"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -19,7 +19,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The public items of a file whose documentation has no example, or an empty one.
+/// The public items of a file without an example, or with an empty one.
 fn without_example(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fences = 0;
@@ -28,7 +28,7 @@ fn without_example(text: &str) -> Vec<String> {
     let mut is_public = false;
     for line in text.lines() {
         let item = line.trim_start();
-        // Inside of a public trait everything is public; a module of tests is the end of a file.
+        // All items of a public trait are public. A module of tests is the end of a file.
         if line == "}" {
             is_in_trait = false;
         }
@@ -82,14 +82,14 @@ fn everything_public_has_an_example() {
 #[test]
 fn what_has_none_is_found() {
     let text = "
-/// Has one.
+/// It has an example.
 ///
 /// ```
 /// one();
 /// ```
 pub fn one() {}
 
-/// Has one, behind an attribute.
+/// It has an example, followed by an attribute.
 ///
 /// ```
 /// # hidden();
@@ -98,30 +98,30 @@ pub fn one() {}
 #[must_use]
 pub struct Two;
 
-/// Has none.
+/// It has no example.
 pub fn three() {}
 
-/// Shows nothing.
+/// The example is empty.
 ///
 /// ```
 /// # hidden();
 /// ```
 pub enum Four {
-    /// A variant needs none.
+    /// A variant needs no example.
     Five,
 }
 
-/// Not public.
+/// It is not public.
 pub(crate) fn six() {}
 
-/// Has none.
+/// It has no example.
 pub use zebu_other::Seven;
 
 /// ```
 /// eight();
 /// ```
 pub trait Eight {
-    /// Has none.
+    /// It has no example.
     fn nine(&self);
 }
 

@@ -1,4 +1,4 @@
-//! What the client says of what it does: API-26.
+//! The client's log lines: API-26.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in"));
@@ -13,7 +13,7 @@ use zebu_client::{Connector, SessionState};
 
 use embedded::Server;
 
-/// Where the log goes.
+/// The target of the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -23,7 +23,7 @@ impl Log {
         String::from_utf8_lossy(&log).lines().map(str::to_owned).collect()
     }
 
-    /// Where the first line with these words is, not before `from`.
+    /// Position of the first line with these words, at or after `from`.
     #[track_caller]
     fn find(&self, from: usize, words: &str) -> usize {
         let lines = self.lines();
@@ -43,7 +43,7 @@ impl io::Write for Log {
     }
 }
 
-/// One test, since there is one log for the whole process.
+/// A single test, because a process has only one log.
 #[tokio::test]
 async fn what_the_client_does_is_logged() {
     let log = Log::default();
@@ -83,13 +83,13 @@ async fn what_the_client_does_is_logged() {
     log.find(at, &format!("resuming session {id} with {address}"));
     again.close().await.unwrap();
 
-    // The surroundings are told once, and no secret ever.
+    // The environment is logged once, and secrets never are.
     let lines = log.lines();
     assert_eq!(lines.iter().filter(|line| line.contains("client environment")).count(), 1);
     let password = format!("{:?}", ticket.password);
     assert!(!lines.iter().any(|line| line.contains(&password)));
 
-    // A name that cannot be resolved is named, however often it is tried.
+    // A name that cannot be resolved is logged once, however often it is tried.
     let connector = Connector::new().connection_wait(Duration::from_secs(60));
     let client = connector.start(&format!("zk9.invalid:2181,{address}")).unwrap();
     client.connected().await.unwrap();

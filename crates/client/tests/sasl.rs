@@ -1,4 +1,4 @@
-//! Sessions that prove with SASL who their client is, with a server in this process.
+//! Sessions that authenticate with SASL, against a server in this process.
 #![cfg(feature = "sasl")]
 
 mod embedded {
@@ -13,14 +13,14 @@ use zebu_client::{
 
 use embedded::Server;
 
-/// Nothing here takes this long unless it hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens")
 }
 
-/// The file of a server that knows amy, and the settings that name it.
+/// A server's file with the user amy, and the settings that name the file.
 fn settings(folder: &tempfile::TempDir, more: &[&str]) -> Vec<String> {
     let file = folder.path().join("server.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
@@ -48,7 +48,8 @@ async fn open(server: &Server, connector: Connector) -> Result<Client, Error> {
     soon(connector.connect(&server.address().to_string())).await
 }
 
-/// ACL-15: the id holds for the first request, beside credentials of other schemes, and on every later connection.
+/// ACL-15: the id applies to the first request and to every later connection, besides credentials
+/// of other schemes.
 #[tokio::test]
 async fn a_client_is_who_it_has_proved_to_be_on_every_connection() {
     let (mut server, folder) = server(&["sessionRequireClientSASLAuth=true"]);
@@ -78,7 +79,8 @@ async fn names_and_passwords_of_all_scripts_are_good() {
     assert!(known.iter().any(|id| id.user == "grüße"), "{known:?}");
 }
 
-/// SES-24: who is refused has no session, whether the server says it at once or when SASL is required.
+/// SES-24: a refused client gets no session, whether the server refuses at once or because SASL is
+/// required.
 #[tokio::test]
 async fn a_refused_client_has_no_session_and_is_told_so() {
     for more in [&[][..], &["sessionRequireClientSASLAuth=true"]] {
@@ -89,12 +91,13 @@ async fn a_refused_client_has_no_session_and_is_told_so() {
             assert_eq!(refused.ending(), Some(Ending::AuthFailed));
             assert!(!format!("{refused} {refused:?}").contains(password), "{refused:?}");
         }
-        // Everybody else is served as before.
+        // All other clients are served.
         open(&server, connector("amy", "secret")).await.unwrap();
     }
 }
 
-/// A client never goes on without SASL: neither with a server that has none, nor with one that keeps clients that failed.
+/// A client never continues without SASL: neither if the server has no SASL, nor if the server
+/// keeps clients whose authentication failed.
 #[tokio::test]
 async fn a_server_that_does_not_prove_itself_is_not_used_and_the_reason_is_told() {
     let plain = Server::start(&[]);
@@ -109,7 +112,7 @@ async fn a_server_that_does_not_prove_itself_is_not_used_and_the_reason_is_told(
     assert!(refused.reason().unwrap_or_default().contains("SASL failed: "), "{refused:?}");
 }
 
-/// Without SASL, a server that requires it says so.
+/// A server that requires SASL refuses a client without it, with that reason.
 #[tokio::test]
 async fn a_server_that_wants_sasl_says_so() {
     let (server, _folder) = server(&["sessionRequireClientSASLAuth=true"]);
@@ -119,7 +122,7 @@ async fn a_server_that_wants_sasl_says_so() {
     assert!(refused.to_string().starts_with("server wants SASL first"), "{refused}");
 }
 
-/// Many at once, good and bad, do not disturb each other.
+/// Many exchanges at the same time, valid and invalid, do not disturb each other.
 #[tokio::test]
 async fn many_clients_at_once_are_each_who_they_are() {
     let (server, _folder) = server(&["maxClientCnxns=0"]);

@@ -1,4 +1,5 @@
-//! Sessions over TLS: a front that speaks TLS stands before a server in this process, with certificates made here.
+//! Sessions over TLS: a TLS proxy in front of a server in this process, with certificates made by
+//! the tests.
 #![cfg(feature = "tls")]
 
 #[path = "tls/front.rs"]
@@ -25,7 +26,7 @@ use embedded::Server;
 use front::{Front, Rules};
 use made::Authority;
 
-/// Nothing here takes this long unless it hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -41,7 +42,7 @@ fn connector(tls: Tls) -> Connector {
     Connector::new().session_timeout(Duration::from_secs(10)).tls(tls)
 }
 
-/// Opens a session that never stands, and waits until its client knows why.
+/// Opens a session that is never established, and waits until its client reports the reason.
 async fn trouble(tls: Tls, servers: &str, words: &str) -> String {
     let client = connector(tls).start(servers).unwrap();
     why(&client, words).await
@@ -62,7 +63,7 @@ async fn why(client: &Client, words: &str) -> String {
     told
 }
 
-/// A session does what sessions do: it writes, watches, loses its connection and goes on.
+/// A session over TLS writes, watches, loses its connection and continues.
 async fn a_session_lives(client: &Client, front: &Front) {
     let acl = Acls::open_to_all();
     soon(client.create("/n", "1", CreateMode::Ephemeral, &acl)).await.unwrap();
@@ -70,7 +71,7 @@ async fn a_session_lives(client: &Client, front: &Front) {
     assert_eq!(data, "1");
     let session = client.session_id();
     front.cut();
-    // Far more than TLS has in a record, and than a socket takes at once.
+    // Far more than a TLS record or a socket buffer can hold.
     let many: Vec<_> = (0..64).map(|_| client.set_data("/n", [7; 100_000], Version::ANY)).collect();
     let mut done = 0;
     for one in many {
@@ -96,7 +97,7 @@ async fn sessions_live_over_both_versions() {
         a_session_lives(&client, &front).await;
         soon(client.close()).await.unwrap();
         assert_eq!(front.versions(), [protocol], "{protocol}");
-        // The client has said that each connection ends, but for those that were cut.
+        // The client has ended each connection with close_notify, except for those that were cut.
         soon(front.all_parted()).await;
     }
 }
@@ -117,7 +118,7 @@ async fn a_client_shows_its_certificate_and_learns_that_it_needs_one() {
         assert!(told.contains("TLS"), "{told}");
         assert!(told.contains("certificate of this client"), "{told}");
 
-        // Somebody else's.
+        // A certificate of another authority.
         let other = Authority::named("another authority");
         let stranger = other.client("amy");
         let told = trouble(tls.key_store(stranger), &front.by_name(), "refuses the cert").await;
@@ -155,7 +156,7 @@ async fn servers_that_are_not_to_be_trusted_are_not_used_and_it_is_told_why() {
         let told = trouble(tls.clone(), &front.by_name(), "TLS handshake failed").await;
         let told_of = format!("{}: TLS handshake failed: {words}", front.address);
         assert!(told.contains(&told_of), "{told}");
-        // Whoever waits for a connection hears it, too.
+        // A caller that waits for a connection also learns the reason.
         let connector = connector(tls).connection_wait(Duration::from_millis(500));
         let error = soon(connector.connect(&front.by_name())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotExecuted);
@@ -184,7 +185,7 @@ async fn certificates_are_for_the_name_or_the_address_that_is_connected_to() {
     soon(connector(careless).connect(&by_address.by_name())).await.unwrap();
 }
 
-/// Knows a server under a name that no resolver knows.
+/// A resolver of the test's own, with a name that no other resolver knows.
 struct Named(&'static str, SocketAddr);
 
 impl HostProvider for Named {
@@ -206,7 +207,7 @@ async fn host_providers_say_the_name() {
     let connector = connector(Tls::new().trust_store(authority.file()));
     let named = |name| Named(name, front.address);
     soon(connector.clone().connect_to(named("zk1.example.org"))).await.unwrap();
-    // The order of somebody else leaves names alone.
+    // A custom order of servers does not change their names.
     let ranked = connector.clone().prefer(|_| 0);
     soon(ranked.connect_to(named("zk1.example.org"))).await.unwrap();
     let client = connector.start_with(named("zk2.example.org")).unwrap();
@@ -219,10 +220,10 @@ async fn plain_text_and_tls_do_not_understand_each_other_and_say_so() {
     let server = Server::start(&[]);
     let authority = Authority::new();
     let trusting = || Tls::new().trust_store(authority.file());
-    // A server of ZooKeeper closes what is no request.
+    // A ZooKeeper server closes the connection after an invalid request.
     let told = trouble(trusting(), &server.address().to_string(), "does its port speak TLS").await;
     assert!(told.contains("TLS handshake failed: the server "), "{told}");
-    // Others answer.
+    // Other servers answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
@@ -272,7 +273,7 @@ async fn stores_of_java_are_taken() {
     assert!(error.to_string().contains("trust.jks: the password is wrong, or the"), "{error}");
 }
 
-/// A server that takes the connection and never says anything, and one behind it that works.
+/// A server that accepts the connection and never answers, and a working server after it.
 #[tokio::test]
 async fn a_handshake_that_never_ends_is_given_up_for_another_server() {
     let server = Server::start(&[]);
@@ -300,7 +301,8 @@ async fn a_handshake_that_never_ends_is_given_up_for_another_server() {
     kept.abort();
 }
 
-/// API-13: a server without a quorum is left when another one says, over TLS, that it has one.
+/// API-13: the client leaves a server without a quorum when another one reports, over TLS, that it
+/// has a quorum.
 #[tokio::test]
 async fn the_probe_of_read_only_sessions_goes_over_tls() {
     let authority = Authority::new();
@@ -319,7 +321,7 @@ async fn the_probe_of_read_only_sessions_goes_over_tls() {
     assert_eq!(client.server(), Some(front.address));
 }
 
-/// A server that has lost its quorum, played by a few lines: it welcomes whoever accepts that.
+/// A simulated server without a quorum: it accepts the client.
 async fn lonely_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -337,7 +339,7 @@ async fn lonely_server() -> SocketAddr {
                 welcome.extend([0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 16]);
                 welcome.extend([1; 17]);
                 stream.write_all(&welcome).await?;
-                // Until the client has had enough.
+                // Until the client closes the connection.
                 tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.map(drop)
             });
         }

@@ -1,5 +1,5 @@
-//! Everything that servers of the original said to each other in the recorded conversations is
-//! understood, and written back as the same bytes.
+//! All recorded messages between servers of the original can be decoded, and are encoded to the
+//! same bytes again.
 
 use std::fs;
 use std::path::Path;
@@ -19,9 +19,9 @@ use zebu_proto::txn::TxnRecord;
 const FIELD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 struct Message {
-    /// From the dialler.
+    /// Whether the connecting server sent it.
     forth: bool,
-    /// What the recorder made of it.
+    /// The recorder's description.
     text: String,
     bytes: Vec<u8>,
 }
@@ -54,7 +54,7 @@ fn capture(text: &str) -> Vec<Connection> {
                 connections.push(Connection { kind, messages: Vec::new() });
             }
             ">" | "<" => {
-                // Behind the time and the length.
+                // After the time and the length.
                 let text = rest.splitn(3, ' ').nth(2).unwrap().to_owned();
                 let bytes = unhex(lines.next().unwrap());
                 let messages = &mut connections.last_mut().unwrap().messages;
@@ -71,7 +71,7 @@ fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).map(pair).collect()
 }
 
-/// The number behind `name=` in the recorder's text.
+/// The number after `name=` in the recorder's description.
 fn number(text: &str, name: &str) -> i64 {
     let at = text.find(&format!("{name}=")).unwrap_or_else(|| panic!("{name} in {text}"));
     let value = &text[at + name.len() + 1..];

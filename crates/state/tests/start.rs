@@ -1,4 +1,4 @@
-//! What a member starts with, of what its data and files say.
+//! The state with which a member starts, given its data and files.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn a_configuration_that_a_start_has_read_outlives_the_power() {
     let disk: Arc<dyn Vfs> = Arc::new(vfs.clone());
     let mut kept =
         ConfigFiles::new(disk.clone(), Some(file.into()), ServerId(1), committed.clone(), None);
-    // Killed between the last rename and making it durable.
+    // The process was killed between the last rename and the directory's sync.
     vfs.stop_at(vfs.mutations() + 9);
     let change = ConfigChange::Committed(Arc::new(config(&[1, 2], at(4))));
     kept.save(&change).unwrap_err();

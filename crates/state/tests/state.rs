@@ -1,4 +1,4 @@
-//! Trees that change or are replaced while something goes on, over a disk in memory.
+//! Trees that are changed or replaced during other operations, on a disk in memory.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -24,7 +24,8 @@ fn at(counter: u32) -> Zxid {
     Zxid::new(Epoch(1), counter)
 }
 
-/// What three threads take is what one does: one has whole records only, however the bytes come.
+/// Splitting the bytes among three threads gives the same result as one thread, which only sees
+/// whole records.
 #[test]
 fn all_parts_of_what_is_received_end_together() {
     let (mut tree, _, snapshots) = disk();
@@ -53,7 +54,7 @@ fn all_parts_of_what_is_received_end_together() {
     }
 }
 
-/// The record of a new session, whose number is that of the transaction.
+/// The record of a new session. Its id is the transaction's number.
 fn record(counter: u32) -> Vec<u8> {
     let session = SessionId(counter.into());
     let (zxid, op) = (at(counter), OpCode::CREATE_SESSION);
@@ -100,7 +101,7 @@ fn a_tree_that_is_ahead_of_a_truncation_is_replaced() {
     assert_eq!(replaced.session_timeout(SessionId(3)), None);
 }
 
-/// What it has not applied yet is delivered to it afterwards, from the first transaction on.
+/// Transactions that it has not applied are delivered afterwards, from the first one on.
 #[test]
 fn a_tree_that_is_behind_a_truncation_stays() {
     let (mut tree, mut log, _) = disk();
@@ -133,7 +134,7 @@ fn a_log_is_read_no_further_than_somebody_wants_it() {
             after: at(1),
             up_to: at(9),
             share: 0.0,
-            // A part for each transaction.
+            // One part for each transaction.
             part_bytes: 1,
         };
         let mut parts = 0;

@@ -10,7 +10,7 @@ use zebu_tree::{Node, Silent, Tree};
 
 const BASIC: &str = "zookeeper-3.8.0/basic/version-2";
 
-/// Applies a log from after the tree's zxid on, and compares every digest.
+/// Applies a log after the tree's zxid, and compares every digest.
 fn replay(tree: &mut Tree, log: &[u8]) {
     for body in log_bodies(log) {
         let record = TxnRecord::decode(body).unwrap();
@@ -25,7 +25,7 @@ fn replay(tree: &mut Tree, log: &[u8]) {
     assert_eq!(tree.digest_mismatches(), 0);
 }
 
-/// Compares a tree with what a client of the original with all rights saw.
+/// Compares a tree with the listing of a super user of the original.
 fn assert_expected(tree: &Tree) {
     tree.check();
     let json = fixture("zookeeper-3.8.0/basic/expected-tree.json");
@@ -35,7 +35,7 @@ fn assert_expected(tree: &Tree) {
         let node = tree.node(path).unwrap_or_else(|| panic!("{path} is missing"));
         assert_node(path, &node, want);
     }
-    // Those that the client did not list are below /zookeeper.
+    // The listing leaves out znodes below /zookeeper.
     let listed =
         |row: &common::Row| row.0.starts_with("/zookeeper") || expected.contains_key(&row.0);
     assert!(common::rows(tree).iter().all(listed));

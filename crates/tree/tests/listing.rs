@@ -1,4 +1,4 @@
-//! The children of a znode, listed a part at a time.
+//! Lists the children of a znode in several parts.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn every_change_of_the_children_is_noticed_and_no_other() {
     let listing = begun(&tree);
     ok(&mut tree, &create(15, "/top/9", b""));
     assert_eq!(step(&tree, &listing), Listed::Changed);
-    // Another tree with the same znodes, as a leader may send it, has them elsewhere.
+    // Another tree with the same znodes, such as a leader's snapshot, has them at other places.
     let listing = begun(&ten());
     assert_eq!(step(&ten(), &listing), Listed::Changed);
 }

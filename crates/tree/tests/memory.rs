@@ -1,6 +1,7 @@
-//! What a znode and a watch cost, in bytes asked of the allocator; and that nothing leaks.
+//! The memory of a znode and of a watch, in bytes requested from the allocator, and a check for
+//! leaks.
 //!
-//! One test, because the count is the whole process's.
+//! This is a single test, because the allocator counts for the whole process.
 
 mod common;
 
@@ -61,7 +62,7 @@ fn bytes_per_znode_and_per_watch() {
     assert!(watch < 40.0, "{watch}");
     (0..4000).for_each(|id| tree.drop_watcher(WatcherId(id)));
 
-    // Small cases, worst per watch: one each.
+    // The worst case per watch: one watch each.
     let before = ALLOCATOR.allocated();
     for i in 0..ZNODES {
         tree.add_watch(&format!("/dir/n{i:09}"), WatcherId(i as u32), WatchMode::Data);

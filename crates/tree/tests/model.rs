@@ -1,4 +1,4 @@
-//! The tree against a naive model: random transactions, and snapshots taken while they go on.
+//! Compares the tree with a naive model: random transactions, with snapshots taken meanwhile.
 
 mod common;
 
@@ -12,7 +12,7 @@ use zebu_proto::txn::{CreateTxn, Txn, TxnRecord};
 use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, Owner, SessionId, StatPersisted, Zxid};
 use zebu_tree::{Loader, Silent, Tree, Walk};
 
-/// What a test does, before it is known whether it is possible.
+/// A step of a test. It may turn out to be impossible.
 #[derive(Clone, Debug)]
 enum Step {
     Create {
@@ -40,7 +40,7 @@ enum Step {
         listed: bool,
     },
     Multi(Vec<Step>),
-    /// Znodes a walk visits here, where there is one.
+    /// Number of znodes that a walk visits in this step, if there is a walk.
     Walk(usize),
 }
 
@@ -84,7 +84,7 @@ struct Znode {
     acl: Vec<Acl>,
 }
 
-/// A tree as one would write it first: a map of paths. It also plays the part of validation.
+/// The naive tree: a map of paths. It also plays the role of validation.
 #[derive(Clone, Debug)]
 struct Model {
     znodes: BTreeMap<String, Znode>,
@@ -119,7 +119,7 @@ impl Model {
         self.znodes.keys().any(|other| other.starts_with(&below))
     }
 
-    /// Carries out a step if it is possible, and says what is logged for it.
+    /// Executes a step if possible, and returns the transaction to log.
     fn apply(&mut self, step: &Step, zxid: i64) -> Option<(OpCode, i64, Txn<'static>)> {
         match step {
             Step::Create { path, data, kind, acl: number } => {
@@ -213,7 +213,7 @@ impl Model {
                 let mut after = self.clone();
                 let mut ops = Vec::new();
                 for step in steps {
-                    // Operations of one multi have one session.
+                    // All operations of a multi have the same session.
                     if matches!(step, Step::Create { kind: 2, .. }) {
                         continue;
                     }
@@ -273,7 +273,7 @@ fn assert_same(tree: &Tree, model: &Model) {
     }
 }
 
-/// A snapshot in the making: what it has of sessions and ACLs is from its beginning.
+/// A snapshot in progress. Its sessions and ACLs are those from its beginning.
 struct Snapshot {
     walk: Walk,
     loader: Loader,
@@ -343,8 +343,9 @@ proptest! {
                     snapshot.step(&tree, *budget);
                 }
             }
-            // Without the list, replay cannot know that a parent has lost an ephemeral which the
-            // snapshot no longer has: that is why the original began to log it (ZOOKEEPER-3145).
+            // Without the list, replay cannot know that a parent has lost an ephemeral that is
+            // missing in the snapshot. That is why the original started to log the list
+            // (ZOOKEEPER-3145).
             let step = match step {
                 Step::Close { session, .. } => &Step::Close { session: *session, listed: true },
                 step => step,
@@ -383,7 +384,7 @@ proptest! {
 
     #[test]
     fn no_transaction_ever_fails_to_apply(steps in vec(step(), 1..60), keep in vec(any::<bool>(), 60)) {
-        // A log with holes, on a tree that has none of what was before.
+        // A log with gaps, on a tree without the earlier changes.
         let (mut tree, mut model) = (tree(), Model::new());
         for (i, step) in steps.iter().enumerate() {
             let zxid = i as i64 + 1;

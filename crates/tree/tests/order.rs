@@ -1,4 +1,4 @@
-//! In which order children and ephemerals are named: that of their creation, whichever way the tree came to be.
+//! The order of children and ephemerals is that of their creation, however the tree was built.
 
 mod common;
 
@@ -20,7 +20,8 @@ fn children_come_in_the_order_of_their_creation() {
         ok(&mut tree, &create(zxid, path, b""));
     }
     assert_eq!(children_of(&tree, "/a"), ["e", "b", "d", "c"]);
-    // One from the middle, the newest, the oldest; each comes back at the end.
+    // A child from the middle, the newest and the oldest one. Each is created again, and is then
+    // the last.
     ok(&mut tree, &delete(7, "/a/b"));
     assert_eq!(children_of(&tree, "/a"), ["e", "d", "c"]);
     ok(&mut tree, &delete(8, "/a/c"));
@@ -42,7 +43,7 @@ fn children_keep_the_order_of_their_creation_in_snapshots() {
     for (zxid, path) in [(1, "/a"), (2, "/a/e"), (3, "/a/b"), (4, "/a/e/x"), (6, "/a/d")] {
         ok(&mut tree, &create(zxid, path, b""));
     }
-    // Of one transaction.
+    // Within one transaction.
     let both =
         ["/a/z", "/a/c", "/a/y"].map(|path| (OpCode::CREATE, Txn::Create(create_txn(path, b""))));
     tree.apply(&record(7, OpCode::MULTI, Txn::Multi(both.into())), &mut Silent);
@@ -87,7 +88,8 @@ fn children_that_a_snapshot_has_in_another_order_come_in_that_of_their_creation(
 
 #[test]
 fn children_come_in_the_order_of_their_creation_after_replay_over_a_fuzzy_snapshot() {
-    // Before the snapshot began there was b; it went and came back, and a came, before the walk saw them.
+    // Before the snapshot began, b existed. It was deleted and created again, and a was created,
+    // before the walk visited them.
     let log = [delete(3, "/q/b"), create(4, "/q/b", b""), create(5, "/q/a", b"")];
     let mut fuzzy = tree();
     for txn in [create(1, "/q", b""), create(2, "/q/b", b"")].iter().chain(&log) {
@@ -107,7 +109,7 @@ fn ephemerals_of_a_session_come_in_the_order_of_their_creation() {
     for (zxid, path) in [(1, "/a"), (2, "/b"), (3, "/c")] {
         ok(&mut tree, &ephemeral(zxid, path, SESSION));
     }
-    // What is created now may have the place in memory of what went.
+    // A new znode may reuse the memory of a deleted one.
     ok(&mut tree, &delete(4, "/a"));
     ok(&mut tree, &ephemeral(5, "/d", SESSION));
     let paths: Vec<String> = tree.ephemerals(SESSION).collect();

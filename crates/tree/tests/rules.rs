@@ -1,4 +1,4 @@
-//! What each transaction does to the tree, rule by rule.
+//! The effects of each transaction on the tree, rule by rule.
 
 mod common;
 
@@ -344,7 +344,7 @@ fn a_wrong_digest_is_reported_and_counted() {
     let mut tree = tree();
     let mut txn = create(1, "/zookeeper/uncounted", b"");
     txn.digest = Some(TxnDigest { version: 2, tree: 5 });
-    // The znode itself does not count, but its parent's stat has changed.
+    // The znode itself has changed no child list, but its parent's stat has changed.
     assert!(!tree.apply(&txn, &mut Silent).digest_matches);
     assert_eq!(tree.digest_mismatches(), 1);
     let mut txn = delete(2, "/zookeeper/uncounted");
@@ -376,7 +376,7 @@ fn digests_are_not_compared_while_nobody_knows_how_far_a_snapshot_is_ahead() {
     txn.digest = Some(TxnDigest { version: 2, tree: 5 });
     assert!(tree.apply(&txn, &mut Silent).digest_matches);
     assert_eq!(tree.digest_mismatches(), 0);
-    // What was committed by then is not applied yet.
+    // Transactions committed by then are not applied yet.
     tree.trust_digests(Zxid(3));
     let mut txn = set(2, "/a", b"", 1);
     txn.digest = Some(TxnDigest { version: 2, tree: 5 });
@@ -521,7 +521,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
 #[test]
 fn a_snapshot_with_a_znode_twice_is_refused_and_says_which() {
     let stat = Default::default();
-    // Few are entered one after the other, many at once.
+    // A few children are inserted one by one, many at once.
     for count in [10, 5_000] {
         let paths: Vec<String> = (0..count).map(|number| format!("/many/{number}")).collect();
         let again = [
@@ -547,7 +547,7 @@ fn a_snapshot_with_a_znode_twice_is_refused_and_says_which() {
 #[test]
 fn znodes_may_come_in_any_order_that_has_parents_first() {
     let stat = Default::default();
-    // One directory after the other, and level by level, which no server writes.
+    // One directory after the other, and level by level, as no server writes them.
     for by_level in [false, true] {
         let mut paths = vec!["/d".to_owned()];
         for directory in 0..40 {
@@ -571,7 +571,7 @@ fn znodes_may_come_in_any_order_that_has_parents_first() {
         }
         assert_eq!(tree.node("/d").map(|node| node.child_count()), Some(40));
         assert_eq!(tree.digest(), digest_from_scratch(&tree));
-        // The index goes on growing and shrinking from there.
+        // From here on the index grows and shrinks further.
         let mut zxid = 0;
         for number in 0..10_000 {
             zxid += 1;

@@ -1,4 +1,4 @@
-//! The watch table against a naive one.
+//! Compares the watch table with a naive model.
 
 mod common;
 
@@ -127,7 +127,7 @@ impl Model {
         self.table(table).retain(|entry| entry.0 != path);
     }
 
-    /// Who is told of an event on the znode itself.
+    /// The watchers of an event on the znode itself.
     fn node_event(&mut self, path: &str, deleted: bool) -> BTreeSet<u32> {
         let mut told = &(&self.on(0, path) | &self.on(2, path)) | &self.recursive(path);
         self.spend(0, path);
@@ -159,7 +159,8 @@ fn parent_of(path: &str) -> &str {
     }
 }
 
-/// Compares what was told, event by event; the order among watchers of one event is free.
+/// Compares the notifications event by event. The order among the watchers of one event is not
+/// defined.
 fn assert_told(
     seen: &mut Recorder,
     expected: &[(EventType, &str, BTreeSet<u32>)],

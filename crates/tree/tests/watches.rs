@@ -1,4 +1,4 @@
-//! Watches: registration, what fires them, in which order, and what is left afterwards.
+//! Watches: registration, the events that fire them, the order, and the watches that remain.
 
 mod common;
 
@@ -299,7 +299,7 @@ fn a_watch_follows_its_path_not_the_znodes_number() {
     ok(&mut tree, &create(1, "/a", b""));
     tree.add_watch("/a", ONE, WatchMode::Persistent);
     assert_eq!(fire(&mut tree, &mut seen, &delete(2, "/a")), "1 deleted /a");
-    // The next znode gets the number of the one that went.
+    // The next znode reuses the number of the deleted one.
     assert_eq!(fire(&mut tree, &mut seen, &create(3, "/b", b"")), "");
     assert_eq!(fire(&mut tree, &mut seen, &set(4, "/b", b"", 1)), "");
     assert_eq!(fire(&mut tree, &mut seen, &create(5, "/a", b"")), "1 created /a");
@@ -360,15 +360,16 @@ fn what_is_kept_for_one_watcher_is_bounded_by_bytes() {
     for n in 0..most {
         assert!(tree.add_watch(&path(n), one, WatchMode::Data));
     }
-    // No more of them; what is there already may be there once more, and costs nothing.
+    // No further watches are accepted. Setting an existing one again is accepted, and costs
+    // nothing.
     assert!(!tree.add_watch(&path(most), one, WatchMode::Data));
     assert!(!tree.has_watch(&path(most), one, WatcherType::Any));
     assert!(tree.add_watch(&path(0), one, WatchMode::Persistent));
-    // Others have room, and so have watches on znodes that go with these.
+    // Other connections have room, and so have watches on znodes that are deleted with these.
     assert!(tree.add_watch(&path(most), other, WatchMode::Data));
     assert!(tree.add_watch("/zookeeper", one, WatchMode::Child));
     assert!(!tree.add_watch("/zookeeper", one, WatchMode::Persistent));
-    // What is given up makes room.
+    // Removing watches makes room.
     assert!(tree.remove_watch(&path(0), one, WatcherType::Any));
     assert!(tree.add_watch(&path(most), one, WatchMode::Data));
     tree.drop_watcher(one);

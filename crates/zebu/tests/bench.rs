@@ -1,5 +1,5 @@
-//! `zebu bench compare` of ensembles, with tiny numbers, so that it cannot rot. What is checked is that
-//! everything was counted, never how long it took.
+//! `zebu bench compare` of ensembles, with tiny numbers, so that it keeps working. The tests check
+//! that all operations were counted, and no times.
 
 use std::process::{Command, Stdio};
 
@@ -38,6 +38,6 @@ fn ensembles_are_measured() {
     ] {
         assert!(text.contains(figure), "{figure}: {text}");
     }
-    // Every session has survived its leader.
+    // Every session has survived the loss of its leader.
     assert!(!text.contains("sessions lost"), "{text}");
 }

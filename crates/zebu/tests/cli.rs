@@ -1,4 +1,4 @@
-//! The binary as its operator meets it: what it says, where, and with which exit code it ends.
+//! The binary as its operator sees it: output, messages and exit codes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,19 +10,19 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Far above anything that should happen.
+/// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The binary, in a directory of its own, without anything from the environment of the tests.
+/// The binary in its own directory, without the tests' environment.
 fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
     command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
-    // Tests do not listen on a port of the machine that they do not choose.
+    // Tests listen only on ports that they choose.
     command.env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false");
     command
 }
 
-/// Runs it to its end.
+/// Runs the binary until it ends.
 fn output(dir: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     finished(zebu(dir, arguments).output().unwrap())
 }
@@ -32,7 +32,7 @@ fn finished(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// ACL-09: as the original's generator, whose lines people copy into configurations.
+/// ACL-09: as printed by the original's generator. Users copy these lines into configurations.
 #[test]
 fn digests_are_printed() {
     let dir = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn unread() -> Stdio {
     writer.into()
 }
 
-/// As with `| head`: whoever has seen enough is told nothing.
+/// As with `| head`: no message, because the reader has seen enough.
 #[test]
 fn output_that_nobody_reads_ends_a_tool_quietly() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn output_that_nobody_reads_ends_a_tool_quietly() {
     assert_eq!((code, stderr.as_str()), (Some(141), ""));
 }
 
-/// A server that has said where it listens.
+/// A server that has reported its address.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -131,7 +131,7 @@ impl Running {
         stream
     }
 
-    /// The answer to a four-letter word, as far as it comes.
+    /// The answer to a four-letter word, as far as it arrives.
     fn word(&self, word: &str) -> String {
         let mut stream = self.connect();
         let _ = stream.write_all(word.as_bytes());
@@ -140,7 +140,7 @@ impl Running {
         answer
     }
 
-    /// A session, which is there when this returns.
+    /// Opens a session, which exists when this returns.
     fn session(&self) -> TcpStream {
         self.shake(30_000, [0; 8], [0; 16]).0
     }
@@ -165,7 +165,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Sends a signal and waits for the end: exit code, the rest of stdout, and stderr.
+    /// Sends a signal and waits for the end. Returns exit code, the remaining stdout, and stderr.
     fn end(mut self, signal: Signal) -> (Option<i32>, String, String) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
@@ -179,7 +179,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Only a test that failed leaves it running.
+        // Only a failed test leaves the process running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -196,7 +196,7 @@ fn lines(text: &str) -> Vec<&str> {
 #[test]
 fn without_a_configuration_it_serves_on_loopback_and_stops_when_asked() {
     let dir = dir();
-    // As the README says, but for the port, which others may have.
+    // As in the README, except for the port, which may be in use.
     let running = Running::start(dir.path(), &["server", "--set", "clientPort=0"]);
     let port = running.port();
     assert_eq!(
@@ -371,7 +371,7 @@ fn an_admin_server_that_has_no_port_ends_it_with_4() {
 #[test]
 fn a_first_snapshot_that_cannot_be_written_ends_it_with_10() {
     let dir = dir();
-    // The name the first snapshot must have is taken.
+    // The name that the first snapshot needs is already in use.
     fs::create_dir_all(dir.path().join("zebu-data/version-2/snapshot.0")).unwrap();
     let (code, _, log) = output(dir.path(), &["server", "--set", "clientPort=0"]);
     assert_eq!(code, Some(10), "{log}");
@@ -419,7 +419,7 @@ fn each_start_says_what_it_cut_and_in_which_mode_it_recovered() {
     }
 }
 
-/// So few descriptors that connections can take all of them.
+/// The limit of descriptors is so low that connections can use all of them.
 #[test]
 fn a_flood_of_connections_ends_nothing() {
     let dir = dir();
@@ -449,8 +449,8 @@ fn the_help_shows_how_it_is_used() {
     assert_eq!((code, version), (Some(0), format!("zebu {}\n", env!("CARGO_PKG_VERSION"))));
 }
 
-/// A process that is stopped hears nobody: what its clients sent, and the time they had left, count
-/// from when it goes on.
+/// A stopped process receives nothing. When it continues, the bytes that its clients sent meanwhile
+/// count, and the clients have their full timeouts from then on.
 #[test]
 fn sessions_outlive_a_process_that_stood_still() {
     let dir = dir();
@@ -459,17 +459,17 @@ fn sessions_outlive_a_process_that_stood_still() {
     settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
     let server = Running::start(dir.path(), &arguments);
     let timeout_ms = 8_000;
-    // One client waits for its turn, another one has just lost its connection.
+    // One client waits for an answer, and another one has just lost its connection.
     let (mut waiting, _) = server.shake(timeout_ms, [0; 8], [0; 16]);
     let (lost, welcome) = server.shake(timeout_ms, [0; 8], [0; 16]);
     drop(lost);
     server.signal(Signal::STOP);
     let ping = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
     waiting.write_all(&ping).unwrap();
-    // Both would be over by now.
+    // Both sessions would have expired by now.
     std::thread::sleep(Duration::from_millis(9_500));
     server.signal(Signal::CONT);
-    // Whoever answers this has looked at its sessions.
+    // Before it answers this, the server has checked its sessions.
     assert!(server.word("dump").contains("Session Sets"));
     let (id, password) = (welcome[12..20].try_into().unwrap(), welcome[24..40].try_into().unwrap());
     let (_, again) = server.shake(timeout_ms, id, password);
@@ -478,7 +478,8 @@ fn sessions_outlive_a_process_that_stood_still() {
     waiting.read_exact(&mut pong).unwrap();
     let (status, _, log) = server.end(Signal::TERM);
     assert_eq!(status, Some(0), "{log}");
-    // A process that is stopped while its replica has a turn finds that it did not listen, the others find both.
+    // If a process is stopped during a turn of its replica, the replica notices the pause, and the
+    // other threads do, too.
     let noticed = ["this server stood still for", "this server did not listen to its clients for"];
     assert!(noticed.iter().any(|line| log.contains(line)), "{log}");
 }

@@ -1,4 +1,5 @@
-//! Completions and manual pages: every command has them, and the programs that read them do so without complaint.
+//! Shell completions and manual pages: every command has them, and the programs that read them
+//! report no errors.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +19,12 @@ fn stdout(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The commands that `--help` of this command lists; none below one that has no commands.
+/// The commands that `--help` of this command lists; none for a command without subcommands.
 fn commands(above: &[&str]) -> Vec<String> {
     let help = stdout(zebu(above).arg("--help"));
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| line.starts_with("  "));
-    // A line that goes on is indented further.
+    // Continuation lines are indented further.
     let names = lines.filter(|line| !line.starts_with("   "));
     names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
@@ -92,7 +93,7 @@ fn each_shell_gets_completions_of_its_own() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// As with `| head`: whoever has seen enough is told nothing.
+/// As with `| head`: no message, because the reader has seen enough.
 #[test]
 fn a_page_that_nobody_reads_ends_the_program_quietly() {
     let (reader, writer) = std::io::pipe().unwrap();

@@ -1,4 +1,4 @@
-//! `zebu ensemble` as somebody meets it who tries it out, and three servers as the original's documentation has them.
+//! `zebu ensemble` as a new user sees it, and three servers as in the original's documentation.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
     command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
-    // Tests do not listen on a port of the machine that they do not choose.
+    // Tests listen only on ports that they choose.
     command.env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false");
     command
 }
 
-/// A port such that nobody listens on those that three servers need. Each test has a number.
+/// A port followed by enough free ports for three servers. Each test has a number.
 fn free_base(test: u16) -> u16 {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let start = 30_000 + u16::try_from(std::process::id() % 100).unwrap() * 20 + test * 503;
@@ -25,7 +25,7 @@ fn free_base(test: u16) -> u16 {
     (start..start + 500).step_by(5).find(all_free).expect("free ports")
 }
 
-/// A running ensemble that has said all that it says at its start.
+/// A running ensemble that has printed its greeting.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -72,7 +72,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Only a test that failed leaves it running.
+        // Only a failed test leaves the process running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -108,7 +108,7 @@ fn an_ensemble_is_tried_out() {
     roles.sort_unstable();
     assert_eq!(roles, ["follower", "follower", "leader"]);
 
-    // Its leader is killed as the greeting suggests, and another one comes.
+    // Its leader is killed as the greeting suggests, and another server becomes the leader.
     let leader = servers.iter().position(|(role, _)| role == "leader").unwrap();
     kill_process(servers[leader].1, Signal::KILL).unwrap();
     assert!(ensemble.line().starts_with(&format!("server {} ended: ", leader + 1)));
@@ -122,7 +122,7 @@ fn an_ensemble_is_tried_out() {
         assert!(test_kill_process(pid).is_err(), "a server is still there");
     }
 
-    // The same data again, then with another number of servers.
+    // A restart with the same data, then with another number of servers.
     let ensemble = Running::start(dir.path(), base);
     assert_eq!(ensemble.servers().len(), 3);
     assert_eq!(ensemble.end(Signal::TERM), Some(0));
@@ -145,7 +145,8 @@ fn a_port_that_is_taken_is_said() {
     assert!(why.contains("cannot be used\nhint: another --base-port"), "{why}");
 }
 
-/// The servers of the original's guide, on one machine: three files that differ in `dataDir` and `clientPort`.
+/// The servers of the original's guide, on one machine: three files that differ in `dataDir` and
+/// `clientPort`.
 struct Documented {
     dir: tempfile::TempDir,
     base: u16,
@@ -194,7 +195,7 @@ impl Documented {
         word(self.port(index), "srvr")
     }
 
-    /// Waits until one of them leads and so many follow; who leads.
+    /// Waits until one of the servers leads and this many follow. Returns the leader.
     fn leader(&self, followers: usize) -> usize {
         let mut leader = None;
         until("one leads, the others follow", || {
@@ -206,7 +207,7 @@ impl Documented {
         leader.unwrap()
     }
 
-    /// A command of the shell at one of them, until it works.
+    /// Runs a shell command at one of the servers until it succeeds.
     fn shell(&self, index: usize, command: &[&str]) -> String {
         let server = format!("localhost:{}", self.port(index));
         let arguments = [&["shell", "-q", "-server", &server], command].concat();
@@ -215,7 +216,7 @@ impl Documented {
             let output = zebu(self.dir.path(), &arguments).output().unwrap();
             said = String::from_utf8(output.stdout).unwrap();
             let errors = String::from_utf8(output.stderr).unwrap();
-            // An attempt whose answer was lost.
+            // An earlier attempt, whose answer was lost, has created the znode.
             output.status.success() || errors.contains("Node already exists")
         });
         said
@@ -231,7 +232,8 @@ impl Drop for Documented {
     }
 }
 
-/// ENS-01, ENS-03, ENS-04: alone it serves nobody, the second one makes a quorum, the third joins; and any two go on.
+/// ENS-01, ENS-03, ENS-04: one server alone serves no clients, the second one makes a quorum, the
+/// third one joins. Then any two suffice.
 #[test]
 fn three_servers_as_in_the_guide() {
     let mut three = Documented::new(free_base(1));

@@ -1,4 +1,5 @@
-//! `zebu history`, `backup` and `restore` on the files of a server of ours, while it runs and afterwards.
+//! `zebu history`, `backup` and `restore` on the files of a Zebu server, while it runs and
+//! afterwards.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -44,7 +45,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// Runs a command of the shell in a session of its own; returns the last line that it prints.
+    /// Runs a shell command in its own session. Returns the last line that it prints.
     fn shell(&self, dir: &Path, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
         command.args(["shell", "-server", &self.address]).args(arguments).current_dir(dir);
@@ -129,7 +130,8 @@ fn the_history_of_a_server_that_runs_and_of_one_that_was_killed() {
     let (code, killed, stderr) = history(dir, &["/app", "--json", "--children"]);
     assert_eq!((code, killed), (Some(0), running), "{stderr}");
 
-    // A byte in the middle of a log: everything else is shown, and the damage is an error.
+    // A changed byte in the middle of a log: all other records are shown, and the damage is an
+    // error.
     let damaged = &logs(dir)[1];
     let mut bytes = fs::read(damaged).unwrap();
     bytes[40] ^= 1;

@@ -1,4 +1,5 @@
-//! The entry point of the container image: what it makes of variables, as the server reads it.
+//! The entry point of the container image: the configuration that it makes of environment
+//! variables.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +35,7 @@ impl Container {
         self
     }
 
-    /// Runs the entry point with this command: exit code, stdout, stderr.
+    /// Runs the entry point with this command. Returns exit code, stdout and stderr.
     fn run(&self, command: &[&str]) -> (i32, String, String) {
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/image/docker-entrypoint.sh");
@@ -66,7 +67,7 @@ impl Container {
         lines.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
     }
 
-    /// What it is told when it does not start.
+    /// The message if it does not start.
     #[track_caller]
     fn refusal(&self) -> String {
         let (code, _, stderr) = self.run(&["true"]);
@@ -111,7 +112,7 @@ fn the_official_variables_are_lines_of_the_configuration() {
         ("ZOO_ADMINSERVER_ENABLED", "false"),
         ("ZOO_4LW_COMMANDS_WHITELIST", "srvr,mntr"),
         ("ZOO_CFG_EXTRA", "snapCount=5000 preAllocSize=100"),
-        // What Kubernetes and people who come from a JVM have.
+        // Variables of Kubernetes, and of users who come from a JVM.
         ("ZOO_SERVICE_HOST", "10.0.0.1"),
         ("ZOO_PORT_2181_TCP_ADDR", "10.0.0.1"),
         ("ZOO_HEAP_SIZE", "512"),
@@ -181,7 +182,7 @@ fn users_and_passwords_come_from_files_into_a_file_that_only_the_server_reads() 
     for file in [file, container.path("conf/zoo.cfg")] {
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    // The server and the shell find it.
+    // The server and the shell find the file.
     let (_, stdout, _) = container.run(&["printenv", "SERVER_JVMFLAGS", "CLIENT_JVMFLAGS"]);
     assert_eq!(stdout.matches("-Djava.security.auth.login.config=").count(), 2, "{stdout}");
 
@@ -220,7 +221,7 @@ fn what_is_there_already_is_kept() {
     assert_eq!(container.member(), "4");
 }
 
-/// A volume that was another member's, as after a stateful set was made smaller and larger again.
+/// The volume of another member, as after a stateful set was scaled down and up again.
 #[test]
 fn the_volume_of_another_member_is_refused_by_name() {
     let container = Container::new(&[("ZOO_MY_ID", "3")]);
@@ -229,7 +230,7 @@ fn the_volume_of_another_member_is_refused_by_name() {
     assert!(refused.contains("has the data of member 2, and this is member 3"), "{refused}");
 }
 
-/// A container on a host of this name, from which it takes its number.
+/// A container on a host with this name. Its number is taken from the name.
 fn named(name: &str) -> Container {
     let container = Container::new(&[("ZEBU_ID_FROM_HOSTNAME", "yes")]);
     let program = container.path("programs/hostname");
@@ -248,7 +249,8 @@ fn a_pods_number_becomes_the_members_number() {
     assert!(named("zebu").refusal().contains("does not end with a number"));
 }
 
-/// The variables of the plain Kubernetes manifests, which are made of the Helm chart, in the pod with this number.
+/// The variables of the plain Kubernetes manifests (generated from the Helm chart), in the pod with
+/// this number.
 fn pod(number: u32) -> Container {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes/zebu.yaml");
     let text = fs::read_to_string(path).unwrap();
@@ -266,7 +268,7 @@ fn pod(number: u32) -> Container {
     found
 }
 
-/// Each pod of the stateful set is the member that all of them name so.
+/// Each pod of the stateful set is the member that all pods list under its name.
 #[test]
 fn pods_of_the_manifests_are_members_of_one_ensemble() {
     let configurations = [0, 1, 2].map(|number| {
@@ -283,7 +285,7 @@ fn pods_of_the_manifests_are_members_of_one_ensemble() {
         let host = format!("zebu-{}.zebu-headless.default.svc.cluster.local", member - 1);
         assert_eq!(lines[&format!("server.{member}")], format!("{host}:2888:3888;2181"));
     }
-    // What the probes and Prometheus ask.
+    // The pages that the probes and Prometheus read.
     assert_eq!(lines["admin.enableServer"], "true");
     assert_eq!((&*lines["admin.serverAddress"], &*lines["admin.serverPort"]), ("0.0.0.0", "8080"));
     assert_eq!(lines["metricsProvider.httpPort"], "7000");

@@ -1,5 +1,5 @@
-//! `members.sh` of the container image: an ensemble grows from three to five and shrinks again, as when Helm changes the
-//! number of replicas.
+//! `members.sh` of the container image: an ensemble grows from three to five members and shrinks
+//! again, as when Helm changes the number of replicas.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,20 +13,20 @@ use tempfile::TempDir;
 /// `super:secret` as `zebu digest` prints it.
 const SUPER: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
-/// How often something is tried that needs the others, and the time between.
+/// Number of attempts for steps that need the other members, and the pause between them.
 const TRIES: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 
 struct Members {
     folder: TempDir,
-    /// Ports of the client, for learners, for elections.
+    /// Ports for clients, for the quorum and for elections.
     ports: Vec<[u16; 3]>,
     running: Vec<Option<Child>>,
 }
 
 impl Members {
     fn new(count: usize) -> Self {
-        // Held together, so that all are different.
+        // Bound at the same time, so that all are different.
         let held: Vec<[TcpListener; 3]> = (0..count)
             .map(|_| [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap()))
             .collect();
@@ -36,7 +36,7 @@ impl Members {
         Self { folder: tempfile::tempdir().unwrap(), ports, running }
     }
 
-    /// `ZOO_SERVERS` of so many.
+    /// `ZOO_SERVERS` for this many members.
     fn servers(&self, count: usize) -> String {
         let line = |(index, ports): (usize, &[u16; 3])| {
             let [client, learners, election] = ports;
@@ -49,7 +49,7 @@ impl Members {
         self.folder.path().join((index + 1).to_string())
     }
 
-    /// Starts a member with a list of so many.
+    /// Starts a member with a list of this many members.
     fn start(&mut self, index: usize, count: usize) {
         let folder = self.path(index);
         fs::create_dir_all(folder.join("data")).unwrap();
@@ -88,7 +88,7 @@ impl Members {
         panic!("member {} does not serve: {log}", index + 1);
     }
 
-    /// Runs the script until it succeeds, as a job is repeated.
+    /// Runs the script until it succeeds, as Kubernetes repeats a job.
     fn change(&self, word: &str, count: usize) -> String {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/image/members.sh");
         let binary = Path::new(env!("CARGO_BIN_EXE_zebu")).parent().unwrap();
@@ -126,7 +126,7 @@ fn an_ensemble_of_three_becomes_one_of_five_and_of_three_again() {
     }
     (0..3).for_each(|index| members.wait_until_serving(index));
     assert_eq!(members.change("add", 3), "nothing to add\n");
-    // The new pods have the list of five from their first start.
+    // The new pods have the list of five members from their first start.
     for index in 3..5 {
         members.start(index, 5);
     }

@@ -1,4 +1,4 @@
-//! The alert rules and the dashboard in `deploy`: they name only metrics that a server publishes.
+//! The alert rules and the dashboard in `deploy` use only metrics that a server publishes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Far above anything that should happen.
+/// Far longer than any step should take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn deploy(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
 
-/// What Prometheus adds by itself.
+/// Metrics that Prometheus itself adds.
 const BY_PROMETHEUS: [&str; 1] = ["up"];
 
-/// Words of the query language that stand where a metric could.
+/// Keywords of the query language that may stand in the place of a metric.
 const WORDS: [&str; 9] =
     ["and", "or", "unless", "on", "by", "ignoring", "without", "bool", "offset"];
 
-/// The metrics that an expression names.
+/// The metrics in an expression.
 fn metrics(expression: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut rest = expression;
@@ -49,7 +49,7 @@ fn metrics(expression: &str) -> BTreeSet<String> {
             // A list of labels follows.
             rest = &next[next.find(')').expect("it is closed")..];
         } else if !is_call && !WORDS.contains(&word) {
-            // An aggregation's `by` may stand before what is summed up.
+            // The `by` of an aggregation may precede the aggregated expression.
             let aggregates = next.starts_with("by ") || next.starts_with("by(");
             if !aggregates {
                 found.insert(word.to_owned());
@@ -68,7 +68,7 @@ fn names_are_told_from_functions_labels_and_durations() {
     assert_eq!(of("s <= floor(q / 2) and q > 2"), ["q", "s"]);
 }
 
-/// The expressions of the rules, each with the place where it is.
+/// The expressions of the rules, each with its place.
 fn rules() -> BTreeMap<String, String> {
     let text = fs::read_to_string(deploy("prometheus/zookeeper.rules.yml")).unwrap();
     let mut rules = BTreeMap::new();
@@ -108,7 +108,7 @@ fn shown(dashboard: &Value) -> BTreeMap<String, String> {
     shown
 }
 
-/// A leader that is its own quorum, so that it publishes what servers alone do not.
+/// A leader that is its own quorum. It also publishes metrics that standalone servers lack.
 struct Leader {
     child: Child,
     port: u16,

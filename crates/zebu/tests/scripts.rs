@@ -1,4 +1,4 @@
-//! The scripts in `bin`, as other programs call them.
+//! The scripts in `bin`, called as other programs call them.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A place for a configuration, data and logs, and a port.
+/// A folder for a configuration, data and logs, and a port.
 struct Place {
     folder: TempDir,
     port: u16,
@@ -31,7 +31,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Runs a script: exit code, stdout, stderr.
+    /// Runs a script. Returns exit code, stdout and stderr.
     fn run(&self, script: &str, arguments: &[&str]) -> (i32, String, String) {
         self.run_with(script, arguments, &[])
     }
@@ -67,7 +67,7 @@ impl Place {
     }
 
     fn wait_until_serving(&self) {
-        // A busy machine takes its time.
+        // A busy machine needs time.
         for _ in 0..600 {
             if self.server(&["status"]).0 == 0 {
                 return;
@@ -85,7 +85,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Also when a test has failed.
+        // Also after a failed test.
         self.run("zkServer.sh", &["stop"]);
     }
 }
@@ -150,14 +150,14 @@ fn a_server_runs_in_the_foreground_with_settings_from_files() {
         .output()
         .unwrap();
     assert_eq!(word.stdout, b"imok");
-    // The script has become the server: this ends it.
+    // The script has replaced itself by the server, so this stops the server.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(place.server(&["status"]).0, 1);
 }
 
-/// The file `environment` of Debian's package names the directory of the configuration, the whole path of `zoo.cfg`, and a
-/// JVM; its settings are in `JAVA_OPTS`.
+/// Debian's file `environment` names the directory of the configuration, the full path of
+/// `zoo.cfg`, and a JVM. Its settings are in `JAVA_OPTS`.
 #[test]
 fn the_environment_of_debian_is_read() {
     let place = Place::new();
@@ -187,8 +187,8 @@ fn a_server_that_cannot_start_says_where_the_reason_is() {
     assert!(place.log().contains("clientPort"), "{}", place.log());
 }
 
-/// A reconfiguration moves the members into a file of their own and leaves no client port behind: the scripts find it
-/// there, from whatever directory they are called.
+/// A reconfiguration moves the members to a separate file and removes the client port from
+/// `zoo.cfg`. The scripts find the port in that file, from any working directory.
 #[test]
 fn a_server_is_looked_after_once_its_members_have_changed() {
     let place = Place::new();
@@ -276,7 +276,7 @@ fn what_is_run_is_printed() {
     let (zebu, config) = (env!("CARGO_BIN_EXE_zebu"), place.path("conf/zoo.cfg"));
     assert_eq!(code, 0);
     assert!(out.starts_with(&format!("\"{zebu}\" server \"{}\" > ", config.display())), "{out}");
-    // Who runs it has not read where the settings come from.
+    // The user of the script need not know where the settings come from.
     let settings = [("JVMFLAGS", "-Da=b -Dc=d")];
     let (_, out, _) = place.run_with("zkServer.sh", &["print-cmd"], &settings);
     let command = format!("env JVMFLAGS=-Da=b\\ -Dc=d \"{zebu}\" server \"");
@@ -287,7 +287,7 @@ fn what_is_run_is_printed() {
     let (code, _, err) = place.run("zkServer.sh", &[]);
     assert_eq!(code, 0);
     assert!(err.contains("zkServer.sh [--config <conf-dir>] {start|start-foreground|stop|version|restart|status|print-cmd}"), "{err}");
-    // A configuration can be named by its path, or by its name in the directory.
+    // A configuration is named by its path, or by its name within the directory.
     fs::copy(&config, place.path("conf/other.cfg")).unwrap();
     for name in ["other.cfg", "./conf/other.cfg"] {
         let (_, out, err) = place.run("zkServer.sh", &["print-cmd", name]);

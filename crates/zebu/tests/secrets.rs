@@ -1,4 +1,5 @@
-//! Secrets are planted wherever one can be given, and everything that the server says is searched for them.
+//! The test puts secrets into every place that accepts one, and searches all output of the server
+//! for them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far above anything that should happen.
+/// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Every planted secret, or a part of it, begins so.
+/// The beginning of every secret, and of every part of one.
 const MARK: &str = "Pl4nt";
 
 /// The four-letter words.
@@ -26,12 +27,12 @@ const WORDS: [&str; 18] = [
 fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
     command.args(arguments).current_dir(dir).env_clear().stdin(Stdio::null());
-    // As much as there is to hear.
+    // The most verbose log level.
     command.env("RUST_LOG", "trace").env("NO_COLOR", "1");
     command
 }
 
-/// What is searched, piece by piece.
+/// The texts to search.
 #[derive(Default)]
 struct Heard(Vec<(String, Vec<u8>)>);
 
@@ -45,7 +46,7 @@ impl Heard {
         self.add(format!("stderr of {what}"), output.stderr);
     }
 
-    /// No piece has one of these.
+    /// Checks that no text contains a secret.
     fn holds_none_of(&self, secrets: &[(&str, Vec<u8>)]) {
         for (what, bytes) in &self.0 {
             for (which, secret) in secrets {
@@ -62,7 +63,7 @@ impl Heard {
     }
 }
 
-/// A running server; what it says goes to files.
+/// A running server whose output goes to files.
 struct Running {
     child: Child,
     client_port: u16,
@@ -70,7 +71,7 @@ struct Running {
     metrics_port: u16,
 }
 
-/// The number that follows a text in a file that grows.
+/// The number after a text in a growing file.
 fn number_after(file: &Path, text: &str) -> u16 {
     let until = std::time::Instant::now() + DEADLINE;
     loop {
@@ -141,7 +142,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Only a test that failed leaves it running.
+        // Only a failed test leaves the process running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -173,7 +174,7 @@ fn auth(stream: &mut TcpStream, scheme: &str, data: &str) -> Option<Vec<u8>> {
     receive(stream)
 }
 
-/// Creates a znode that only the client's own ids may use.
+/// Creates a znode with the ACL of the client's own ids.
 fn create(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut frame = [1_i32.to_be_bytes(), 1_i32.to_be_bytes()].concat();
     frame.extend([text("/mine"), text("data"), 1_i32.to_be_bytes().to_vec()].concat());
@@ -189,7 +190,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Lines of a configuration with secrets in all of them.
+/// Configuration lines that all contain secrets.
 fn settings(dir: &Path) -> String {
     fs::write(dir.join("session"), format!("{MARK}-session-0123456789abcdef0123456789")).unwrap();
     fs::write(dir.join("keystore"), format!("{MARK}-keystore\n")).unwrap();
@@ -222,7 +223,7 @@ fn settings(dir: &Path) -> String {
     lines
 }
 
-/// Answers questions as a broken program would, and repeats what it was asked.
+/// A broken authentication program, which repeats the question in its answer.
 fn program(path: &Path) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
@@ -245,7 +246,7 @@ fn nothing_that_is_said_holds_a_secret() {
     let check = zebu(dir, &["server", "--check", "zoo.cfg"]).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
     heard.add_output("--check", check);
-    // Slips of the pen, of which a start only warns, one that is commented out, and one on two lines.
+    // Typing errors that only cause warnings, a commented-out line, and an entry on two lines.
     let more = format!(
         "ssl.keystore.password={MARK}-slip\nDigestAuthenticationProvider.superdigest=super:{MARK}\n\
          # ssl.trustStore.password={MARK}-comment\n\
@@ -258,17 +259,17 @@ fn nothing_that_is_said_holds_a_secret() {
     let password = hello[hello.len() - 17..hello.len() - 1].to_vec();
     assert!(auth(&mut client, "digest", &format!("amy:{MARK}-client")).is_some());
     assert!(create(&mut client).is_some());
-    // Refused: by a program that repeats the question, and for want of the scheme.
+    // Refused by a program that repeats the question, and because of an unknown scheme.
     for scheme in ["desk", "nothing"] {
         let (mut other, _) = running.session();
         auth(&mut other, scheme, &format!("amy:{MARK}-{scheme}"));
     }
-    // A token of SASL that is none.
+    // An invalid SASL token.
     let (mut other, _) = running.session();
     let frame = [3_i32.to_be_bytes(), 102_i32.to_be_bytes()].concat();
     send(&mut other, &[frame, text(&format!("username=\"amy\",response=\"{MARK}\""))].concat());
     receive(&mut other);
-    // A session that is renewed.
+    // A resumed session.
     let mut again = running.connect(running.client_port);
     let mut renewal = vec![0; 12];
     renewal.extend(30_000_i32.to_be_bytes());
@@ -280,7 +281,7 @@ fn nothing_that_is_said_holds_a_secret() {
     assert!(receive(&mut again).is_some());
 
     for word in WORDS {
-        // A mask belongs to one of them.
+        // A log mask applies to one of them.
         let mask = if word == "stmk" { "\0\0\0\0\0\0\0\0" } else { "" };
         heard.add(word, running.ask(running.client_port, &format!("{word}{mask}")));
     }
@@ -291,7 +292,7 @@ fn nothing_that_is_said_holds_a_secret() {
     assert!(commands.len() > 20, "{list}");
     let header = format!("Authorization: digest root:{MARK}-http\r\n");
     for path in commands {
-        // A snapshot is what the tree holds: ids are in it.
+        // A snapshot contains the tree, so it contains ids.
         if !path.ends_with("/snapshot") {
             let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
             heard.add(path.clone(), running.get(running.admin_port, &path, &header));
@@ -308,14 +309,14 @@ fn nothing_that_is_said_holds_a_secret() {
     for file in ["stdout", "stderr"] {
         heard.add(file, fs::read(dir.join(file)).unwrap());
     }
-    // It was heard at all.
+    // The secret was received at all.
     assert!(heard.text("conf").contains("dataDir="), "{}", heard.text("conf"));
     assert!(heard.text("stderr").contains("TRACE"), "{}", heard.text("stderr"));
     assert!(heard.text("stderr").contains("fails to authenticate"), "{}", heard.text("stderr"));
     assert!(heard.text("metrics").contains("znode_count"), "{}", heard.text("metrics"));
     heard.holds_none_of(&[
         ("a planted secret", MARK.into()),
-        // `echo -n Pl4nt | base64`, without its end, which depends on what follows.
+        // `echo -n Pl4nt | base64`, without its end, which depends on the text after it.
         ("a planted secret in Base64", "UGw0bn".into()),
         ("the password of a session", password.clone()),
         ("the password of a session in hex", hex(&password).into()),
@@ -373,7 +374,7 @@ fn no_fault_of_a_configuration_shows_a_secret() {
         ("another slip", format!("{good}ssl.keystore.password={MARK}\n")),
         ("a third slip", format!("{good}ssl.keyStore.passwort={MARK}\n")),
     ] {
-        // Stores are opened by a start, and by nothing less.
+        // Key stores are opened only at a start.
         let is_start = text.contains("secureClientPort");
         fs::write(dir.join("zoo.cfg"), text).unwrap();
         let mut command = zebu(dir, &["server", "zoo.cfg"]);
@@ -384,7 +385,7 @@ fn no_fault_of_a_configuration_shows_a_secret() {
         assert!(matches!(output.status.code(), Some(1..=3)), "{what}: {:?}", output.status);
         heard.add_output(what, output);
     }
-    // On the command line and in the environment, where only the operator can see to it.
+    // On the command line and in the environment, only the operator can protect a secret.
     fs::write(dir.join("zoo.cfg"), &good).unwrap();
     let set = format!("ssl.keyStore.password={MARK}");
     let define = format!("-Dzookeeper.ssl.trustStore.password={MARK}");

@@ -1,4 +1,4 @@
-//! The shell as people meet it, through a pseudo-terminal, and as scripts do, through pipes.
+//! The shell as people see it, through a pseudo-terminal, and as scripts see it, through pipes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Far above anything that should happen.
+/// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A server, and a directory for everything.
+/// A server, and a folder for all files.
 struct Server {
     child: Child,
     address: String,
@@ -37,7 +37,7 @@ impl Server {
         Self { child, address, folder }
     }
 
-    /// The shell, for this server.
+    /// The shell, with the server's address.
     fn shell(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
         command.args(["shell", "-server", &self.address]).args(arguments);
@@ -58,7 +58,7 @@ impl Server {
     }
 }
 
-/// As with `| head`: whoever has seen enough is told nothing.
+/// As with `| head`: no message, because the reader has seen enough.
 #[test]
 fn output_that_nobody_reads_ends_the_shell_quietly() {
     let server = Server::start();
@@ -81,19 +81,19 @@ fn finished(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A terminal with a shell in it, which this test types into and looks at.
+/// A terminal that runs a shell. The test types into it and reads its screen.
 struct Terminal {
     keyboard: ChildStdin,
     child: Child,
     screen: Arc<Mutex<String>>,
-    /// How much of the screen was looked at.
+    /// How much of the screen was read.
     seen: usize,
 }
 
 impl Terminal {
     fn open(server: &Server) -> Self {
-        // Wide enough for no line to be broken. The terminal is the shell's own, so that Ctrl-C reaches it
-        // while it works.
+        // Wide enough that no line is wrapped. It is the shell's controlling terminal, so that
+        // Ctrl-C reaches a running command.
         let line = format!(
             "stty cols 200 rows 40; exec {} shell -server {}",
             env!("CARGO_BIN_EXE_zebu"),
@@ -123,7 +123,7 @@ impl Terminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits until something is shown, behind what was waited for before.
+    /// Waits until a text appears after the one that was last waited for.
     fn shows(&mut self, text: &str) {
         let start = Instant::now();
         loop {
@@ -138,7 +138,7 @@ impl Terminal {
         }
     }
 
-    /// Types a line and waits for what it shows, on a line of its own, and for the next prompt.
+    /// Types a line and waits for its output, on its own line, and for the next prompt.
     fn answers(&mut self, line: &str, answer: &str) {
         self.types(&format!("{line}\r"));
         self.shows(&format!("\n{answer}"));
@@ -172,7 +172,7 @@ const UP: &str = "\x1b[A";
 const RIGHT: &str = "\x1b[C";
 const DELETE: &str = "\x1b[3~";
 
-/// The editor gives the terminal back: pasted text is not marked any more.
+/// The editor restores the terminal: bracketed paste is off again.
 const LINE_IS_OVER: &str = "\x1b[?2004l";
 
 /// CLI-09, CLI-16.
@@ -197,16 +197,16 @@ fn lines_are_edited_completed_and_remembered() {
     terminal.types(CTRL_C);
     terminal.shows(LINE_IS_OVER);
     terminal.shows("] ");
-    // Earlier lines come back, also by what is in them.
+    // Earlier lines can be recalled, also by a part of their text.
     terminal.answers(&format!("{UP}{UP}"), "hello");
     terminal.types(&format!("{CTRL_R}hello"));
     terminal.shows("create /application hello");
     terminal.answers("", "\x1b[31mNode already exists: /application");
-    // A slip is corrected in its place.
+    // A typing error is corrected within the line.
     terminal.types("gxt /application");
     terminal.types(&format!("{CTRL_A}{RIGHT}{DELETE}e"));
     terminal.answers("", "hello");
-    // A line is given up, and is not carried out.
+    // A discarded line is not executed.
     terminal.types(&format!("nonsense{CTRL_C}"));
     terminal.shows(LINE_IS_OVER);
     terminal.shows("] ");
@@ -216,18 +216,18 @@ fn lines_are_edited_completed_and_remembered() {
     terminal.answers("getAllChildrenNumber /", "5");
     terminal.types(CTRL_D);
     assert_eq!(terminal.ends(), Some(0));
-    // The next shell remembers, but no secrets.
+    // The next shell has the history, but no secrets.
     let history = fs::read_to_string(server.folder.path().join("zebu/shell_history")).unwrap();
     assert!(history.contains("getAllChildrenNumber /") && !history.contains("secret"), "{history}");
     let mut terminal = Terminal::open(&server);
     terminal.shows("] ");
     terminal.answers(UP, "5");
-    // Ctrl-C where there is no line ends it.
+    // Ctrl-C in an empty line ends the shell.
     terminal.types(CTRL_C);
     assert_eq!(terminal.ends(), Some(0));
 }
 
-/// Lines that are typed while others are carried out, or pasted together, are carried out one after the other.
+/// Lines that are typed during a command, or pasted together, are executed one after the other.
 #[test]
 fn no_line_is_lost() {
     let server = Server::start();
@@ -237,7 +237,7 @@ fn no_line_is_lost() {
     for path in ["/one", "/two", "/three"] {
         terminal.shows(&format!("\nCreated {path}"));
     }
-    // As terminals mark what is pasted.
+    // As terminals mark pasted text.
     terminal.types("\x1b[200~create /four\rcreate /five \"a\rb\"\x1b[201~\r");
     for path in ["/four", "/five"] {
         terminal.shows(&format!("\nCreated {path}"));
@@ -249,7 +249,7 @@ fn no_line_is_lost() {
     assert_eq!(server.run(&["-q", "get", "/five"]).1, "a\nb\n");
 }
 
-/// A single command says who the user is without anybody else reading it.
+/// A single command authenticates without showing the credentials to other users.
 #[test]
 fn single_commands_authenticate() {
     let server = Server::start();
@@ -273,12 +273,12 @@ fn single_commands_authenticate() {
     assert!(err.starts_with("-auth: not SCHEME:CREDENTIALS"), "{err}");
 }
 
-/// Whoever waits for a server is told why, at once and in the end.
+/// A user who waits for a connection learns the reason at once, and at the end again.
 #[test]
 fn a_server_that_refuses_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let words = ["shell", "-q", "-server", "127.0.0.1:1", "-timeout", "2000", "get", "/"];
     command.args(words).current_dir(folder.path()).stdin(Stdio::null());
     let (code, _, err) = finished(command.output().unwrap());
@@ -310,14 +310,14 @@ fn events_are_shown_while_nothing_is_typed() {
     terminal.shows("] ");
     terminal.answers("create /watched x", "Created /watched");
     terminal.answers("get -w /watched", "x");
-    // A line that is being typed stays.
+    // A line that is being typed stays intact.
     terminal.types("getAll");
     assert_eq!(server.run(&["set", "/watched", "y"]).0, Some(0));
     terminal.shows("WATCHER::");
     terminal.shows("type:NodeDataChanged path:/watched");
     terminal.shows("getAll");
     terminal.answers("ChildrenNumber /watched", "0");
-    // A subtree is followed until Ctrl-C, which ends the command and not the shell.
+    // `follow` runs until Ctrl-C, which ends the command and not the shell.
     terminal.types("watch -v /watched\r");
     terminal.shows("following /watched");
     assert_eq!(server.run(&["create", "/watched/child", "new"]).0, Some(0));
@@ -327,7 +327,7 @@ fn events_are_shown_while_nothing_is_typed() {
     terminal.shows("] ");
     terminal.types("quit\r");
     terminal.shows("state:Closed");
-    // Nothing came after the command that was interrupted.
+    // Nothing was printed after the interrupted command.
     assert_eq!(terminal.ends(), Some(130));
 }
 
@@ -341,7 +341,7 @@ fn data_are_edited_unless_somebody_else_was_quicker() {
     terminal.answers("get /text", "edited world");
     terminal.answers("edit /text", "nothing changed");
     drop(terminal);
-    // An editor that takes its time, and somebody else who does not.
+    // A slow editor, and another client that changes the znode meanwhile.
     let editor = server.folder.path().join("editor.sh");
     let other = format!(
         "#!/bin/sh\nsed -i s/edited/mine/ \"$1\"\n{} shell -server {} -q set /text theirs\n",
@@ -382,10 +382,10 @@ fn single_commands_say_what_they_did_by_their_exit_code() {
     let (code, out, _) = server.run(&["--json", "get", "/a"]);
     assert_eq!(code, Some(0));
     assert!(out.starts_with('{') && out.contains("\"data\":\"some data\""), "{out}");
-    // What is no text comes out as it is.
+    // Binary data are written unchanged.
     assert_eq!(server.run(&["-q", "set", "-b", "/a", "/wA="]).0, Some(0));
     assert_eq!(server.shell(&["-q", "get", "/a"]).output().unwrap().stdout, b"\xff\x00\n");
-    // An ephemeral znode goes with its command.
+    // The ephemeral znode is deleted with the command's session.
     assert_eq!(server.run(&["create", "-e", "/mine"]).0, Some(0));
     assert_eq!(server.run(&["-q", "ls", "/"]).1, "[a, zookeeper]\n");
 }
@@ -398,14 +398,14 @@ fn many_commands_come_through_a_pipe() {
     assert!(out.contains("Welcome to ZooKeeper!\nJLine support is disabled\n"), "{out}");
     assert!(out.ends_with("\nx\n[a, zookeeper]\n"), "{out}");
     let (code, out, _) = server.pipe(&["-q"], "create -e /mine\nget /none\nquit\nls /\n");
-    // Behind `quit` nothing is read; its exit code is that of the command before it.
+    // Lines after `quit` are not read. The exit code is that of the command before it.
     assert_eq!((code, out.as_str()), (Some(1), ""));
 }
 
 #[test]
 fn nobody_waits_for_ever_for_a_server() {
     let folder = tempfile::tempdir().unwrap();
-    // Nobody listens on a port that was free a moment ago.
+    // No server listens on a port that was just free.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
@@ -430,7 +430,7 @@ fn nobody_waits_for_ever_for_a_server() {
     assert!(Path::new(folder.path()).read_dir().unwrap().next().is_none());
 }
 
-/// MWK-07 to MWK-10: master, worker and client, each by hand in a shell of its own.
+/// MWK-07 to MWK-10: master, worker and client, each in its own shell.
 #[test]
 fn masters_workers_and_clients_are_played_by_hand() {
     let server = Server::start();
@@ -443,13 +443,13 @@ fn masters_workers_and_clients_are_played_by_hand() {
     let told = |kind: &str, path: &str| {
         format!("WatchedEvent state:SyncConnected type:{kind} path:{path}")
     };
-    // Errors and advice have colours, so they do not begin their lines.
+    // Errors and hints have colours, so the text of the line starts after an escape sequence.
     let says = |terminal: &mut Terminal, line: &str, answer: &str| {
         terminal.types(&format!("{line}\r"));
         terminal.shows(answer);
         terminal.shows("] ");
     };
-    // One is the master, the other one waits.
+    // One process is the master, the other one waits.
     let (mut first, mut master) = (open(), open());
     first.answers("create -e /master \"master1.example.com:2223\"", "Created /master");
     let create = "create -e /master \"master2.example.com:2223\"";
@@ -465,7 +465,7 @@ fn masters_workers_and_clients_are_played_by_hand() {
     }
     says(&mut master, "ls /workers true", "'ls path [watch]' has been deprecated");
     says(&mut master, "ls /tasks true", "'ls path [watch]' has been deprecated");
-    // A worker comes.
+    // A worker registers.
     let mut worker = open();
     let name = "worker1.example.com";
     let place = format!("/assign/{name}");
@@ -477,7 +477,7 @@ fn masters_workers_and_clients_are_played_by_hand() {
     master.answers("ls /workers", &format!("[{name}]"));
     worker.answers(&format!("create {place} \"\""), &format!("Created {place}"));
     worker.answers(&format!("ls -w {place}"), "[]");
-    // A client wants something.
+    // A client submits a task.
     let mut client = open();
     let task = "task-0000000000";
     client.answers("create -s /tasks/task- \"cmd\"", &format!("Created /tasks/{task}"));
@@ -486,7 +486,7 @@ fn masters_workers_and_clients_are_played_by_hand() {
     master.answers("ls /tasks", &format!("[{task}]"));
     master.answers("ls /workers", &format!("[{name}]"));
     master.answers(&format!("create {place}/{task} \"\""), &format!("Created {place}/{task}"));
-    // The worker does it.
+    // The worker does the task.
     worker.shows(&told("NodeChildrenChanged", &place));
     worker.answers(&format!("ls {place}"), &format!("[{task}]"));
     let status = format!("/tasks/{task}/status");
@@ -495,7 +495,7 @@ fn masters_workers_and_clients_are_played_by_hand() {
     client.answers(&format!("get {status}"), "done");
 }
 
-/// API-26: what the client does is told to who wants to know it, apart from what the commands say.
+/// API-26: the client's log goes to stderr on request, separate from the output of commands.
 #[test]
 fn the_clients_log_is_shown_where_it_is_asked_for() {
     let server = Server::start();

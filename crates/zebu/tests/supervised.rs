@@ -1,4 +1,4 @@
-//! What the program tells the supervisor that has set `NOTIFY_SOCKET`: systemd, of which the test plays the part.
+//! Messages to the supervisor that has set `NOTIFY_SOCKET`. The test plays the role of systemd.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixDatagram;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far above anything that should happen.
+/// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Supervised {
@@ -40,7 +40,8 @@ impl Supervised {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// The first message that is not a sign of life, and how many signs of life came before it.
+    /// The first message other than a watchdog signal, and the number of watchdog signals before
+    /// it.
     fn message_after_signs_of_life(&self) -> (usize, Vec<String>) {
         let mut count = 0;
         loop {
@@ -54,7 +55,7 @@ impl Supervised {
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        // Only a test that failed leaves it running.
+        // Only a failed test leaves the process running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -63,12 +64,12 @@ impl Drop for Supervised {
 #[test]
 fn a_server_says_that_it_takes_connections_that_it_moves_and_that_it_stops() {
     let dir = tempfile::tempdir().unwrap();
-    // So often that nobody can read all of it: the end must not wait for that.
+    // So frequent that the receiver cannot read all signals: the end must not wait for them.
     let watchdog = Some(Duration::from_millis(3));
     let mut server = Supervised::start(dir.path(), watchdog, &["--set", "clientPort=0"]);
     let (_, ready) = server.message_after_signs_of_life();
     assert_eq!(ready[0], "READY=1");
-    // It has bound its ports before it said so.
+    // The server had bound its ports before it reported that it was ready.
     let mut greeting = String::new();
     BufReader::new(server.child.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
     assert!(greeting.starts_with("listening on "), "{greeting}");

@@ -1,10 +1,10 @@
-//! The commands that the documents begin with name no package: they have to find what they mean.
+//! The first commands in the documents name no package, so cargo must find their targets.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The names of all targets of one kind in the packages that cargo takes when it is told none.
+/// The names of all targets of one kind in the packages that cargo uses by default.
 fn default_targets(kind: &str) -> Vec<String> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

@@ -1,4 +1,4 @@
-//! Where the third-party programs are. They are installed by `cargo xtask deps`.
+//! Paths of the third-party programs, which `cargo xtask deps` installs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub fn repository() -> PathBuf {
 /// A folder below `.deps`.
 ///
 /// # Panics
-/// It is not there: the third-party programs have not been installed.
+/// It does not exist: the third-party programs are not installed.
 pub fn installed(name: &str) -> PathBuf {
     let path = repository().join(".deps").join(name);
     assert!(path.exists(), "{} is missing\nhint: cargo xtask deps", path.display());
@@ -39,7 +39,7 @@ pub fn classpath_curator() -> String {
 pub fn classpath_380() -> String {
     let jar = "/usr/share/java/zookeeper.jar";
     assert!(Path::new(jar).exists(), "{jar} is missing\nhint: cargo xtask deps");
-    // The parts of Netty tell TLS from plain text between servers.
+    // The parts of Netty with which the servers detect TLS between each other.
     let others = ["slf4j-simple", "netty-buffer", "netty-codec", "netty-common", "netty-handler"];
     let others = others.map(|name| format!("/usr/share/java/{name}.jar"));
     format!("{jar}:{}", others.join(":"))
@@ -50,20 +50,20 @@ pub fn python() -> PathBuf {
     installed("venv").join("bin/python")
 }
 
-/// Where node finds its modules.
+/// The folder of node's modules.
 pub fn node_modules() -> PathBuf {
     installed("node").join("node_modules")
 }
 
-/// A program of ours that drives a third-party client.
+/// A Zebu program that drives a third-party client.
 pub fn client(name: &str) -> PathBuf {
     repository().join("tests/interop/clients").join(name)
 }
 
-/// The zebu binary: `ZEBU_BIN`, or what cargo built beside this test.
+/// The zebu binary: `ZEBU_BIN`, or the one that cargo built beside this test.
 ///
 /// # Panics
-/// There is none.
+/// It does not exist.
 pub fn zebu() -> PathBuf {
     let path = std::env::var_os("ZEBU_BIN").map_or_else(
         || {
@@ -76,11 +76,11 @@ pub fn zebu() -> PathBuf {
     path
 }
 
-/// Our `libzookeeper_mt` and `libzookeeper_st` with headers and pkg-config files, as `cargo xtask capi` lays them out. Built
-/// when they are first asked for.
+/// Zebu's `libzookeeper_mt` and `libzookeeper_st` with headers and pkg-config files, as `cargo
+/// xtask capi` installs them. Built on first use.
 ///
 /// # Panics
-/// They cannot be built.
+/// The build fails.
 pub fn our_libraries() -> &'static Path {
     static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
         let exe = std::env::current_exe().expect("a running program has a path");

@@ -1,7 +1,9 @@
-//! The same random requests to the original and to ours, in lockstep; every frame that comes back compared.
+//! Sends the same random requests to the original and to Zebu in lockstep, and compares every frame
+//! of the answers.
 //!
-//! A run is a list of [`Step`]s made from a seed. Any part of a run is a run, too, because connections are
-//! opened and sessions resumed when a step needs them; so a failing run can be shrunk by leaving steps out.
+//! A run is a list of [`Step`]s generated from a seed. Connections are opened and sessions resumed
+//! when a step needs them, so every subset of a run is a run. A failing run can therefore be shrunk
+//! by removing steps.
 
 mod generate;
 mod peer;
@@ -16,10 +18,10 @@ use crate::dump::with_super;
 use crate::server::{Kind, Options, Server};
 use crate::wire::hex;
 
-/// Sessions a run uses side by side.
+/// Number of sessions in a run.
 pub const SLOTS: usize = 4;
 
-/// A request as it is sent.
+/// A request to send.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Echoed by the server.
@@ -28,41 +30,41 @@ pub struct Request {
     pub opcode: i32,
     /// The record.
     pub body: Vec<u8>,
-    /// What it is, for people.
+    /// A description for people.
     pub what: String,
 }
 
-/// One thing that happens in a run.
+/// One step of a run.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Requests written at once; each is answered before the next step.
+    /// Requests sent in one write. All are answered before the next step.
     Requests {
-        /// The session that speaks.
+        /// The session.
         slot: usize,
-        /// What it says.
+        /// The requests.
         requests: Vec<Request>,
     },
-    /// The connection goes away, the session stays.
+    /// Closes a session's connection; the session stays.
     Drop {
         /// The session.
         slot: usize,
     },
-    /// A connection of its own with an unusual connect request.
+    /// Opens another connection with an unusual connect request.
     Knock(Knock),
 }
 
-/// A connect request; a field left out is as usual.
+/// A connect request. Unset fields have their usual values.
 #[derive(Clone, Debug)]
 pub struct Knock {
-    /// The session to resume, by slot, or none.
+    /// The slot of the session to resume, if any.
     pub slot: Option<usize>,
-    /// A password that is not the session's.
+    /// Whether to send a wrong password.
     pub wrong_password: bool,
-    /// The last zxid the client pretends to have seen.
+    /// The last zxid that the client claims to have seen.
     pub last_zxid: i64,
-    /// The timeout it asks for.
+    /// The requested timeout.
     pub timeout_ms: i32,
-    /// Whether the last byte is sent, and what it says.
+    /// The read-only byte at the end, if it is sent.
     pub read_only: Option<bool>,
 }
 
@@ -85,35 +87,35 @@ impl fmt::Display for Step {
     }
 }
 
-/// What is done, and to which kind of server.
+/// A run and the configuration of its servers.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Lines of `zoo.cfg`.
+    /// Lines for `zoo.cfg`.
     pub config: Vec<(&'static str, &'static str)>,
-    /// What is done.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
 impl Run {
-    /// The same with other steps.
+    /// The same configuration with other steps.
     #[must_use]
     pub fn with(&self, steps: &[Step]) -> Self {
         Self { config: self.config.clone(), steps: steps.to_vec() }
     }
 }
 
-/// The first step after which the two servers had not said the same.
+/// The first step with different answers.
 #[derive(Debug)]
 pub struct Divergence {
-    /// Index of the step; the number of steps if only the trees differ in the end.
+    /// Index of the step; the number of steps if only the final trees differ.
     pub at: usize,
-    /// What the original said.
+    /// The answers of the original.
     pub java: Vec<String>,
-    /// What the other said.
+    /// The answers of the other server.
     pub ours: Vec<String>,
 }
 
-/// How the servers of a run are configured: nothing may happen by itself.
+/// Configuration of the servers of a run: no event may happen on its own.
 fn options(run: &Run) -> Options {
     let options = Options::default()
         .config("maxSessionTimeout", 7_200_000)
@@ -123,7 +125,7 @@ fn options(run: &Run) -> Options {
     with_super(run.config.iter().fold(options, configured))
 }
 
-/// Does a run against a fresh server of each kind.
+/// Executes a run against a fresh server of each kind.
 ///
 /// # Errors
 /// A server cannot be started or reached.
@@ -159,10 +161,10 @@ pub fn compare(subject: Kind, run: &Run) -> Result<Option<Divergence>> {
     }))
 }
 
-/// Leaves out as many steps as possible while the servers still differ, in at most `attempts` runs.
+/// Removes as many steps as possible while the servers still differ, in at most `attempts` runs.
 ///
 /// # Errors
-/// As [`compare`].
+/// As for [`compare`].
 pub fn shrink(subject: Kind, run: &Run, attempts: usize) -> Result<(Run, Divergence)> {
     let compare = |steps: &[Step]| compare(subject, &run.with(steps));
     let mut best = run.steps.clone();
@@ -185,7 +187,7 @@ pub fn shrink(subject: Kind, run: &Run, attempts: usize) -> Result<(Run, Diverge
         }
         part /= 2;
     }
-    // Then single requests out of those that are sent at once.
+    // After that, removes single requests from bursts.
     for step in (0..best.len()).rev() {
         let Step::Requests { requests, .. } = &best[step] else { continue };
         for index in (0..requests.len()).rev() {
@@ -210,7 +212,7 @@ pub fn shrink(subject: Kind, run: &Run, attempts: usize) -> Result<(Run, Diverge
     }
 }
 
-/// A run and where it went apart, for people.
+/// A run and its first difference, as text for people.
 pub fn describe(run: &Run, divergence: &Divergence) -> String {
     let mut text = format!("{:?}\n", run.config);
     for (index, step) in run.steps.iter().enumerate() {

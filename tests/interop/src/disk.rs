@@ -1,4 +1,4 @@
-//! A disk of a few megabytes, in memory, for what happens when it is full.
+//! A small disk in memory, for tests of full disks.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -7,20 +7,20 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// A file that takes all the room there is.
+/// The file that fills the disk.
 const FILLER: &str = "filler";
 
-/// A filesystem of its own; it goes when this does.
+/// A mounted filesystem. Dropping it unmounts it.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts one of so many MiB on a folder.
+    /// Mounts a filesystem of this many MiB on a folder.
     ///
     /// # Errors
-    /// This machine does not let us.
+    /// The machine does not permit mounts.
     pub fn mount(path: &Path, mebibytes: u32) -> Result<Self> {
         let mut command = Command::new("mount");
         command
@@ -32,10 +32,10 @@ impl SmallDisk {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Leaves no room.
+    /// Fills the disk.
     ///
     /// # Errors
-    /// The file cannot be written for another reason.
+    /// The file cannot be written for a reason other than a full disk.
     pub fn fill(&self) -> Result<()> {
         let mut file = File::create(self.path.join(FILLER))?;
         for length in [1 << 16, 1] {
@@ -50,10 +50,10 @@ impl SmallDisk {
         Ok(())
     }
 
-    /// Gives it back.
+    /// Frees the space.
     ///
     /// # Errors
-    /// It was not taken.
+    /// The disk was not filled.
     pub fn empty(&self) -> Result<()> {
         Ok(fs::remove_file(self.path.join(FILLER))?)
     }
@@ -61,7 +61,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A failure leaves a mount behind, and nothing else can be done about it.
+        // If unmounting fails, the mount stays. There is no remedy.
         Command::new("umount").arg(&self.path).status().ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Everything a client with super rights can see of a server, as text.
+//! The complete state that a super user can read from a server, as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,13 +13,13 @@ use crate::raw::Session;
 use crate::server::{Options, PATIENCE, Server};
 use crate::wire::{Reader, Writer, op};
 
-/// The credential whose digest [`with_super`] configures.
+/// The credentials whose digest [`with_super`] configures.
 pub const SUPER: &str = "super:interop";
 
-/// Znodes that are asked for at once.
+/// Number of znodes requested at once.
 const AT_ONCE: usize = 100;
 
-/// Lets [`SUPER`] see and change everything.
+/// Gives [`SUPER`] all permissions.
 #[must_use]
 pub fn with_super(options: Options) -> Options {
     // base64(sha1("super:interop")), from the original's DigestAuthenticationProvider.
@@ -29,7 +29,7 @@ pub fn with_super(options: Options) -> Options {
     )
 }
 
-/// All znodes below and including `/`: path, data, ACL, stat; one line each, sorted by path.
+/// All znodes: path, data, ACL, stat; one line each, sorted by path.
 ///
 /// # Errors
 /// The server does not answer.
@@ -37,7 +37,7 @@ pub fn tree(address: SocketAddr) -> Result<String> {
     tree_within(address, PATIENCE)
 }
 
-/// The same from a server whose answers are waited for that long.
+/// As above, with this maximum time for each answer.
 ///
 /// # Errors
 /// The server does not answer.
@@ -76,10 +76,10 @@ pub fn tree_within(address: SocketAddr, patience: Duration) -> Result<String> {
     Ok(text)
 }
 
-/// Ids of the sessions the server tracks, and the ephemerals of each, from its `dump` word.
+/// Ids of the sessions that the server tracks, and the ephemerals of each, from its `dump` word.
 ///
-/// What that word lists may be as old as a tick, so it is asked again until it lists as many sessions as there
-/// are.
+/// The answer may be as old as one tick. So the word is sent again until it lists the expected
+/// number of sessions.
 ///
 /// # Errors
 /// The server does not answer, or does not list its sessions.

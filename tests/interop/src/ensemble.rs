@@ -1,4 +1,4 @@
-//! An ensemble of servers, each in a process of its own, of one kind or of several.
+//! An ensemble of server processes, of one kind or of several.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,23 +13,23 @@ use crate::raw::{NoAnswer, Session};
 use crate::server::{Kind, Options, PATIENCE, Server};
 use crate::wire::{Writer, op};
 
-/// A tick, in milliseconds.
+/// The length of a tick in milliseconds.
 const TICK_MS: u64 = 200;
 
-/// `syncLimit` of members that are quick to notice who is silent, in ticks.
+/// `syncLimit` in ticks for members that quickly detect a silent peer.
 const SYNC_LIMIT: u64 = 5;
 
-/// `syncLimit` of all others, in ticks: nobody has to wait so long for a processor.
+/// `syncLimit` in ticks for all other members: long enough for a busy machine.
 const CALM_LIMIT: u64 = 100;
 
-/// A pause that a leader and its followers put up with.
+/// A pause shorter than the timeouts of leaders and followers.
 pub const SHORT: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT / 3);
 
-/// A pause after which nobody counts on who paused.
+/// A pause longer than all timeouts.
 pub const LONG: Duration = Duration::from_millis(TICK_MS * SYNC_LIMIT * 2);
 
-/// How the members of an ensemble are configured: durable, visible to [`dump::SUPER`]. Who ends is missed at once,
-/// who only has to wait for a processor is not.
+/// Configuration of members: durable, and visible to [`dump::SUPER`]. A stopped process is detected
+/// at once, and a slow one is tolerated.
 pub fn options() -> Options {
     let options = Options::default()
         .config("tickTime", TICK_MS)
@@ -40,37 +40,37 @@ pub fn options() -> Options {
     with_super(options)
 }
 
-/// The same for members that may stand still: they are soon missed. So are those that have to wait for a processor,
-/// so any of these may lead at any time.
+/// Configuration for members that may be paused: a silence is detected soon. A busy machine may
+/// look the same, so any of these members may lead at any time.
 pub fn quick_options() -> Options {
     options().config("syncLimit", SYNC_LIMIT)
 }
 
-/// The same for members that may be cut off: whoever votes for one that cannot be reached tries to reach it for
-/// as long as `initLimit`.
+/// Configuration for members that may be cut off: a voter tries to reach its candidate for
+/// `initLimit`.
 pub fn options_with_cuts() -> Options {
     quick_options().config("initLimit", 25)
 }
 
-/// Servers that know each other.
+/// Servers with a common list of members.
 pub struct Ensemble {
     members: Vec<Server>,
     network: Network,
 }
 
 impl Ensemble {
-    /// Members that have not been started, with the ids 1, 2 and so on.
+    /// Prepares members with the ids 1, 2 and so on.
     ///
     /// # Errors
-    /// No folder for one.
+    /// A folder cannot be created.
     pub fn prepare(kinds: &[Kind], options: &Options) -> Result<Self> {
         Self::prepare_with_observers(kinds, 0, options)
     }
 
-    /// The same; the last `observers` of them have no vote.
+    /// As above; the last `observers` of them are observers.
     ///
     /// # Errors
-    /// No folder for one.
+    /// A folder cannot be created.
     pub fn prepare_with_observers(
         kinds: &[Kind],
         observers: usize,
@@ -79,10 +79,10 @@ impl Ensemble {
         Self::prepare_on(Network::loopback(kinds.len()), kinds, observers, options)
     }
 
-    /// The same on some network, which has as many places.
+    /// As above, on a network with as many places.
     ///
     /// # Errors
-    /// No folder for one.
+    /// A folder cannot be created.
     pub fn prepare_on(
         network: Network,
         kinds: &[Kind],
@@ -92,10 +92,10 @@ impl Ensemble {
         Self::prepare_each(network, kinds, observers, &|_| options.clone())
     }
 
-    /// The same, with options for each of them.
+    /// As above, with options for each member.
     ///
     /// # Errors
-    /// No folder for one.
+    /// A folder cannot be created.
     pub fn prepare_each(
         network: Network,
         kinds: &[Kind],
@@ -119,18 +119,18 @@ impl Ensemble {
         Ok(Self { members, network })
     }
 
-    /// Starts members on empty data directories and waits until all of them serve.
+    /// Starts members with empty data directories and waits until all of them serve clients.
     ///
     /// # Errors
-    /// One does not come up.
+    /// A member does not start.
     pub fn start(kinds: &[Kind], options: &Options) -> Result<Self> {
         Self::prepare(kinds, options)?.started()
     }
 
-    /// Starts members that have been prepared and waits until all of them serve.
+    /// Starts prepared members and waits until all of them serve clients.
     ///
     /// # Errors
-    /// One does not come up.
+    /// A member does not start.
     pub fn started(mut self) -> Result<Self> {
         for member in &mut self.members {
             member.spawn()?;
@@ -139,12 +139,12 @@ impl Ensemble {
         Ok(self)
     }
 
-    /// What is between the members.
+    /// The network between the members.
     pub fn network(&mut self) -> &mut Network {
         &mut self.network
     }
 
-    /// A member; the first is 0 and has the id 1.
+    /// A member; index 0 has the id 1.
     pub fn member(&mut self, index: usize) -> &mut Server {
         &mut self.members[index]
     }
@@ -154,23 +154,23 @@ impl Ensemble {
         &self.members
     }
 
-    /// Where clients connect to them.
+    /// The client addresses.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.members.iter().map(Server::address).collect()
     }
 
-    /// Waits until all members serve.
+    /// Waits until all members serve clients.
     ///
     /// # Errors
-    /// One does not.
+    /// A member does not.
     pub fn wait_for_all(&mut self) -> Result<()> {
         self.members.iter_mut().try_for_each(Server::wait_until_serving)
     }
 
-    /// Waits until one of the members says that it leads, other than `but`.
+    /// Waits until a member other than `but` is the leader. Returns its index.
     ///
     /// # Errors
-    /// None ever does.
+    /// No member becomes the leader.
     pub fn leader(&mut self, but: Option<usize>) -> Result<usize> {
         let start = Instant::now();
         loop {
@@ -187,16 +187,16 @@ impl Ensemble {
         }
     }
 
-    /// Some member that does not lead.
+    /// A member that is not the leader.
     ///
     /// # Errors
-    /// Nobody leads.
+    /// There is no leader.
     pub fn follower(&mut self) -> Result<usize> {
         let leader = self.leader(None)?;
         Ok((leader + 1) % self.members.len())
     }
 
-    /// Takes everything from a stopped member but its id.
+    /// Deletes the data of a stopped member, except for its id.
     ///
     /// # Errors
     /// The folder cannot be removed.
@@ -205,14 +205,14 @@ impl Ensemble {
         fs::remove_dir_all(&history).with_context(|| history.display().to_string())
     }
 
-    /// Asks a member for something with a patience, and once more where that is worth it.
+    /// Asks a member with a time limit, and repeats once for some members.
     ///
-    /// Three servers of 3.8.0 by themselves, on a busy machine, leave a request unanswered in about one of twenty runs of
-    /// these tests, with all of their threads asleep; the next connection is served. So one of them may be silent twice.
-    /// All others have one try.
+    /// An ensemble of three 3.8.0 servers on a busy machine leaves a request unanswered in about
+    /// one of twenty runs of these tests, while all its threads sleep. The next connection is
+    /// served. So a member of that version gets a second try, and all others one.
     ///
     /// # Errors
-    /// It does not answer, or what else `ask` says.
+    /// The member does not answer, or `ask` fails.
     pub fn ask<T>(
         &self,
         index: usize,
@@ -233,10 +233,11 @@ impl Ensemble {
         ask(address, PATIENCE)
     }
 
-    /// Everything a member's clients can see, once it has all that the leader has committed.
+    /// The complete state that a member's clients can read, after it has applied everything that
+    /// the leader has committed.
     ///
     /// # Errors
-    /// It does not serve.
+    /// The member does not serve clients.
     pub fn tree(&self, index: usize) -> Result<String> {
         self.ask(index, |address, patience| self.tree_at(address, patience))
     }
@@ -245,7 +246,7 @@ impl Ensemble {
         let mut session = Session::open_within(address, 60_000, patience)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         session.close()?;
-        // Each server fills this znode for itself, at its start.
+        // Each server writes this znode itself when it starts.
         let own = |line: &str| line.starts_with("/zookeeper/config ");
         let is_same_for_all = self.network.line(0, 0) == self.network.line(1, 0);
         let tree = dump::tree_within(address, patience)?;
@@ -260,28 +261,28 @@ impl Ensemble {
         Ok(tree.lines().map(line).collect())
     }
 
-    /// The tree that all members have, without digests that did not match.
+    /// The common tree of all members. Fails if a member has found a digest mismatch.
     ///
     /// # Errors
-    /// They differ.
+    /// The trees differ.
     pub fn agreed_tree(&mut self) -> Result<String> {
         let tree = self.same_tree()?;
         self.no_mismatches()?;
         Ok(tree)
     }
 
-    /// The tree that all members have.
+    /// The common tree of all members.
     ///
     /// # Errors
-    /// They differ.
+    /// The trees differ.
     pub fn same_tree(&mut self) -> Result<String> {
         self.same_tree_of(&|_| true)
     }
 
-    /// The tree that all members of these kinds have.
+    /// The common tree of all members of these kinds.
     ///
     /// # Errors
-    /// They differ, or there are none.
+    /// The trees differ, or there are no such members.
     pub fn same_tree_of(&mut self, counts: &dyn Fn(Kind) -> bool) -> Result<String> {
         self.wait_for_all()?;
         let mut indexes = self.indexes_of(counts);
@@ -307,21 +308,21 @@ impl Ensemble {
         self.members.iter().enumerate().filter_map(is_one).collect::<Vec<_>>().into_iter()
     }
 
-    /// No member has found a digest that is not its own.
+    /// Checks that no member has found a digest mismatch.
     ///
     /// # Errors
-    /// One has.
+    /// A member has found one.
     pub fn no_mismatches(&self) -> Result<()> {
         self.no_mismatches_of(&|_| true)
     }
 
-    /// No member of these kinds has found a digest that is not its own.
+    /// Checks that no member of these kinds has found a digest mismatch.
     ///
     /// # Errors
-    /// One has.
+    /// A member has found one.
     pub fn no_mismatches_of(&self, counts: &dyn Fn(Kind) -> bool) -> Result<()> {
         let count = |index: usize| {
-            // Whoever has just lost its leader says nothing of itself for a moment.
+            // A member that has just lost its leader closes connections for a moment.
             let start = Instant::now();
             loop {
                 let count = self.members[index].monitor("zk_digest_mismatches_count");
@@ -342,8 +343,9 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Whether the first digest that differs at a server of the original came behind a tree that another server of the
-    /// original had sent it. Under load such a tree is ahead of its digest, and the receiver compares all the same.
+    /// Whether the first digest mismatch at a server of the original follows a snapshot from
+    /// another server of the original. Under load such a snapshot is ahead of its digest, and the
+    /// receiver compares nevertheless.
     fn has_tree_of_the_original(&self, index: usize) -> bool {
         let member = &self.members[index];
         if member.kind() == Kind::Zebu {
@@ -371,19 +373,19 @@ impl Ensemble {
         differs
     }
 
-    /// How many digests all members have in common, each of the whole tree at some transaction: what their
-    /// word `hash` says.
+    /// The number of digests that all members have in common, from their `hash` words. Each is the
+    /// digest of the whole tree at one transaction.
     ///
     /// # Errors
-    /// Two differ.
+    /// Two digests differ.
     pub fn agreed_digests(&self) -> Result<usize> {
         self.agreed_digests_of(&|_| true)
     }
 
-    /// The same for members of these kinds.
+    /// As above, for members of these kinds.
     ///
     /// # Errors
-    /// Two differ.
+    /// Two digests differ.
     pub fn agreed_digests_of(&self, counts: &dyn Fn(Kind) -> bool) -> Result<usize> {
         let mut known: BTreeMap<String, (usize, String)> = BTreeMap::new();
         let mut common = 0;

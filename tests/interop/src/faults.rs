@@ -1,4 +1,4 @@
-//! What happens to members of an ensemble while clients write.
+//! Faults of ensemble members while clients write.
 
 use std::time::Duration;
 
@@ -7,52 +7,52 @@ use anyhow::Result;
 use crate::ensemble::{Ensemble, LONG, SHORT};
 use crate::load::Load;
 
-/// Acknowledged creations that show that an ensemble is at work again.
+/// Number of acknowledged creates that prove that an ensemble works again.
 pub const PROGRESS: usize = 30;
 
-/// Whom it happens to.
+/// The members with the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Whom {
-    /// Whoever leads.
+    /// The leader.
     Leader,
-    /// One who does not.
+    /// A member that is not the leader.
     Follower,
-    /// As many as may be missing, the leader among them.
+    /// The largest minority, including the leader.
     Minority,
-    /// All of them.
+    /// All members.
     All,
 }
 use Whom::{All, Follower, Leader, Minority};
 
-/// What happens. Unless all members are hit, the others must go on before it ends.
+/// The faults. Unless all members have the fault, the others must continue before it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// SIGKILL, and a start on the same data.
+    /// SIGKILL, and a restart with the same data.
     Kill(Whom),
-    /// SIGTERM, and a start on the same data.
+    /// SIGTERM, and a restart with the same data.
     Restart(Whom),
-    /// SIGKILL, and a start with nothing but its id.
+    /// SIGKILL, and a restart without data except for the id.
     Wipe(Whom),
-    /// SIGSTOP, so short that nobody minds.
+    /// SIGSTOP, shorter than all timeouts.
     Pause(Whom),
-    /// SIGSTOP until the others have gone on.
+    /// SIGSTOP until the others have continued.
     LongPause(Whom),
-    /// Hears nothing of the others, nor they of it; those it happens to hear each other.
+    /// Cut off from the others in both directions. Members with the fault still reach each other.
     Island(Whom),
-    /// Is not heard.
+    /// Packets from it are lost.
     Mute(Whom),
-    /// Does not hear.
+    /// Packets to it are lost.
     Deaf(Whom),
-    /// The leader and one of the others do not hear each other.
+    /// The link between the leader and one other member is cut.
     Link,
-    /// Each hears only its two neighbours.
+    /// Each member reaches only its two neighbours.
     Ring,
-    /// Its disk is full.
+    /// The disk is full.
     FullDisk(Whom),
 }
 use Fault::{Deaf, FullDisk, Island, Kill, Link, LongPause, Mute, Pause, Restart, Ring, Wipe};
 
-/// All faults that an ensemble of so many members outlives.
+/// All faults that an ensemble of this size tolerates.
 pub fn all(members: usize) -> Vec<Fault> {
     let mut faults: Vec<Fault> = [Leader, Follower]
         .into_iter()
@@ -79,10 +79,11 @@ pub fn all(members: usize) -> Vec<Fault> {
     faults
 }
 
-/// Does it, and waits until all is well again; `false` if this machine has no way to do it.
+/// Causes the fault, and waits until the ensemble has recovered; `false` if this machine cannot
+/// cause it.
 ///
 /// # Errors
-/// It is not well again, or a client was told something wrong.
+/// The ensemble did not recover, or a client received a wrong answer.
 pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<bool> {
     let members = ensemble.members().len();
     let leader = ensemble.leader(None)?;
@@ -150,7 +151,7 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
             load.wait_for(PROGRESS)?;
             for index in hit {
                 ensemble.member(index).empty_disk()?;
-                // Whoever cannot write may end.
+                // A member that cannot write may end.
                 ensemble.member(index).spawn_if_ended()?;
             }
         }
@@ -160,7 +161,7 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
     Ok(true)
 }
 
-/// Cuts these ways until the others have gone on without them.
+/// Cuts these directions until the others have continued.
 fn cut(ensemble: &mut Ensemble, load: &Load, ways: &[(usize, usize)]) -> Result<()> {
     for (from, to) in ways {
         ensemble.network().cut(*from, *to)?;

@@ -1,4 +1,4 @@
-//! Asks a server over HTTP.
+//! An HTTP client for tests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -10,11 +10,11 @@ use crate::server::PATIENCE;
 /// An answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its header, the first line included.
+    /// The header, including the first line.
     pub head: String,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -27,27 +27,27 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Errors
-    /// It is none.
+    /// The body is not JSON.
     pub fn json(&self) -> Result<serde_json::Value> {
         serde_json::from_slice(&self.body)
             .with_context(|| format!("{}\n{}", self.head, self.text()))
     }
 
-    /// A line of the header, in any case.
+    /// A header field, by name without regard to case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// Asks at a port of this machine; `header` is lines that end.
+/// Sends a request to a port on this machine. `header`: further lines, each with its line end.
 ///
 /// # Errors
 /// There is no answer.
 pub fn ask(port: u16, method: &str, path: &str, header: &str) -> Result<Answer> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // The body of this version ends with the connection and has no chunks.
+    // With HTTP/1.0 the body ends with the connection and has no chunks.
     write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n")?;
     let mut all = Vec::new();
     stream.read_to_end(&mut all)?;
@@ -57,7 +57,7 @@ pub fn ask(port: u16, method: &str, path: &str, header: &str) -> Result<Answer> 
     Ok(Answer { status, head, body: all.split_off(end + 4) })
 }
 
-/// The same for a page.
+/// Gets a page.
 ///
 /// # Errors
 /// There is no answer.

@@ -1,4 +1,4 @@
-//! A key distribution centre of MIT Kerberos: a realm of its own, on a loopback port, in a folder of its own.
+//! A key distribution centre of MIT Kerberos with its own realm, on a loopback port.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
@@ -15,7 +15,7 @@ use crate::server::{Options, PATIENCE, free_port};
 /// The name of the realm.
 pub const REALM: &str = "ZEBU.TEST";
 
-/// A running centre; it ends when it is dropped.
+/// A running key distribution centre. Dropping it stops it.
 pub struct Kdc {
     folder: TempDir,
     child: Child,
@@ -23,7 +23,7 @@ pub struct Kdc {
 }
 
 impl Kdc {
-    /// Makes a realm with these principals, each with a random key, and starts its centre.
+    /// Creates a realm with these principals, each with a random key, and starts the centre.
     ///
     /// # Errors
     /// The programs are missing: `cargo xtask deps` installs them.
@@ -79,31 +79,31 @@ impl Kdc {
         Ok(())
     }
 
-    /// Lets the administrator do something, on the database itself.
+    /// Runs an administrator's command on the database.
     ///
     /// # Errors
-    /// The program says that it failed.
+    /// The program reports a failure.
     pub fn admin(&self, query: &str) -> Result<()> {
         let mut command = Command::new("kadmin.local");
         command.env("KRB5_CONFIG", self.config());
         command.env("KRB5_KDC_PROFILE", self.folder.path().join("kdc.conf"));
         let text = succeed(command.args(["-q", query]), PATIENCE)?;
-        // It ends well even so.
+        // The program's exit code is 0 even after a failure.
         ensure!(!text.contains(" while "), "{query}: {text}");
         Ok(())
     }
 
-    /// The key table of a principal. What is asked first makes it, and every call gives the principal another key.
+    /// Writes the key table of a principal. Every call gives the principal a new key.
     ///
     /// # Errors
-    /// There is no such principal.
+    /// The principal does not exist.
     pub fn key_tab(&self, principal: &str) -> Result<PathBuf> {
         let path = self.key_tab_of(principal);
         self.admin(&format!("ktadd -q -k {} {principal}", path.display()))?;
         Ok(path)
     }
 
-    /// Where the key table of a principal is.
+    /// The path of a principal's key table.
     pub fn key_tab_of(&self, principal: &str) -> PathBuf {
         self.folder.path().join(format!("{}.keytab", principal.replace('/', "_")))
     }
@@ -111,7 +111,7 @@ impl Kdc {
     /// A cache with a ticket of this principal.
     ///
     /// # Errors
-    /// The centre does not issue one.
+    /// The centre does not issue a ticket.
     pub fn cache(&self, principal: &str) -> Result<PathBuf> {
         let path = self.folder.path().join(format!("{}.cache", principal.replace('/', "_")));
         let mut command = Command::new("kinit");
@@ -121,15 +121,15 @@ impl Kdc {
         Ok(path)
     }
 
-    /// The file of clients and services.
+    /// The configuration file for clients and services.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("krb5.conf")
     }
 
-    /// How many tickets it has issued to a principal that asked with its key.
+    /// The number of tickets issued to a principal that asked with its key.
     ///
     /// # Errors
-    /// Its log cannot be read.
+    /// The log cannot be read.
     pub fn logins(&self, principal: &str) -> Result<usize> {
         let log = fs::read_to_string(self.folder.path().join("kdc.log"))?;
         let wanted = format!(" {principal}@{REALM} for krbtgt/");
@@ -137,12 +137,12 @@ impl Kdc {
         Ok(log.lines().filter(issued).filter(|line| line.contains(&wanted)).count())
     }
 
-    /// The folder with the key tables, for more files.
+    /// The folder with the key tables; tests put other files there, too.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A server, of ours or the original's, in this realm.
+    /// A server of either kind in this realm.
     #[must_use]
     pub fn options(&self, options: Options) -> Options {
         let config = self.config();
@@ -151,10 +151,10 @@ impl Kdc {
             .environment("KRB5_CONFIG", config.display())
     }
 
-    /// Writes a JAAS file with one section for each of these: its name, a principal, and more options.
+    /// Writes a JAAS file with one section for each entry: name, principal, and further options.
     ///
     /// # Errors
-    /// The disk is full.
+    /// The file cannot be written.
     pub fn jaas(&self, name: &str, sections: &[(&str, &str, &str)]) -> Result<PathBuf> {
         let mut text = String::new();
         for (section, principal, more) in sections {

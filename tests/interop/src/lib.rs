@@ -1,8 +1,8 @@
-//! Real third-party clients and servers against ours.
+//! Tests with real third-party clients and servers.
 //!
-//! This crate owns the harness: starting servers of either kind, running other people's programs against
-//! them, a small protocol client of its own, and the comparison of what was seen. It shares no code with
-//! the crates it tests, so a mistake in our codec cannot hide here. The scenarios are in `tests/`.
+//! This crate has the harness: it starts servers of either kind, runs third-party programs against
+//! them, has its own small protocol client, and compares the results. It shares no code with the
+//! crates under test, so a mistake in Zebu's codec cannot hide here. The scenarios are in `tests/`.
 
 pub mod deps;
 pub mod diff;

@@ -1,9 +1,10 @@
-//! Whether what was seen of one object can have happened in one order, consistent with what was over
-//! before something else began: Wing and Gong's search, with Lowe's memory of what was tried.
+//! Checks that a history of one object is linearizable: Wing and Gong's search, with Lowe's memory
+//! of configurations.
 //!
-//! An operation whose outcome nobody knows may have happened at any time after it began, or never. The search
-//! goes on where most of the known ones have their place, with the fewest of those; and of several unknown
-//! ones that could stand for each other it tries only one.
+//! An operation with an unknown outcome may have happened at any time after its start, or never.
+//! The search continues from the configuration with the most known operations placed, and the
+//! fewest unknown ones. Of several unknown operations that can replace each other it tries only
+//! one.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -13,63 +14,64 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-/// Configurations that are looked at before the search gives up. Histories are to be so short that it never
-/// does.
+/// Maximum number of configurations before the search gives up. Histories are kept short enough not
+/// to reach it.
 const CONFIGURATIONS_MAX: usize = 2_000_000;
 
-/// An operation of an object, with the outcome that was seen.
+/// An operation of an object, with its observed outcome.
 pub trait Call: Debug + PartialEq {
-    /// What the object is between two operations.
+    /// The state of the object between two operations.
     type State: Clone + Eq + Hash + Debug;
 
-    /// The state after the operation, or `None` if it cannot have had this outcome before it.
+    /// The state after the operation, or `None` if its outcome is impossible in this state.
     fn after(&self, before: &Self::State) -> Option<Self::State>;
 
-    /// Whether this operation could always be done instead of the other, with the same effect.
+    /// Whether this operation can always replace the other, with the same effect.
     fn stands_for(&self, other: &Self) -> bool {
         self == other
     }
 
-    /// Whether it may still have its outcome at some time after `state`, when nothing but some of `between` is
-    /// done before.
+    /// Whether its outcome is still possible at some time after `state`, if only some of `between`
+    /// are executed before.
     fn can_follow(&self, _state: &Self::State, _between: &[&Self]) -> bool {
         true
     }
 }
 
-/// An operation in time.
+/// An operation with its times.
 #[derive(Clone, Debug)]
 pub struct Operation<C> {
-    /// Before it was sent.
+    /// A time before it was sent.
     pub began: Instant,
-    /// After its answer came; `None` when nobody knows its outcome.
+    /// A time after its answer arrived; `None` if the outcome is unknown.
     pub ended: Option<Instant>,
-    /// What it was.
+    /// The operation.
     pub call: C,
 }
 
-/// What came of the search.
+/// The result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is such an order.
+    /// The history is linearizable.
     Linearizable {
-        /// How many configurations were looked at.
+        /// Number of configurations examined.
         configurations: usize,
     },
-    /// There is none. The longest one that does not contradict anything, as places in the history.
+    /// The history is not linearizable. The longest order without a contradiction, as indices into
+    /// the history.
     Broken {
-        /// That order.
+        /// The order.
         longest: Vec<usize>,
     },
-    /// The search was given up.
+    /// The search gave up.
     Undecided,
 }
 
-/// Which operations have their place, and the state they make.
+/// The set of placed operations, and the state after them.
 struct Configuration<S> {
     taken: Box<[u64]>,
     state: S,
-    /// The operation that was placed last, and the configuration before that.
+    /// The operation placed last, and the previous configuration.
     last: Option<(usize, usize)>,
 }
 
@@ -79,7 +81,7 @@ impl<S> Configuration<S> {
     }
 }
 
-/// Looks for an order of a history that begins with the state `first`.
+/// Searches an order of a history that begins in the state `first`.
 pub fn decide<C: Call>(first: &C::State, history: &[Operation<C>]) -> Verdict {
     let mut by_begin: Vec<usize> = (0..history.len()).collect();
     by_begin.sort_by_key(|index| history[*index].began);
@@ -93,12 +95,13 @@ pub fn decide<C: Call>(first: &C::State, history: &[Operation<C>]) -> Verdict {
     let taken = vec![0_u64; history.len().div_ceil(64)].into_boxed_slice();
     let mut seen = HashSet::from([(taken.clone(), first.clone())]);
     let mut known = vec![Configuration { taken, state: first.clone(), last: None }];
-    // The most known operations first, then the fewest others, then what was found last.
+    // Prefers the most known operations, then the fewest unknown ones, then the newest
+    // configuration.
     let mut open = BinaryHeap::from([(0_usize, Reverse(0_usize), 0_usize)]);
     let mut best = (0, 0);
     while let Some((placed, Reverse(guessed), at)) = open.pop() {
         best = best.max((placed, at));
-        // Whatever ended first of what has no place must come before all that began later.
+        // An unplaced operation that ended must come before all operations that started later.
         let Some((limit, soonest)) = by_end.iter().find(|(_, index)| !known[at].has(*index)) else {
             return Verdict::Linearizable { configurations: seen.len() };
         };
@@ -121,7 +124,7 @@ pub fn decide<C: Call>(first: &C::State, history: &[Operation<C>]) -> Verdict {
                 found.push((index, after));
                 continue;
             }
-            // One that cannot stand for so much goes before one that can stand for it.
+            // An operation that can replace fewer others is tried before one that can replace it.
             let rival = found.iter().position(|(other, effect)| {
                 let other = &history[*other];
                 other.ended.is_none()
@@ -156,10 +159,10 @@ pub fn decide<C: Call>(first: &C::State, history: &[Operation<C>]) -> Verdict {
     Verdict::Broken { longest }
 }
 
-/// The same; says how many configurations were looked at.
+/// As [`decide`]. Returns the number of configurations examined.
 ///
 /// # Errors
-/// The history is not linearizable, and how far it gets, or the search was given up.
+/// The history is not linearizable (with the longest order found), or the search gave up.
 pub fn check<C: Call>(first: &C::State, history: &[Operation<C>]) -> Result<usize> {
     match decide(first, history) {
         Verdict::Linearizable { configurations } => Ok(configurations),
@@ -193,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// A register of a number.
+    /// A register with a number.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Register {
         Read(u32),
@@ -212,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Begin, end (0 when nobody knows) and call of each operation.
+    /// Start, end (0 if unknown) and call of each operation.
     fn history(of: &[(u64, u64, Register)]) -> Vec<Operation<Register>> {
         let zero = Instant::now();
         let at = |ms: u64| zero + Duration::from_millis(ms);
@@ -274,7 +277,7 @@ mod tests {
                 let began = 1 + random.next() % 12;
                 let ended = if random.chance(35) { 0 } else { began + random.next() % 8 };
                 let value = u32::try_from(random.below(3)).unwrap();
-                // Nobody remembers a read without an answer.
+                // A read without an answer has no effect.
                 let is_read = ended > 0 && random.chance(50);
                 of.push((began, ended, if is_read { Read(value) } else { Write(value) }));
             }
@@ -286,7 +289,7 @@ mod tests {
         assert!(good > 300 && bad > 300, "{good} good, {bad} bad");
     }
 
-    /// Whether any order of what is not yet placed goes on from `state`.
+    /// Whether the remaining operations have an order that continues from `state`.
     fn some_order(placed: &mut Vec<bool>, state: u32, history: &[Operation<Register>]) -> bool {
         let open = |placed: &[bool]| -> Vec<usize> {
             (0..history.len()).filter(|index| !placed[*index]).collect()

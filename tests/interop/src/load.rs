@@ -1,4 +1,4 @@
-//! Clients that keep on asking while servers come and go, and remember what they were told.
+//! Clients that send requests while servers stop and restart, and record the answers.
 
 mod client;
 mod outsiders;
@@ -21,59 +21,59 @@ use crate::linear::Operation;
 use crate::server::PATIENCE;
 use crate::znode::{self, Asked};
 
-/// The timeout of sessions that stay, in milliseconds.
+/// Timeout of long-lived sessions, in milliseconds.
 const STAYING_MS: i32 = 60_000;
 
-/// A write that was acknowledged.
+/// An acknowledged write.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
-    /// Before it was sent.
+    /// A time before it was sent.
     pub began: Instant,
-    /// After its answer came.
+    /// A time after its answer arrived.
     pub ended: Instant,
-    /// Its place in the order of all writes.
+    /// Its zxid.
     pub zxid: i64,
 }
 
-/// What clients were told.
+/// The answers that clients received.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Znodes whose creation was acknowledged.
+    /// Paths of acknowledged creates.
     pub created: BTreeSet<String>,
-    /// What was seen of znodes that several clients use.
+    /// Histories of the znodes that several clients share.
     pub histories: BTreeMap<String, Vec<Operation<Asked>>>,
     /// All acknowledged writes.
     pub writes: Vec<Write>,
-    /// Operations without an answer.
+    /// Number of operations without an answer.
     pub unknown: usize,
-    /// Notifications that came.
+    /// Number of notifications.
     pub notified: usize,
-    /// Pairs that were read.
+    /// Number of reads of pairs.
     pub pairs: usize,
-    /// Sessions that were left behind and ended.
+    /// Number of abandoned sessions that expired.
     pub ended: usize,
 }
 
-/// What was checked, in numbers.
+/// Numbers of what was checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
     /// Acknowledged writes.
     pub writes: usize,
-    /// Histories, each of one znode; all of them decided.
+    /// Histories, one for each znode; all were decided.
     pub histories: usize,
-    /// Operations in them.
+    /// Operations in the histories.
     pub operations: usize,
     /// Operations without an answer.
     pub unknown: usize,
-    /// Configurations that the search looked at.
+    /// Configurations examined by the search.
     pub configurations: usize,
     /// Notifications.
     pub notified: usize,
-    /// Reads of two znodes that are changed together.
+    /// Reads of two znodes that change together.
     pub pairs: usize,
-    /// Sessions that ended in time, not early.
+    /// Sessions that expired at the right time.
     pub ended: usize,
-    /// Digests of whole trees, in the middle of the run, that were compared.
+    /// Digests of whole trees that were compared during the run.
     pub digests: usize,
 }
 
@@ -104,35 +104,36 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Clients in threads of their own.
+/// Clients, each in its own thread.
 pub struct Load {
     common: Arc<Common>,
     threads: Vec<JoinHandle<Result<Told>>>,
 }
 
 impl Load {
-    /// Starts clients: for every address one that creates znodes, one that shares a few with others,
-    /// and one that watches; and two that change pairs, one that changes what is watched, and one that leaves
-    /// sessions behind.
+    /// Starts clients. For every address: one that creates znodes, one that shares znodes with
+    /// others, and one that watches. Besides: two that change pairs, one that changes the watched
+    /// znode, and one that abandons sessions.
     ///
     /// # Errors
-    /// Nobody serves.
+    /// No server answers.
     pub fn start(addresses: &[SocketAddr]) -> Result<Self> {
         Self::start_with(addresses, 1)
     }
 
-    /// The same; the seed says what is done with the shared znodes.
+    /// As above; `seed` determines the operations on the shared znodes.
     ///
     /// # Errors
-    /// Nobody serves.
+    /// No server answers.
     pub fn start_with(addresses: &[SocketAddr], seed: u64) -> Result<Self> {
         Self::start_where(addresses, addresses, seed)
     }
 
-    /// The same; only at some of these, the `current`, a read behind a sync shows everything that was over by then.
+    /// As above. Only at the `current` servers does a read after a sync show everything that ended
+    /// before.
     ///
     /// # Errors
-    /// Nobody serves.
+    /// No server answers.
     pub fn start_where(
         addresses: &[SocketAddr],
         current: &[SocketAddr],
@@ -171,7 +172,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits until `more` creations have been acknowledged from now on.
+    /// Waits until `more` further creates are acknowledged.
     ///
     /// # Errors
     /// They are not, or a client has given up.
@@ -186,22 +187,23 @@ impl Load {
         Ok(())
     }
 
-    /// Whether all clients still ask.
+    /// Checks that all clients still run.
     ///
     /// # Errors
-    /// One has given up; [`Load::finish`] says why.
+    /// A client has given up; [`Load::finish`] returns the reason.
     pub fn goes_on(&self) -> Result<()> {
         ensure!(!self.threads.iter().any(JoinHandle::is_finished), "a client has given up");
         Ok(())
     }
 
-    /// Ends the clients, and says what they were told.
+    /// Stops the clients, and returns their records.
     ///
     /// # Errors
-    /// A client lost its session, went back in time, missed a notification, or saw a session end early.
+    /// A client lost its session, saw an older state, missed a notification, or saw a session
+    /// expire early.
     pub fn finish(self) -> Result<Told> {
         self.common.stop.store(true, Ordering::Relaxed);
-        // All have ended before it is said what one has seen: nobody writes any more.
+        // All clients stop before the first result is used, so no more writes happen.
         let ended: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
         let mut all = Told::default();
         for told in ended {
@@ -221,10 +223,10 @@ impl Load {
 }
 
 impl Told {
-    /// Checks it against the tree that all members have in the end.
+    /// Checks the records against the final tree of all members.
     ///
     /// # Errors
-    /// An acknowledged creation is not there, writes were ordered against what was over before, or a history is
+    /// An acknowledged create is missing, writes were ordered against real time, or a history is
     /// not linearizable.
     pub fn check(&self, tree: &str) -> Result<Figures> {
         let there: BTreeSet<&str> =
@@ -252,7 +254,7 @@ impl Told {
     }
 }
 
-/// Whoever begins after another has ended has the later place, and nobody has the same.
+/// A write that started after another one ended has the larger zxid, and all zxids differ.
 fn in_order(writes: &[Write]) -> Result<()> {
     let mut zxids: Vec<i64> = writes.iter().map(|write| write.zxid).collect();
     zxids.sort_unstable();

@@ -1,4 +1,4 @@
-//! An ensemble whose members change while it runs.
+//! An ensemble whose members change at run time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,39 +17,39 @@ use crate::wire::{Reader, Writer, op};
 /// The znode that shows the configuration.
 const CONFIG: &str = "/zookeeper/config";
 
-/// A server's number.
+/// The id of a server.
 pub type Id = u8;
 
-/// Where a server listens for its peers.
+/// The quorum and election address of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ports {
     quorum: u16,
     election: u16,
 }
 
-/// Servers, by their ids.
+/// Servers by id.
 pub struct Members {
     servers: BTreeMap<Id, Server>,
     ports: BTreeMap<Id, Ports>,
     options: Options,
-    /// Each has an address of its own, so that all of them can have the same ports.
+    /// Each server has its own address, so all of them can use the same ports.
     apart: bool,
 }
 
 impl Members {
-    /// The servers 1, 2 and so on, of these kinds, all with a vote; with `alone`, one of them is an
-    /// ensemble.
+    /// Servers of these kinds with the ids 1, 2 and so on, all voters. With `alone`, a single
+    /// server is an ensemble.
     ///
     /// # Errors
-    /// One does not come up.
+    /// A server does not start.
     pub fn start(kinds: &[Kind], alone: bool) -> Result<Self> {
         Self::start_with(kinds, options().config("standaloneEnabled", !alone), false)
     }
 
-    /// The same with more options, and `apart` with an address for each.
+    /// As above, with further options. With `apart`, each server has its own address.
     ///
     /// # Errors
-    /// One does not come up.
+    /// A server does not start.
     pub fn start_with(kinds: &[Kind], options: Options, apart: bool) -> Result<Self> {
         let options = options.config("reconfigEnabled", "true").keep_config();
         let (servers, ports) = (BTreeMap::new(), BTreeMap::new());
@@ -71,7 +71,8 @@ impl Members {
         Ok(members)
     }
 
-    /// Gives a server other ports for its peers; it has to hear of that.
+    /// Gives a server other quorum and election ports. The other members learn them by a
+    /// reconfiguration.
     pub fn choose_ports(&mut self, id: Id) {
         let quorum = free_ports(2);
         self.ports.insert(id, Ports { quorum, election: quorum + 1 });
@@ -96,23 +97,23 @@ impl Members {
         Ok(())
     }
 
-    /// A line in the configuration of those that join from now on.
+    /// Adds a line to the configuration of servers that join from now on.
     pub fn configure(&mut self, key: &str, value: &str) {
         self.options = self.options.clone().config(key, value);
     }
 
-    /// Starts one more server, which knows the `others` and takes itself for an observer.
+    /// Starts one more server as an observer, with the `others` in its list.
     ///
     /// # Errors
-    /// It does not come up.
+    /// It does not start.
     pub fn join(&mut self, id: Id, kind: Kind, others: &[Id]) -> Result<()> {
         self.join_as(id, kind, others, "observer")
     }
 
-    /// The same for one that takes itself for something else.
+    /// As above, with another role.
     ///
     /// # Errors
-    /// It does not come up.
+    /// It does not start.
     pub fn join_as(&mut self, id: Id, kind: Kind, others: &[Id], role: &str) -> Result<()> {
         self.choose_ports(id);
         let mut lines: Vec<(Id, &str)> = others.iter().map(|id| (*id, "participant")).collect();
@@ -122,15 +123,15 @@ impl Members {
         self.server(id).wait_until_serving()
     }
 
-    /// One of the servers.
+    /// The server with this id.
     ///
     /// # Panics
-    /// There is none of that id.
+    /// There is none.
     pub fn server(&mut self, id: Id) -> &mut Server {
         self.servers.get_mut(&id).expect("a server")
     }
 
-    /// How a server is named in a reconfiguration.
+    /// The server's line for a reconfiguration.
     pub fn entry(&mut self, id: Id, role: &str) -> String {
         let Ports { quorum, election } = self.ports[&id];
         let client = self.server(id).port();
@@ -138,7 +139,7 @@ impl Members {
         format!("server.{id}={host}:{quorum}:{election}:{role};{host}:{client}")
     }
 
-    /// The same with other addresses for its peers.
+    /// The same with other quorum and election ports.
     pub fn entry_at(&mut self, id: Id, hosts: &[Ipv4Addr], role: &str) -> String {
         let Ports { quorum, election } = self.ports[&id];
         let address = |host: &Ipv4Addr| format!("{host}:{quorum}:{election}");
@@ -147,7 +148,7 @@ impl Members {
         format!("server.{id}={}:{role};{host}:{client}", addresses.join("|"))
     }
 
-    /// A configuration that does not tell who chose the ports, nor when it came into force.
+    /// A configuration without ports and without its version.
     pub fn without_ports(&self, config: &str) -> String {
         let is_member = |line: &&str| !line.starts_with("version=");
         let mut text: String =
@@ -162,7 +163,7 @@ impl Members {
         text
     }
 
-    /// Waits until a server has a configuration in its file; what stands there.
+    /// Waits until a server has a configuration in its file, and returns it.
     ///
     /// # Errors
     /// It never has.
@@ -179,16 +180,16 @@ impl Members {
         }
     }
 
-    /// The same, with another port for clients, from which it is expected to serve them.
+    /// The same with another client port. The server is expected to move to that port.
     pub fn moved_entry(&mut self, id: Id, role: &str) -> String {
         self.server(id).moved(free_port());
         self.entry(id, role)
     }
 
-    /// Asks a server for a reconfiguration; what it says.
+    /// Sends a reconfiguration to a server, and returns the answer.
     ///
     /// # Errors
-    /// It says nothing.
+    /// There is no answer.
     pub fn ask(
         &mut self,
         at: Id,
@@ -206,10 +207,10 @@ impl Members {
         session.call(op::RECONFIG, body)
     }
 
-    /// Adds or changes, and removes, members; the new configuration.
+    /// Adds, changes and removes members, and returns the new configuration.
     ///
     /// # Errors
-    /// It is refused, or nobody leads in time.
+    /// The reconfiguration is refused, or there is no leader in time.
     pub fn change(&mut self, at: Id, joining: &[String], leaving: &[Id]) -> Result<String> {
         let joining = joining.join(",");
         let leaving: Vec<String> = leaving.iter().map(Id::to_string).collect();
@@ -218,15 +219,15 @@ impl Members {
         self.insist(at, some(joining).as_deref(), some(leaving).as_deref(), None)
     }
 
-    /// Gives the ensemble these members, named as by [`Members::entry`]; the new configuration.
+    /// Replaces all members, named as by [`Members::entry`], and returns the new configuration.
     ///
     /// # Errors
-    /// As of [`Members::change`].
+    /// As for [`Members::change`].
     pub fn replace(&mut self, at: Id, members: &[String]) -> Result<String> {
         self.insist(at, None, None, Some(&members.join(",")))
     }
 
-    /// Asks for a reconfiguration until somebody leads who says yes.
+    /// Sends a reconfiguration until a leader accepts it.
     fn insist(
         &mut self,
         at: Id,
@@ -242,7 +243,7 @@ impl Members {
                     let text = Reader::new(&reply.body).buffer()?.context("no data")?.to_vec();
                     return Ok(String::from_utf8(text)?);
                 }
-                // Nobody knows yet that they follow, or who led has just gone.
+                // The leader does not know its followers yet, or it has just changed.
                 Ok(Reply { err: -13 | -14, .. }) | Err(_) if start.elapsed() < PATIENCE => {}
                 Ok(reply) => bail!("reconfiguration: error {}", reply.err),
                 Err(error) => return Err(error),
@@ -254,7 +255,7 @@ impl Members {
     /// The configuration that a server shows.
     ///
     /// # Errors
-    /// It does not serve.
+    /// It does not serve clients.
     pub fn shown(&mut self, at: Id) -> Result<String> {
         let mut session = Session::open(self.server(at).address(), 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
@@ -264,10 +265,10 @@ impl Members {
         Ok(String::from_utf8(text)?)
     }
 
-    /// Waits until these servers all serve and show this configuration.
+    /// Waits until all these servers serve clients and show this configuration.
     ///
     /// # Errors
-    /// One never does.
+    /// A server never does.
     pub fn expect(&mut self, ids: &[Id], config: &str) -> Result<()> {
         for id in ids {
             let start = Instant::now();
@@ -285,10 +286,10 @@ impl Members {
         Ok(())
     }
 
-    /// Waits until one of these leads.
+    /// Waits until one of these servers is the leader.
     ///
     /// # Errors
-    /// None ever does.
+    /// None becomes the leader.
     pub fn leader(&mut self, ids: &[Id]) -> Result<Id> {
         let start = Instant::now();
         loop {
@@ -302,17 +303,17 @@ impl Members {
         }
     }
 
-    /// What a server says it is.
+    /// The role that a server reports.
     ///
     /// # Errors
-    /// It does not serve.
+    /// It does not serve clients.
     pub fn mode(&mut self, id: Id) -> Result<String> {
         let text = self.server(id).ask("srvr", Duration::from_secs(1))?;
         let mode = text.lines().find_map(|line| line.strip_prefix("Mode: "));
         Ok(mode.context("no mode")?.to_owned())
     }
 
-    /// Waits until a server says that it is this.
+    /// Waits until a server reports this role.
     ///
     /// # Errors
     /// It never does.
@@ -330,10 +331,10 @@ impl Members {
         }
     }
 
-    /// Creates a znode at each of these servers, then all of them are seen at each.
+    /// Creates a znode at each of these servers, and checks that each server shows all of them.
     ///
     /// # Errors
-    /// Not so.
+    /// A server does not.
     pub fn write(&mut self, ids: &[Id], name: &str) -> Result<()> {
         for id in ids {
             let start = Instant::now();

@@ -1,8 +1,8 @@
-//! The network between the members of an ensemble, as one that can be cut.
+//! The network between the members of an ensemble, with links that tests can cut.
 //!
-//! In network namespaces, if this machine lets us make them, each member is a host of its own behind a router,
-//! and what is cut vanishes there, packet by packet. Else members dial each other through proxies on loopback,
-//! which hold back what is cut.
+//! If this machine permits network namespaces, each member is a host behind a router, and packets
+//! on a cut link vanish there. Otherwise members connect to each other through proxies on loopback,
+//! which hold back the bytes on a cut link.
 
 mod namespaces;
 mod proxies;
@@ -15,12 +15,12 @@ use self::namespaces::Namespaces;
 use self::proxies::Proxies;
 use crate::server::free_ports;
 
-/// Where a server runs.
+/// The place of a server in the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its address for everybody.
+    /// Its address for all others.
     pub host: Ipv4Addr,
-    /// The network namespace of its process, if it has one of its own.
+    /// The network namespace of its process, if it has one.
     pub namespace: Option<String>,
 }
 
@@ -30,19 +30,19 @@ impl Default for Place {
     }
 }
 
-/// How members reach each other.
+/// The form of the addresses.
 #[derive(Debug)]
 enum Links {
     Direct,
-    /// Each on an address of its own, all of them of loopback.
+    /// Each member has its own loopback address.
     Addressed,
-    /// Each on two of them. `one_is_dead`: nobody can be reached by others at the first.
+    /// Each member has two loopback addresses. `one_is_dead`: others cannot reach the first one.
     Twofold {
         one_is_dead: bool,
     },
     Proxied(Proxies),
     Routed(Namespaces),
-    /// The same with two addresses for each, of which only the first can be cut off.
+    /// Each member has two addresses in namespaces. Only the first one can be cut off.
     RoutedTwice(Namespaces),
 }
 
@@ -50,33 +50,35 @@ enum Links {
 #[derive(Debug)]
 pub struct Network {
     links: Links,
-    /// The quorum port of each member; that of elections is the next one.
+    /// The quorum port of each member. The election port is the next one.
     ports: Vec<u16>,
 }
 
 impl Network {
-    /// Loopback, which cannot be cut.
+    /// Loopback without cuts.
     pub fn loopback(members: usize) -> Self {
         let ports = (0..members).map(|_| free_ports(2)).collect();
         Self { links: Links::Direct, ports }
     }
 
-    /// Loopback with an address for each member, so that all of them can have the same ports.
+    /// Loopback with an address for each member, so that all of them can use the same ports.
     pub fn addresses(members: usize) -> Self {
         let ports = vec![free_ports(2); members];
         Self { links: Links::Addressed, ports }
     }
 
-    /// Loopback with two addresses for each member; with `one_is_dead` others are given a wrong first one.
+    /// Loopback with two addresses for each member. With `one_is_dead`, others get a wrong first
+    /// one.
     pub fn two_addresses(members: usize, one_is_dead: bool) -> Self {
         let ports = vec![free_ports(2); members];
         Self { links: Links::Twofold { one_is_dead }, ports }
     }
 
-    /// A network that can be cut. With `ZEBU_INTEROP_NETWORK=proxies` it is made of proxies in any case.
+    /// A network with links that can be cut. With `ZEBU_INTEROP_NETWORK=proxies` it always uses
+    /// proxies.
     ///
     /// # Errors
-    /// Nothing of the kind can be had.
+    /// Neither form is possible on this machine.
     pub fn with_cuts(members: usize) -> Result<Self> {
         let wanted = std::env::var("ZEBU_INTEROP_NETWORK");
         if wanted.as_deref() != Ok("proxies") {
@@ -97,16 +99,16 @@ impl Network {
         Ok(Self { links: Links::Proxied(Proxies::start(&targets)?), ports })
     }
 
-    /// A network where each member has two addresses, and one path to each of them: cuts are of the first ones.
+    /// A network with two addresses and paths for each member. Cuts affect the first ones.
     ///
     /// # Errors
-    /// This machine has no network namespaces.
+    /// This machine does not permit network namespaces.
     pub fn two_paths(members: usize) -> Result<Self> {
         let links = Links::RoutedTwice(Namespaces::make(members)?);
         Ok(Self { links, ports: vec![2888; members] })
     }
 
-    /// What it is, for people.
+    /// A description for people.
     pub fn kind(&self) -> &'static str {
         match self.links {
             Links::Direct | Links::Addressed | Links::Twofold { .. } => "loopback",
@@ -115,7 +117,7 @@ impl Network {
         }
     }
 
-    /// Where a member runs.
+    /// The place of a member.
     pub fn place(&self, member: usize) -> Place {
         match &self.links {
             Links::Direct | Links::Proxied(_) => Place::default(),
@@ -126,7 +128,7 @@ impl Network {
         }
     }
 
-    /// `host:port:port` of a member, as `viewer` is to be configured.
+    /// `host:port:port` of a member in the configuration of `viewer`.
     pub fn line(&self, viewer: usize, member: usize) -> String {
         let (host, port) = (self.place(member).host, self.ports[member]);
         match &self.links {
@@ -147,7 +149,7 @@ impl Network {
         }
     }
 
-    /// Lets nothing go from one member to another any more.
+    /// Cuts the link from one member to another, in this direction.
     ///
     /// # Errors
     /// It cannot be cut.
@@ -164,10 +166,10 @@ impl Network {
         Ok(())
     }
 
-    /// Mends everything.
+    /// Restores all links.
     ///
     /// # Errors
-    /// It cannot be mended.
+    /// They cannot be restored.
     pub fn heal(&mut self) -> Result<()> {
         match &mut self.links {
             Links::Direct | Links::Addressed | Links::Twofold { .. } => Ok(()),
@@ -180,7 +182,7 @@ impl Network {
     }
 }
 
-/// An address of loopback.
+/// A loopback address.
 fn loopback(first: u8, member: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, first + u8::try_from(member).expect("few members"))
 }

@@ -1,4 +1,4 @@
-//! Takes out of an answer what two runs cannot agree on: times, session ids, and the order of sets.
+//! Removes from answers what differs between two runs: times, session ids, and the order of sets.
 
 use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,12 +18,13 @@ pub fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).expect("before the year 292,000,000")
 }
 
-/// Every 8 bytes of `payload`, aligned or not, that are a time within `window`, replaced by `shown`.
+/// Replaces every 8 bytes of `payload` that are a time within `window`, aligned or not, by `shown`.
 ///
-/// A session id has the lower bytes of the time when its server started, and two zero bytes before it make that
-/// time of it. So ids are replaced before times are, and `window` begins when the servers run.
+/// A session id contains the lower bytes of the server's start time. Together with two zero bytes
+/// before it, it looks like that time. So ids are replaced before times, and `window` begins when
+/// the servers run.
 ///
-/// Returns the new payload and how many times were found.
+/// Returns the new payload and the number of times found.
 pub fn blank_times(payload: &[u8], window: &RangeInclusive<i64>, shown: i64) -> (Vec<u8>, usize) {
     let mut out = payload.to_vec();
     let mut found = 0;
@@ -41,7 +42,7 @@ pub fn blank_times(payload: &[u8], window: &RangeInclusive<i64>, shown: i64) -> 
     (out, found)
 }
 
-/// Replaces each occurrence of one byte string by another of the same length.
+/// Replaces each occurrence of a byte string by another one of the same length.
 ///
 /// # Panics
 /// The lengths differ.
@@ -63,14 +64,14 @@ pub fn replace(payload: &mut [u8], from: &[u8], to: &[u8]) {
 
 /// The answer to `opcode` with its unordered parts sorted: children, ephemerals, credentials.
 ///
-/// An answer that does not parse is returned as it is, for the comparison to complain about.
+/// An answer that cannot be parsed stays unchanged, so that the comparison reports it.
 pub fn sort_sets(opcode: i32, payload: &[u8]) -> Vec<u8> {
     try_sort_sets(opcode, payload).ok().flatten().unwrap_or_else(|| payload.to_vec())
 }
 
 fn try_sort_sets(opcode: i32, payload: &[u8]) -> Result<Option<Vec<u8>>> {
     let reply = Reply::parse(payload)?;
-    // A multiRead that fails half-way has a body, too.
+    // A multiRead that fails half-way also has a body.
     if reply.xid == -1 || reply.err != 0 && (opcode != op::MULTI_READ || reply.body.is_empty()) {
         return Ok(None);
     }
@@ -122,11 +123,11 @@ fn sorted_names(reader: &mut Reader<'_>, out: Writer) -> Result<Writer> {
 
 /// A transcript without dates, session ids, durations and this machine's ports.
 ///
-/// Session ids are numbered in the order in which they appear; the beginning of 1970 stays, as the time of
-/// znodes that nobody created.
+/// Session ids are numbered in the order of appearance. The beginning of 1970 stays: it is the time
+/// of znodes that no client created.
 ///
 /// # Panics
-/// Never: the patterns are right.
+/// Never: the patterns are valid.
 pub fn text(transcript: &str) -> String {
     let pattern = |text: &str| Regex::new(text).expect("a pattern");
     let day = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [0-9]{2} [0-9:]{8} [A-Z]+ ";
@@ -147,9 +148,10 @@ pub fn text(transcript: &str) -> String {
     text.into_owned()
 }
 
-/// Whether a line of `mntr` with this key is ours alone, with a row in COMPAT.md: the counts of operations are of a
-/// version to come, the original tells of slow fsyncs in JMX only and has no limit to what a session owns; it does not count
-/// failed authentications, has no schemes that ask a program, and never doubts a tree.
+/// Whether a line of `mntr` with this key is ours alone, with a row in COMPAT.md: the counts of
+/// operations are of a version to come, the original tells of slow fsyncs in JMX only and has no
+/// limit to what a session owns; it does not count failed authentications, has no schemes that ask
+/// a program, and never doubts a tree.
 pub fn is_only_ours(key: &str) -> bool {
     key.starts_with("zk_op_count_")
         || key.starts_with("zk_external_auth_")
@@ -186,13 +188,13 @@ fn times_are_blanked() {
 
 #[test]
 fn session_ids_are_no_times() {
-    // An id of a server that started at that time, behind a number that is 0, as in a stat.
+    // An id of a server that started at that time, after a number that is 0, as in a stat.
     let started = now_ms();
     let id = 1 << 56 | (started & 0xff_ffff_ffff) << 16;
     let payload = Writer::new().int(0).long(id).int(0).done();
     let later = started + 1..=started + 60_000;
     assert_eq!(blank_times(&payload, &later, 1), (payload.clone(), 0));
-    // And a time that follows the start is not an id.
+    // A time after the server's start is not an id.
     let mut times = Writer::new().long(started + 1).int(0).done();
     let before = times.clone();
     replace(&mut times, &id.to_be_bytes(), &[0xff; 8]);

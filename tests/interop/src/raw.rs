@@ -1,4 +1,4 @@
-//! A client without manners: it sends what it is told and says what came back.
+//! A client that sends arbitrary bytes and returns everything it receives.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -10,18 +10,18 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::server::PATIENCE;
 use crate::wire::{Reader, Writer, frame, op};
 
-/// What a connection gave.
+/// The result of waiting for a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A frame's payload.
     Frame(Vec<u8>),
     /// The server closed the connection.
     Closed,
-    /// Nothing within the connection's patience.
+    /// No frame arrived within the connection's time limit.
     Silence,
 }
 
-/// A server has not answered something.
+/// A server left a request unanswered.
 #[derive(Debug)]
 pub struct NoAnswer(String);
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// One TCP connection with frames on it.
+/// One TCP connection that carries frames.
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
@@ -43,7 +43,7 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// No server listens.
     pub fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
         stream.set_nodelay(true)?;
@@ -52,7 +52,7 @@ impl Connection {
         Ok(Self { stream, received: Vec::new() })
     }
 
-    /// How long [`Connection::receive`] waits.
+    /// Sets how long [`Connection::receive`] waits.
     ///
     /// # Errors
     /// The socket refuses.
@@ -60,15 +60,15 @@ impl Connection {
         Ok(self.stream.set_read_timeout(Some(patience))?)
     }
 
-    /// The socket itself, for those who want to misbehave.
+    /// The socket itself, for tests that violate the protocol.
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is closed.
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.stream.write_all(bytes)?)
     }
@@ -76,7 +76,7 @@ impl Connection {
     /// Sends a payload with its length before it.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is closed.
     pub fn send(&mut self, payload: &[u8]) -> Result<()> {
         self.send_bytes(&frame(payload))
     }
@@ -84,7 +84,7 @@ impl Connection {
     /// Waits for the next frame.
     ///
     /// # Errors
-    /// A frame with an impossible length.
+    /// A frame with an invalid length.
     pub fn receive(&mut self) -> Result<Incoming> {
         loop {
             if let Some(length) = self.received.first_chunk::<4>() {
@@ -114,7 +114,7 @@ impl Connection {
     }
 }
 
-/// A connect request's payload.
+/// The payload of a connect request.
 pub fn connect_request(timeout_ms: i32, session: i64, password: &[u8], last_zxid: i64) -> Vec<u8> {
     Writer::new()
         .int(0)
@@ -126,14 +126,14 @@ pub fn connect_request(timeout_ms: i32, session: i64, password: &[u8], last_zxid
         .done()
 }
 
-/// An answer: header and what follows it.
+/// An answer: its header and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Echo of the request's.
+    /// The xid of the request.
     pub xid: i32,
     /// The server's last zxid.
     pub zxid: i64,
-    /// 0, or the error.
+    /// 0, or the error code.
     pub err: i32,
     /// The record.
     pub body: Vec<u8>,
@@ -151,7 +151,7 @@ impl Reply {
     }
 }
 
-/// A well-behaved session on top of a connection, one request at a time.
+/// A session that follows the protocol, with one request at a time.
 pub struct Session {
     /// The connection.
     pub connection: Connection,
@@ -159,9 +159,9 @@ pub struct Session {
     pub id: i64,
     /// The session's password.
     pub password: Vec<u8>,
-    /// The timeout the server settled on, in milliseconds.
+    /// The negotiated timeout, in milliseconds.
     pub timeout_ms: i32,
-    /// Notifications that came before an answer.
+    /// Notifications that arrived before an answer.
     pub notifications: VecDeque<Reply>,
     xid: i32,
 }
@@ -175,7 +175,7 @@ impl Session {
         Self::resume(address, timeout_ms, 0, &[0; 16])
     }
 
-    /// A new session whose connection waits for `patience` only.
+    /// A new session whose connection waits at most for `patience`.
     ///
     /// # Errors
     /// The server refuses, or does not answer.
@@ -193,8 +193,8 @@ impl Session {
         resumed.context("session refused")
     }
 
-    /// An existing session on a new connection that waits for `patience` only; `None` when the server says
-    /// that there is no such session any more.
+    /// An existing session on a new connection that waits at most for `patience`; `None` if the
+    /// session has expired.
     ///
     /// # Errors
     /// The server does not answer.
@@ -226,7 +226,7 @@ impl Session {
     /// Sends a request and waits for its answer.
     ///
     /// # Errors
-    /// The connection is gone, or another answer came.
+    /// The connection is closed, or an unexpected answer arrived.
     pub fn call(&mut self, op: i32, body: Writer) -> Result<Reply> {
         self.xid += 1;
         let xid = if op == op::PING { -2 } else { self.xid };
@@ -245,10 +245,10 @@ impl Session {
         }
     }
 
-    /// Sends several requests at once, each of which has to succeed, and waits for all their answers.
+    /// Sends several requests in one write and waits for all answers. Each request must succeed.
     ///
     /// # Errors
-    /// As [`Session::expect`].
+    /// As for [`Session::expect`].
     pub fn expect_all(&mut self, requests: &[(i32, Writer)]) -> Result<Vec<Vec<u8>>> {
         let mut bytes = Vec::new();
         for (op, body) in requests {
@@ -273,10 +273,10 @@ impl Session {
         Ok(bodies)
     }
 
-    /// Like [`Session::call`], with an error for an error.
+    /// As [`Session::call`], but an error code is an error.
     ///
     /// # Errors
-    /// As [`Session::call`], and an error code.
+    /// As for [`Session::call`], and an error code.
     pub fn expect(&mut self, op: i32, body: Writer) -> Result<Vec<u8>> {
         let reply = self.call(op, body)?;
         ensure!(reply.err == 0, "operation {op}: error {}", reply.err);

@@ -1,7 +1,9 @@
-//! Plays the client's side of a recorded conversation and compares the server's, byte for byte.
+//! Replays the client's side of a recorded conversation and compares the server's side byte for
+//! byte.
 //!
-//! The recordings are JSON lines: `conn` names a connection, `dir` says who spoke, `hex` is the payload.
-//! Session ids and passwords are those of the recording, so they are mapped; times are checked to be times.
+//! The recordings are JSON lines: `conn` names a connection, `dir` the direction, `hex` is the
+//! payload. Session ids and passwords of the recording are replaced by those of the run, and times
+//! are only checked to be times.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,18 +17,18 @@ use crate::normalise::{blank_times, now_ms, replace, sort_sets};
 use crate::raw::{Connection, Incoming};
 use crate::wire::{hex, unhex};
 
-/// A request to which the server said something else than in the recording.
+/// A request whose answer differs from the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What the recording says about this step.
+    /// The description of this step in the recording.
     pub note: String,
-    /// The frames recorded, in hexadecimal; times blanked.
+    /// The recorded frames, in hexadecimal, without times.
     pub expected: Vec<String>,
-    /// The frames that came; ids and passwords mapped to the recorded ones.
+    /// The received frames, with the ids and passwords of the recording.
     pub actual: Vec<String>,
 }
 
-/// One request of the recording and all that was received on its connection before the next.
+/// One request of the recording, and all frames received on its connection before the next request.
 #[derive(Default)]
 struct Exchange {
     note: String,
@@ -37,7 +39,7 @@ struct Exchange {
     closed: bool,
 }
 
-/// Opcode standing for the connect request.
+/// Stands for the opcode of a connect request.
 const CONNECT: i32 = i32::MIN;
 
 /// Reads a recording.
@@ -93,11 +95,11 @@ pub fn replay(file: &Path, address: SocketAddr) -> Result<Vec<Difference>> {
     Ok(replay.differences)
 }
 
-/// The conversation while it is replayed.
+/// A conversation during the replay.
 struct Replay {
     address: SocketAddr,
     connections: HashMap<String, Connection>,
-    /// Bytes of the recording, and what they are in this run: session ids and passwords.
+    /// Pairs of bytes: session ids and passwords of the recording, and those of this run.
     mapping: Vec<(Vec<u8>, Vec<u8>)>,
     started_ms: i64,
     differences: Vec<Difference>,
@@ -149,7 +151,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Bytes of the recording with the ids and passwords of this run.
+    /// Replaces ids and passwords of the recording by those of this run.
     fn in_this_run(&self, payload: &[u8]) -> Vec<u8> {
         let mut payload = payload.to_vec();
         for (recorded, actual) in &self.mapping {
@@ -158,7 +160,7 @@ impl Replay {
         payload
     }
 
-    /// Bytes of this run with the ids and passwords of the recording.
+    /// Replaces ids and passwords of this run by those of the recording.
     fn as_recorded(&self, payload: &[u8]) -> Vec<u8> {
         let mut payload = payload.to_vec();
         for (recorded, actual) in &self.mapping {
@@ -167,7 +169,7 @@ impl Replay {
         payload
     }
 
-    /// A connect answer: version, timeout, then the id and the password, which are this run's own.
+    /// A connect answer: version, timeout, then this run's id and password.
     fn learn(&mut self, recorded: &[Vec<u8>], actual: &[Vec<u8>]) {
         let (Some(was), Some(is)) = (recorded.first(), actual.first()) else { return };
         let (Some(was), Some(is)) = (was.get(8..36), is.get(8..36)) else { return };

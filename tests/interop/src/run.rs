@@ -1,4 +1,4 @@
-//! Runs somebody's program, with its two outputs in one file, and never longer than it may.
+//! Runs a program with a time limit. Both outputs go to one file.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,18 +9,18 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::NamedTempFile;
 
-/// What a program printed, and how it ended.
+/// The output and exit status of a program.
 #[derive(Debug)]
 pub struct Output {
-    /// stdout and stderr, as they came; only stdout where they were kept apart.
+    /// stdout and stderr in order; only stdout if they were separated.
     pub text: String,
-    /// stderr, where it was kept apart.
+    /// stderr, if it was separated.
     pub errors: String,
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
 }
 
-/// Runs a program to its end without input.
+/// Runs a program without input until it ends.
 ///
 /// # Errors
 /// It does not start, or takes longer than `limit`.
@@ -28,10 +28,10 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
     Program::start(command)?.finish(limit)
 }
 
-/// Runs a program that has to succeed.
+/// Runs a program that must succeed.
 ///
 /// # Errors
-/// As [`run`], or it says that it failed.
+/// As for [`run`], or the program reports a failure.
 pub fn succeed(command: &mut Command, limit: Duration) -> Result<String> {
     let output = run(command, limit)?;
     if !output.status.success() {
@@ -40,18 +40,18 @@ pub fn succeed(command: &mut Command, limit: Duration) -> Result<String> {
     Ok(output.text)
 }
 
-/// A program that is running and takes lines.
+/// A running program that reads lines.
 pub struct Program {
     child: Child,
     input: Option<ChildStdin>,
     output: NamedTempFile,
-    /// What goes to stderr, where that is kept apart.
+    /// The file for stderr, if it is separated.
     errors: Option<NamedTempFile>,
     what: String,
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
     /// It does not start.
@@ -59,7 +59,7 @@ impl Program {
         Self::start_with(command, None)
     }
 
-    /// Starts it with its two outputs apart.
+    /// Starts the program with separate outputs.
     ///
     /// # Errors
     /// It does not start.
@@ -83,10 +83,10 @@ impl Program {
         Ok(Self { child, input, output, errors, what })
     }
 
-    /// Gives it a line.
+    /// Writes a line to its input.
     ///
     /// # Errors
-    /// It does not listen any more.
+    /// It no longer reads its input.
     pub fn say(&mut self, line: &str) -> Result<()> {
         let input = self.input.as_mut().context("input is closed")?;
         input.write_all(line.as_bytes())?;
@@ -94,10 +94,10 @@ impl Program {
         Ok(input.flush()?)
     }
 
-    /// Gives it a script line by line. `# await 15` waits until so many notifications have been printed.
+    /// Writes a script line by line. `# await 15` waits until that many notifications are printed.
     ///
     /// # Errors
-    /// It does not listen any more, or does not print them.
+    /// It no longer reads its input, or does not print the notifications.
     pub fn play(&mut self, script: &str, limit: Duration) -> Result<()> {
         for line in script.lines() {
             if let Some(events) = line.strip_prefix("# await ") {
@@ -110,10 +110,10 @@ impl Program {
         Ok(())
     }
 
-    /// Whether it has not ended yet.
+    /// Whether it still runs.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system call fails.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -121,23 +121,23 @@ impl Program {
     /// Asks it to end (SIGTERM).
     ///
     /// # Errors
-    /// It is gone.
+    /// It has ended.
     pub fn terminate(&self) -> Result<()> {
         self.signal(Signal::TERM)
     }
 
-    /// Lets it stand still (SIGSTOP).
+    /// Pauses it (SIGSTOP).
     ///
     /// # Errors
-    /// It is gone.
+    /// It has ended.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on after [`Program::pause`] (SIGCONT).
+    /// Continues it after [`Program::pause`] (SIGCONT).
     ///
     /// # Errors
-    /// It is gone.
+    /// It has ended.
     pub fn go_on(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
@@ -147,7 +147,7 @@ impl Program {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// What it has printed so far.
+    /// The output so far.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -155,7 +155,7 @@ impl Program {
         read(&self.output)
     }
 
-    /// Waits until `done` likes what has been printed.
+    /// Waits until `done` accepts the output.
     ///
     /// # Errors
     /// It never does.
@@ -170,7 +170,7 @@ impl Program {
         Ok(())
     }
 
-    /// Closes its input and waits for its end.
+    /// Closes its input and waits until it ends.
     ///
     /// # Errors
     /// It takes longer than `limit`.
@@ -196,7 +196,7 @@ fn read(file: &NamedTempFile) -> Result<String> {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Ours by its id; a failure means that it is gone already.
+        // The process is our own, by its id. A failure means that it has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }

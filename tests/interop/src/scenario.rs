@@ -1,4 +1,4 @@
-//! One story, told to the original and to ours; the two transcripts must be the same.
+//! A scenario executed against the original and against Zebu: the two transcripts must be equal.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,8 +8,8 @@ use similar::TextDiff;
 
 use crate::server::{Kind, Options, Server};
 
-/// The server under test: ours, or, with `ZEBU_INTEROP_SUBJECT=java`, the original a second time, which
-/// shows whether a scenario is steady.
+/// The server under test: Zebu. With `ZEBU_INTEROP_SUBJECT=java` it is the original a second time,
+/// which shows whether a scenario is deterministic.
 pub fn subject() -> Kind {
     match std::env::var("ZEBU_INTEROP_SUBJECT").as_deref() {
         Ok("java") => Kind::Java395,
@@ -17,9 +17,9 @@ pub fn subject() -> Kind {
     }
 }
 
-/// Runs `story` against a fresh server of each kind and compares what it returns.
+/// Runs `story` against a fresh server of each kind and compares the results.
 ///
-/// With `ZEBU_INTEROP_SHOW` set, the transcripts are printed as they come.
+/// With `ZEBU_INTEROP_SHOW` set, the transcripts are printed.
 ///
 /// # Panics
 /// The transcripts differ, or the story fails on either server.

@@ -1,4 +1,4 @@
-//! One server in a process of its own, Java's or ours, on a free loopback port or in a network namespace.
+//! One server process, Java's or Zebu's, on a free loopback port or in a network namespace.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -16,21 +16,21 @@ use crate::deps;
 use crate::disk::SmallDisk;
 use crate::network::Place;
 
-/// Nothing here takes this long unless it hangs, also on a machine with much else to do.
+/// A server that takes longer hangs, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Which server.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Ours.
+    /// Zebu.
     Zebu,
-    /// The original, from Maven Central: the oracle.
+    /// The original, from Maven Central: the reference.
     Java395,
     /// The original, from Debian.
     Java380,
 }
 
-/// How a server is configured, beyond what the harness needs.
+/// The configuration of a server, beyond the harness' own.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     config: Vec<(String, String)>,
@@ -41,14 +41,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Adds a line to `zoo.cfg`; a later line for one key wins.
+    /// Adds a line to `zoo.cfg`. The last line for a key counts.
     #[must_use]
     pub fn config(mut self, key: &str, value: impl ToString) -> Self {
         self.config.push((key.into(), value.to_string()));
         self
     }
 
-    /// Gives the data directory a disk of its own of so many MiB, if this machine lets us.
+    /// Puts the data directory on a disk of this many MiB, if this machine permits it.
     #[must_use]
     pub fn small_disk(mut self, mebibytes: u32) -> Self {
         self.small_disk = Some(mebibytes);
@@ -62,14 +62,15 @@ impl Options {
         self
     }
 
-    /// Adds a variable to the environment of the process.
+    /// Adds an environment variable of the process.
     #[must_use]
     pub fn environment(mut self, name: &str, value: impl ToString) -> Self {
         self.environment.push((name.into(), value.to_string()));
         self
     }
 
-    /// The server changes its `zoo.cfg` itself: it is written for the first start only.
+    /// The server changes its `zoo.cfg` itself, so the harness writes the file only before the
+    /// first start.
     #[must_use]
     pub fn keep_config(mut self) -> Self {
         self.keeps_config = true;
@@ -96,13 +97,13 @@ impl Options {
     }
 }
 
-/// A running, or for the moment stopped, server and its data directory.
+/// A running or stopped server and its data directory.
 pub struct Server {
     kind: Kind,
     options: Options,
     place: Place,
     port: u16,
-    /// Before the folder, since it is mounted there.
+    /// Declared before the folder, because it is mounted there and must be dropped first.
     disk: Option<SmallDisk>,
     folder: tempfile::TempDir,
     data: PathBuf,
@@ -110,18 +111,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on an empty data directory and waits until it serves.
+    /// Starts a server with an empty data directory and waits until it serves clients.
     ///
     /// # Errors
-    /// It did not come up; its log is in the message.
+    /// It did not start; its log is in the message.
     pub fn start(kind: Kind, options: &Options) -> Result<Self> {
         Self::start_with(kind, options, |_| Ok(()))
     }
 
-    /// Starts a server on a data directory that `fill` has prepared.
+    /// Starts a server with a data directory that `fill` has prepared.
     ///
     /// # Errors
-    /// As [`Server::start`], and what `fill` returns.
+    /// As for [`Server::start`], and those of `fill`.
     pub fn start_with(
         kind: Kind,
         options: &Options,
@@ -135,7 +136,7 @@ impl Server {
     /// Prepares a server without starting it.
     ///
     /// # Errors
-    /// No folder, or what `fill` returns.
+    /// The folder cannot be created, or those of `fill`.
     pub fn prepare(
         kind: Kind,
         options: &Options,
@@ -144,10 +145,10 @@ impl Server {
         Self::prepare_at(Place::default(), kind, options, fill)
     }
 
-    /// The same, somewhere else.
+    /// As above, at another place.
     ///
     /// # Errors
-    /// As [`Server::prepare`].
+    /// As for [`Server::prepare`].
     pub fn prepare_at(
         place: Place,
         kind: Kind,
@@ -170,10 +171,10 @@ impl Server {
         Ok(Self { kind, options: options.clone(), place, port, disk, folder, data, child: None })
     }
 
-    /// Starts the stopped server on its data directory and port.
+    /// Starts the stopped server with the same data directory and port.
     ///
     /// # Errors
-    /// It did not come up; its log is in the message.
+    /// It did not start; its log is in the message.
     pub fn launch(&mut self) -> Result<()> {
         assert!(self.child.is_none(), "already running");
         for _ in 0..5 {
@@ -227,36 +228,36 @@ impl Server {
         Ok(())
     }
 
-    /// Its `zoo.cfg`.
+    /// The path of its `zoo.cfg`.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("zoo.cfg")
     }
 
-    /// From its next start on it is configured so.
+    /// Sets its configuration for the next start.
     pub fn configure(&mut self, key: &str, value: &str) {
         self.options = std::mem::take(&mut self.options).config(key, value);
     }
 
-    /// From now on it serves clients there, of its own accord.
+    /// Sets the client port to which the server moves on its own.
     pub fn moved(&mut self, port: u16) {
         self.port = port;
     }
 
-    /// Waits until the server serves clients, in an ensemble with read-only members perhaps only those that read.
+    /// Waits until the server serves clients. In an ensemble with read-only members it may serve
+    /// only read-only clients.
     ///
     /// # Errors
-    /// It ended, or does not come up; its log is in the message.
+    /// It ended or does not start; its log is in the message.
     pub fn wait_until_serving(&mut self) -> Result<()> {
         self.wait_until_it_says("srvr", |text| text.contains("Mode:"))
     }
 
-    /// Waits until its answer to a four-letter word is one that is `wanted`.
+    /// Waits until its answer to a four-letter word is `wanted`.
     ///
-    /// A server closes every connection when its role changes, also one on which it was just asked something: no
-    /// answer is not an error.
+    /// A server closes every connection when its role changes, so a missing answer is not an error.
     ///
     /// # Errors
-    /// It ended, or never says so; its log is in the message.
+    /// It ended, or never gives such an answer; its log is in the message.
     pub fn wait_until_it_says(&mut self, word: &str, wanted: impl Fn(&str) -> bool) -> Result<()> {
         let start = Instant::now();
         let mut patience = Duration::from_secs(1);
@@ -265,8 +266,8 @@ impl Server {
                 self.child = None;
                 bail!("{:?} ended: {status}\n{}", self.kind, self.log());
             }
-            // A connection made while the original starts is sometimes never answered, and on a busy machine
-            // an answer takes its time.
+            // A connection made while the original starts is sometimes never answered. On a busy
+            // machine an answer takes its time.
             let said = self.ask(word, patience);
             if said.as_ref().is_ok_and(|text| wanted(text)) {
                 return Ok(());
@@ -279,22 +280,22 @@ impl Server {
         }
     }
 
-    /// Waits for a server that is expected not to come up.
+    /// Waits for the end of a server that must not start.
     ///
     /// # Errors
-    /// It serves, or hangs.
+    /// It serves clients, or hangs.
     pub fn expect_refusal(&mut self) -> Result<ExitStatus> {
         self.spawn()?;
         let status = self.wait_for_exit()?;
         Ok(status)
     }
 
-    /// Which server this is.
+    /// The kind of this server.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Lets the next start be that of another kind of server.
+    /// Sets the kind of server for the next start.
     ///
     /// # Panics
     /// The server is running.
@@ -308,12 +309,12 @@ impl Server {
         self.port
     }
 
-    /// Where clients connect.
+    /// The client address.
     pub fn address(&self) -> SocketAddr {
         (self.place.host, self.port).into()
     }
 
-    /// The same as text.
+    /// The client address as text.
     pub fn connect_string(&self) -> String {
         self.address().to_string()
     }
@@ -323,15 +324,15 @@ impl Server {
         &self.data
     }
 
-    /// Whether its data directory has a disk of its own.
+    /// Whether its data directory is on its own disk.
     pub fn has_small_disk(&self) -> bool {
         self.disk.is_some()
     }
 
-    /// Leaves no room on its small disk.
+    /// Fills its small disk.
     ///
     /// # Errors
-    /// It has none.
+    /// It has no small disk.
     pub fn fill_disk(&self) -> Result<()> {
         self.disk.as_ref().context("no small disk")?.fill()
     }
@@ -339,12 +340,12 @@ impl Server {
     /// Undoes [`Server::fill_disk`].
     ///
     /// # Errors
-    /// It was not done.
+    /// The disk was not filled.
     pub fn empty_disk(&self) -> Result<()> {
         self.disk.as_ref().context("no small disk")?.empty()
     }
 
-    /// Spawns it again if its process has ended by itself.
+    /// Starts it again if its process has ended.
     ///
     /// # Errors
     /// The program cannot be run.
@@ -364,7 +365,7 @@ impl Server {
         self.child.as_ref().expect("running").id()
     }
 
-    /// Whether the process is still there.
+    /// Whether the process still runs.
     pub fn is_alive(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -372,7 +373,7 @@ impl Server {
     /// Resident memory of the process, in bytes.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The process has ended.
     pub fn resident_bytes(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
@@ -380,14 +381,14 @@ impl Server {
         Ok(kib * 1024)
     }
 
-    /// What the server has logged so far.
+    /// Its log so far.
     pub fn log(&self) -> String {
         let bytes = fs::read(self.log_path()).unwrap_or_default();
         let tail = &bytes[bytes.len().saturating_sub(20_000)..];
         String::from_utf8_lossy(tail).into_owned()
     }
 
-    /// The lines of its whole log with one of these words.
+    /// The lines of its complete log with one of these words.
     pub fn log_lines(&self, words: &[&str]) -> String {
         let bytes = fs::read(self.log_path()).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
@@ -399,7 +400,7 @@ impl Server {
         self.folder.path().join("server.log")
     }
 
-    /// Sends a four-letter word and reads the answer.
+    /// Sends a four-letter word and returns the answer.
     ///
     /// # Errors
     /// The server does not answer.
@@ -407,7 +408,7 @@ impl Server {
         self.ask(word, PATIENCE)
     }
 
-    /// The same with less patience.
+    /// As above, with a shorter time limit.
     ///
     /// # Errors
     /// The server does not answer in time.
@@ -449,26 +450,26 @@ impl Server {
         Ok(())
     }
 
-    /// Lets the process stand still (SIGSTOP).
+    /// Pauses the process (SIGSTOP).
     ///
     /// # Errors
-    /// It is gone.
+    /// It has ended.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets a process that stands still go on (SIGCONT).
+    /// Continues a paused process (SIGCONT).
     ///
     /// # Errors
-    /// It is gone.
+    /// It has ended.
     pub fn go_on(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// SIGTERM, then a start on the same data.
+    /// SIGTERM, then a start with the same data.
     ///
     /// # Errors
-    /// As [`Server::stop`] and [`Server::launch`].
+    /// As for [`Server::stop`] and [`Server::launch`].
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         self.launch()
@@ -498,12 +499,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // Ours by its id; a failure means that it is gone already.
+            // The process is our own, by its id. A failure means that it has already ended.
             child.kill().ok();
             child.wait().ok();
         }
         if let Some(folder) = std::env::var_os("ZEBU_INTEROP_LOGS") {
-            // For whoever wants to know what happened; nothing depends on it.
+            // For people who look into the folder; no test depends on it.
             let name = self.folder.path().with_extension("log");
             let name = name.file_name().unwrap_or_default();
             fs::copy(self.log_path(), Path::new(&folder).join(name)).ok();
@@ -514,10 +515,10 @@ impl Drop for Server {
     }
 }
 
-/// The `java` command with the class path of `kind`, tuned for short lives.
+/// The `java` command with the class path of `kind`, tuned for short-lived processes.
 ///
 /// # Panics
-/// `kind` is ours.
+/// `kind` is Zebu.
 pub fn java(kind: Kind) -> Command {
     let classpath = match kind {
         Kind::Java395 => deps::classpath_395(),
@@ -527,7 +528,7 @@ pub fn java(kind: Kind) -> Command {
     java_with(&classpath)
 }
 
-/// The same with any class path.
+/// As above, with any class path.
 pub fn java_with(classpath: &str) -> Command {
     let mut command = Command::new("java");
     command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m"]);
@@ -536,7 +537,7 @@ pub fn java_with(classpath: &str) -> Command {
     command
 }
 
-/// The same command in a network namespace; the process keeps its id.
+/// The same command in a network namespace. The process keeps its id.
 fn within(namespace: &str, command: &Command) -> Command {
     let mut outer = Command::new("ip");
     outer.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
@@ -544,18 +545,18 @@ fn within(namespace: &str, command: &Command) -> Command {
     outer
 }
 
-/// A port nobody listens on, below the range the kernel hands to outgoing connections.
+/// A free port below the kernel's range for outgoing connections.
 pub fn free_port() -> u16 {
     free_ports(1)
 }
 
-/// The first of `count` neighbouring ports nobody listens on.
+/// The first of `count` neighbouring free ports.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     static BLOCK: LazyLock<(u16, Option<File>)> = LazyLock::new(own_block);
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     loop {
-        // A port that was given away need not be in use yet, so it is long until it is given away again.
+        // A returned port may not be in use yet, so it is not returned again for a long time.
         let first = BLOCK.0 + NEXT.fetch_add(count, Ordering::Relaxed) % (BLOCK_PORTS - count);
         if (first..first + count).all(is_free) {
             return first;
@@ -563,10 +564,10 @@ pub fn free_ports(count: u16) -> u16 {
     }
 }
 
-/// Ports that one process of tests takes its own from.
+/// The block of ports of this test process.
 const BLOCK_PORTS: u16 = 2_000;
 
-/// The first port of a block that no other process of tests has, and what keeps it ours.
+/// The first port of a block that no other test process uses, and the lock on the block.
 fn own_block() -> (u16, Option<File>) {
     let first = |block: u16| 12_000 + block * BLOCK_PORTS;
     for block in 0..9 {

@@ -1,4 +1,4 @@
-//! A shell, the original's or ours, and what of its output the two are to agree on.
+//! A shell, the original's or Zebu's, and the part of its output that both must agree on.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::normalise::text;
 use crate::run::Program;
 use crate::server::{Kind, PATIENCE, java};
 
-/// Whose shell it is.
+/// The kind of shell.
 #[derive(Clone, Copy, Debug)]
 pub enum Shell {
     /// `zkCli` of 3.9.5.
@@ -19,7 +19,7 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// A shell for the server with this address.
+    /// Starts a shell connected to this address.
     pub fn command(self, server: &str) -> Command {
         let mut command = match self {
             Self::Original => {
@@ -38,7 +38,7 @@ impl Shell {
         command
     }
 
-    /// Feeds it a script, as [`Program::play`] does: what it prints, and how it ends.
+    /// Feeds it a script, as [`Program::play`] does. Returns its output and exit status.
     ///
     /// # Errors
     /// It takes too long.
@@ -52,15 +52,15 @@ impl Shell {
     }
 }
 
-/// What is printed, without what depends on the run. Notifications come when they come, among the lines of the
-/// commands: they are put apart. Which znode of a subtree goes first is left to the order in which the server
-/// names children.
+/// The output without parts that depend on the run. Notifications appear at any place among the
+/// lines of the commands, so they are collected separately. The order in which a subtree is deleted
+/// depends on the server's order of children.
 pub fn shown(output: &str) -> String {
     let output = text(output);
     let (watches, main): (Vec<&str>, Vec<&str>) = output
         .lines()
         .filter(|line| !line.is_empty() && *line != "WATCHER::")
-        // The original may have ended before it says so.
+        // The original may end before it prints this.
         .filter(|line| !line.starts_with("WatchedEvent state:Closed"))
         .partition(|line| line.starts_with("WatchedEvent "));
     let watches = watches.into_iter().map(|line| match line.split_once(" zxid: ") {
@@ -71,8 +71,9 @@ pub fn shown(output: &str) -> String {
     format!("{}\n---- watches\n{}\n", main.join("\n"), watches.join("\n"))
 }
 
-/// What is said on stderr, where the two are to agree: hints are ours, and the usage of a command whose options
-/// exclude each other; the names of Java's classes are the original's. Each has its own list of all commands.
+/// The output on stderr as far as both must agree. Removed are Zebu's hints, the usage of commands
+/// with mutually exclusive options, the original's class names, and each shell's list of all
+/// commands.
 pub fn said(errors: &str) -> String {
     let lines = errors.lines().map(str::trim_end).filter(|line| {
         let ours = line.starts_with("hint: ")

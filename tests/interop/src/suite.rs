@@ -1,8 +1,8 @@
-//! Test-suites of Java programs, which want to run servers inside their own process, against servers in processes of
-//! their own.
+//! Test suites of Java programs that start servers in their own process: here the servers are
+//! separate processes.
 //!
-//! Classes below `clients/suites` stand in for those with which a suite starts its servers. Which classes of tests run,
-//! and which tests are left out, each with its reason, is in `suites/NAME.txt`.
+//! Classes below `clients/suites` replace the classes with which a suite starts its servers.
+//! `suites/NAME.txt` lists which test classes run and which tests are left out, each with a reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,39 +16,39 @@ use crate::deps;
 use crate::run::{run, succeed};
 use crate::server::{Kind, java_with};
 
-/// No class takes nearly so long, even on a busy machine.
+/// No class takes this long, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Compiling takes some seconds.
 const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 
-/// What became of a test.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It passed.
     Passed,
-    /// It left itself out.
+    /// It was skipped by itself.
     Skipped,
-    /// It failed, with what it said.
+    /// It failed, with this message.
     Failed(String),
 }
 
-/// What became of tests, by name: `CLASS#METHOD`, and a number in brackets where a method is several tests.
+/// Results by name: `CLASS#METHOD`, and a number in brackets if a method is several tests.
 pub type Outcomes = BTreeMap<String, Outcome>;
 
-/// What to run of a suite.
+/// The selection of a suite's tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// Names of classes.
+    /// Names of the classes.
     pub classes: Vec<String>,
-    /// Tests that are left out, `CLASS#METHOD`, and why.
+    /// Tests that are left out, `CLASS#METHOD`, with their reasons.
     pub excluded: BTreeMap<String, String>,
 }
 
 impl List {
-    /// Reads `run CLASS` and `not CLASS#METHOD REASON`, one a line; `#` begins a line of comment.
+    /// Parses `run CLASS` and `not CLASS#METHOD REASON`, one a line. `#` starts a comment line.
     ///
     /// # Errors
-    /// A line is neither, or leaves out a test of a class that does not run.
+    /// A line has another form, or leaves out a test of a class that does not run.
     pub fn parse(text: &str) -> Result<Self> {
         let mut list = Self::default();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -70,7 +70,7 @@ impl List {
     }
 }
 
-/// A suite, its stand-ins compiled.
+/// A suite with its compiled replacement classes.
 pub struct Suite {
     name: &'static str,
     classes: tempfile::TempDir,
@@ -78,13 +78,13 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Their names.
+    /// The names of the suites.
     pub const NAMES: [&str; 3] = ["curator", "kafka", "zookeeper"];
 
-    /// Reads what runs and compiles what stands in.
+    /// Reads the selection and compiles the replacement classes.
     ///
     /// # Errors
-    /// The list is wrong, or the classes do not compile.
+    /// The list is invalid, or the classes do not compile.
     pub fn prepare(name: &'static str) -> Result<Self> {
         let file = deps::repository().join(format!("tests/interop/suites/{name}.txt"));
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -100,7 +100,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// What runs.
+    /// The selection.
     pub fn list(&self) -> &List {
         &self.list
     }
@@ -111,10 +111,10 @@ impl Suite {
         format!("{}/*:{}/*", own.display(), junit.display())
     }
 
-    /// Runs words, each `CLASS` or `CLASS#METHOD`, without those tests that are left out.
+    /// Runs these words, each `CLASS` or `CLASS#METHOD`, except for tests that are left out.
     ///
     /// # Errors
-    /// The program does not come to its end.
+    /// The program does not end normally.
     pub fn run(&self, kind: Kind, words: &[&str]) -> Result<Outcomes> {
         let folder = tempfile::tempdir()?;
         let server = match kind {
@@ -135,7 +135,7 @@ impl Suite {
             .arg(format!("-Dbuild.test.dir={}", folder.path().display()))
             .arg(format!("-Dzebu.suite.server={server}"))
             .arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
-            // Mockito changes classes of the platform.
+            // Mockito changes platform classes.
             .args(["--add-opens", "java.base/java.lang=ALL-UNNAMED"]);
         if self.name == "zookeeper" {
             let factory = "org.apache.zookeeper.server.ProcessCnxnFactory";
@@ -163,7 +163,7 @@ fn sources(folder: &Path, javac: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Reads what the program that runs the tests says of each.
+/// Parses the test runner's report.
 fn outcomes(text: &str) -> Result<Outcomes> {
     ensure!(text.lines().any(|line| line == "::end"), "the suite did not end\n{text}");
     let mut outcomes = Outcomes::new();

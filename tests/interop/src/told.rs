@@ -1,4 +1,4 @@
-//! A connection whose every answer is written down, so that the stories of two servers can be compared.
+//! A connection that records every answer, so that transcripts of two servers can be compared.
 
 use std::fmt::Write as _;
 
@@ -8,28 +8,28 @@ use crate::raw::{Incoming, NoAnswer, Reply, Session};
 use crate::server::Server;
 use crate::wire::{Acl, Reader, Writer, op};
 
-/// A connection whose every answer is written down.
+/// A connection that records every answer.
 pub struct Told {
-    /// The session on it.
+    /// The session.
     pub session: Session,
-    /// What was seen so far.
+    /// The transcript.
     pub story: String,
 }
 
 impl Told {
-    /// Opens a session, whose story begins with `what`.
+    /// Opens a session. Its transcript begins with `what`.
     ///
     /// # Errors
-    /// There is none.
+    /// The session cannot be opened.
     pub fn new(server: &Server, what: &str) -> Result<Self> {
         let session = Session::open(server.address(), 10_000)?;
         Ok(Self { session, story: format!("== {what}\n") })
     }
 
-    /// Makes a request; `None` where the server closes the connection instead.
+    /// Sends a request; `None` if the server closes the connection instead.
     ///
     /// # Errors
-    /// The answer is none of the protocol.
+    /// The answer violates the protocol.
     pub fn call(&mut self, what: &str, op: i32, body: Writer) -> Result<Option<Reply>> {
         match self.session.call(op, body) {
             Ok(reply) => {
@@ -37,7 +37,7 @@ impl Told {
                 writeln!(self.story, "{what}: err {} zxid {zxid}", reply.err)?;
                 Ok(Some(reply))
             }
-            // A connection that was closed may be seen when it is written to, or when it is read from.
+            // A closed connection may be noticed on writing or on reading.
             Err(error) if error.is::<NoAnswer>() || error.is::<std::io::Error>() => {
                 writeln!(self.story, "{what}: no answer")?;
                 Ok(None)
@@ -46,10 +46,10 @@ impl Told {
         }
     }
 
-    /// Presents credentials.
+    /// Sends credentials.
     ///
     /// # Errors
-    /// The answer is none of the protocol.
+    /// The answer violates the protocol.
     pub fn auth(&mut self, scheme: &str, data: Option<&[u8]>) -> Result<()> {
         let body = Writer::new().int(0).string(scheme).buffer(data);
         self.session.connection.send(&Writer::request(-4, op::AUTH).raw(&body.done()).done())?;
@@ -64,20 +64,20 @@ impl Told {
         Ok(())
     }
 
-    /// Creates a znode with one entry of an ACL: permissions, scheme and id.
+    /// Creates a znode with one ACL entry: permissions, scheme and id.
     ///
     /// # Errors
-    /// The answer is none of the protocol.
+    /// The answer violates the protocol.
     pub fn create(&mut self, path: &str, data: &str, acl: (i32, &str, &str)) -> Result<()> {
         let list: Vec<Acl> = vec![(acl.0, Some(acl.1.into()), Some(acl.2.into()))];
         let body = Writer::new().string(path).buffer(Some(data.as_bytes())).acl(&list).int(0);
         self.call(&format!("create {path} {acl:?}"), op::CREATE, body).map(|_| ())
     }
 
-    /// Sets data, or a null.
+    /// Sets data, possibly null.
     ///
     /// # Errors
-    /// The answer is none of the protocol.
+    /// The answer violates the protocol.
     pub fn set(&mut self, path: &str, data: Option<&str>) -> Result<()> {
         let body = Writer::new().string(path).buffer(data.map(str::as_bytes)).int(-1);
         self.call(&format!("set {path} {data:?}"), op::SET_DATA, body).map(|_| ())
@@ -86,19 +86,19 @@ impl Told {
     /// Reads data.
     ///
     /// # Errors
-    /// The answer is none of the protocol.
+    /// The answer violates the protocol.
     pub fn get(&mut self, path: &str) -> Result<()> {
         let body = Writer::new().string(path).bool(false);
         self.call(&format!("get {path}"), op::GET_DATA, body).map(|_| ())
     }
 
-    /// Asks for the ids of the connection.
+    /// Reads the ids of the connection.
     ///
     /// # Errors
-    /// The answer is none of the protocol.
+    /// The answer violates the protocol.
     pub fn who_am_i(&mut self) -> Result<()> {
         if let Some(reply) = self.call("whoami", op::WHO_AM_I, Writer::new())? {
-            // The original's ids have no order.
+            // The original lists ids in no particular order.
             let mut reader = Reader::new(&reply.body);
             let mut ids = Vec::new();
             for _ in 0..reader.int()? {
@@ -110,10 +110,10 @@ impl Told {
         Ok(())
     }
 
-    /// Whether the server has closed the connection, or goes on; returns the story.
+    /// Records whether the server has closed the connection, and returns the transcript.
     ///
     /// # Errors
-    /// There are none.
+    /// The answer violates the protocol.
     pub fn end(mut self) -> Result<String> {
         self.session.connection.send(&Writer::request(-2, op::PING).done()).ok();
         let end = match self.session.connection.receive() {

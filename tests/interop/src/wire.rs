@@ -1,6 +1,7 @@
-//! The client protocol's encodings, written down a second time and independently of `zebu-proto`.
+//! The client protocol's encodings, implemented independently of `zebu-proto`.
 //!
-//! Only what the scenarios need: building requests, also wrong ones, and walking over answers.
+//! Only the parts that the scenarios need: building requests, also invalid ones, and reading
+//! answers.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -63,7 +64,7 @@ impl Writer {
         Self::new().int(xid).int(op)
     }
 
-    /// Bytes as they are.
+    /// Bytes unchanged.
     #[must_use]
     pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
@@ -134,12 +135,12 @@ fn count(len: usize) -> i32 {
     i32::try_from(len).expect("test data is small")
 }
 
-/// Puts the length before a payload.
+/// Puts the length in front of a payload.
 pub fn frame(payload: &[u8]) -> Vec<u8> {
     Writer::new().buffer(Some(payload)).done()
 }
 
-/// A znode's stat, as on the wire.
+/// A znode's stat, as encoded on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the protocol's own names")]
 pub struct Stat {
@@ -156,19 +157,19 @@ pub struct Stat {
     pub pzxid: i64,
 }
 
-/// Walks over a payload, field by field.
+/// Reads a payload field by field.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// From the start of `bytes`.
+    /// Starts at the beginning of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The remaining bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -259,10 +260,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Nothing may be left.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
-    /// Something is.
+    /// Some are left.
     pub fn end(&self) -> Result<()> {
         ensure!(self.rest.is_empty(), "{} bytes left over", self.rest.len());
         Ok(())
@@ -272,7 +273,7 @@ impl<'a> Reader<'a> {
 /// Bytes from hexadecimal digits.
 ///
 /// # Errors
-/// They are not.
+/// The text is not hexadecimal.
 pub fn unhex(text: &str) -> Result<Vec<u8>> {
     if !text.len().is_multiple_of(2) {
         bail!("odd number of digits");

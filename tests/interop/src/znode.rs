@@ -1,4 +1,5 @@
-//! What one znode does, for [`crate::linear`]: it comes, changes by versions, and goes.
+//! A model of one znode for [`crate::linear`]: it is created, changed under version conditions, and
+//! deleted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +7,13 @@ use anyhow::Result;
 
 use crate::linear::{self, Call, Operation};
 
-/// Any version will do.
+/// Matches every version.
 pub const ANY: i32 = -1;
 
-/// Version and value, if it is there.
+/// Version and value, if the znode exists.
 pub type State = Option<(i32, String)>;
 
-/// What is asked of it.
+/// An operation on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// `create` with this value.
@@ -25,26 +26,26 @@ pub enum Ask {
     Read,
 }
 
-/// What it says.
+/// An outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Version and value.
     Is(i32, String),
-    /// Done, and the version is this one now.
+    /// Success, with the new version.
     Version(i32),
-    /// Done.
+    /// Success.
     Done,
-    /// There is no such znode.
+    /// The znode does not exist.
     NoNode,
-    /// There is one already.
+    /// The znode exists already.
     Exists,
     /// It has another version.
     BadVersion,
-    /// Nothing: perhaps it was done, perhaps not.
+    /// Unknown: the operation was executed or not.
     Unknown,
 }
 
-/// Both.
+/// An operation and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked(pub Ask, pub Answer);
 
@@ -76,7 +77,7 @@ impl Call for Asked {
         }
     }
 
-    /// Versions only grow, by one with each change, as long as nobody deletes.
+    /// Versions only grow, by one with each change, until the znode is deleted.
     fn can_follow(&self, state: &State, between: &[&Self]) -> bool {
         let needed = match &self.1 {
             Answer::Is(version, _) => *version,
@@ -104,13 +105,15 @@ impl Call for Asked {
     }
 }
 
-/// Checks the history of a znode that is not there at first; says how many configurations were looked at.
+/// Checks the history of a znode that does not exist at first. Returns the number of configurations
+/// examined.
 ///
-/// Every value is to be given once. So what somebody has read tells which version a change without answer
-/// made, and values that nobody has read need not be told apart; without either there would be too much to try.
+/// Every value must be written only once. Then a read tells which version a change without an
+/// answer made, and values that nobody has read need not be distinguished. Without either, the
+/// search would be too large.
 ///
 /// # Errors
-/// As [`linear::check`].
+/// As for [`linear::check`].
 pub fn check(history: &[Operation<Asked>]) -> Result<usize> {
     let mut read: HashMap<&str, HashSet<i32>> = HashMap::new();
     for operation in history {
@@ -124,7 +127,7 @@ pub fn check(history: &[Operation<Asked>]) -> Result<usize> {
         if let Ask::Create(value) | Ask::Set(_, value) = ask {
             match read.get(value.as_str()) {
                 None => value.clear(),
-                // A version that cannot have been read contradicts the read itself.
+                // An impossible version contradicts the read itself.
                 Some(versions) if matches!(ask, Ask::Set(..)) && *answer == Answer::Unknown => {
                     if let Some(version) = versions.iter().next() {
                         *answer = Answer::Version(*version);
@@ -144,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// One client that was never wrong, and many changes without answers, some of which happened.
+    /// A correct client, and many changes without answers, some of which happened.
     #[test]
     fn many_changes_without_answer_are_decided() {
         let zero = Instant::now();
@@ -162,7 +165,7 @@ mod tests {
         let mut version = 0;
         for count in 0..20_i32 {
             let now = 10 * u64::try_from(count + 1).unwrap();
-            // One of which nobody knows, two of which nobody has read anything, and one that was answered.
+            // One unknown change, two changes that nobody has read, and one with an answer.
             let name = format!("lost-{}", 59 - count);
             tell(now, Some(now + 1), Ask::Read, Answer::Is(version + 1, name));
             version += 4;
@@ -170,7 +173,7 @@ mod tests {
             tell(now + 2, Some(now + 3), set, Answer::Version(version));
         }
         check(&history).unwrap();
-        // Nobody can have made so many versions.
+        // An impossible number of versions.
         let read = Ask::Read;
         let call = Asked(read, Answer::Is(version + 200, "mine-19".to_owned()));
         history.push(Operation { began: at(900), ended: Some(at(901)), call });

@@ -1,4 +1,4 @@
-//! Who may do what, and what a client calls things.
+//! ACLs, identities and chroots.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn credentials_are_presented_to_every_server() {
     soon(amy.set_acl("/amy", &acl, Version(0))).await.unwrap();
     soon(gabe.authenticate("digest", "gabe:pw")).await.unwrap();
     assert_eq!(soon(gabe.get_data("/amy")).await.unwrap().0, "mine");
-    // Without the right to administer it no hash is shown.
+    // Without the ADMIN permission the hash is hidden.
     let (shown, _) = soon(gabe.get_acl("/amy")).await.unwrap();
     assert!(shown.iter().all(|entry| entry.id.id.ends_with(":x")), "{shown:?}");
 }
@@ -77,7 +77,7 @@ async fn a_chroot_is_the_root() {
     assert_eq!(soon(outside.get_data("/app/one")).await.unwrap().0, "root");
     let read = soon(inside.reads().data("/").children("/none").send()).await.unwrap();
     assert!(read.as_slice()[0].is_ok() && read.as_slice()[1].is_err());
-    // The configuration is the ensemble's.
+    // The configuration belongs to the ensemble, so no chroot applies to it.
     soon(inside.get_config()).await.unwrap();
     let error = soon(inside.get_data("/zookeeper")).await.unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Gone, Some("/zookeeper")));
@@ -105,7 +105,8 @@ async fn znodes_with_a_time_to_live() {
     assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// ACL-13, ACL-15: one credential is no exchange of tokens, which is said before anything is sent.
+/// ACL-13, ACL-15: a single credential is not a SASL exchange. The client refuses it before sending
+/// anything.
 #[tokio::test]
 async fn sasl_is_no_credential() {
     let server = Server::start(&[]);
@@ -119,6 +120,6 @@ async fn sasl_is_no_credential() {
         let begin = "SASL cannot be used: the scheme takes an exchange of tokens";
         assert!(error.to_string().starts_with(begin), "{error}");
     }
-    // The session goes on.
+    // The session continues.
     soon(client.get_data("/")).await.unwrap();
 }

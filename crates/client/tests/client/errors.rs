@@ -1,4 +1,4 @@
-//! What servers refuse, and how callers tell one refusal from another.
+//! Requests that servers refuse, and how callers distinguish the errors.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{connect, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// API-14, ERR-05: what names a version happens to that version, and otherwise changes nothing.
+/// API-14, ERR-05: a conditional request changes the znode only if it has the given version.
 #[tokio::test]
 async fn a_wrong_version_changes_nothing() {
     let server = Server::start(&[]);
@@ -32,12 +32,12 @@ async fn a_wrong_version_changes_nothing() {
     assert_eq!(data, "0");
     assert_eq!(stat, made.stat);
     assert_eq!(soon(client.get_acl("/a")).await.unwrap().0.len(), 1);
-    // −1 is any version.
+    // −1 matches every version.
     soon(client.set_data("/a", "1", Version::ANY)).await.unwrap();
     soon(client.delete("/a", Version::ANY)).await.unwrap();
 }
 
-/// ERR-03, ERR-04, ERR-07, ERR-09: each refusal has a code of its own, and what can be done about it.
+/// ERR-03, ERR-04, ERR-07, ERR-09: each refusal has its own code and a remedy.
 #[tokio::test]
 async fn every_refusal_says_what_it_is() {
     let server = Server::start(&[]);
@@ -72,6 +72,6 @@ async fn every_refusal_says_what_it_is() {
         assert_eq!((error.kind(), error.code()), (kind, code), "{error}");
         assert!(error.path().is_some(), "{error}");
     }
-    // That there is none is no error where this is the question.
+    // For `exists`, a missing znode is not an error.
     assert_eq!(soon(client.exists("/none")).await.unwrap(), None);
 }

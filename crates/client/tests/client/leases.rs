@@ -1,4 +1,5 @@
-//! What a client knows of its session without a server: how much of it is left, and what was counted.
+//! What a client knows of its session without asking a server: the remaining time, and the client's
+//! counters.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use crate::embedded::Server;
 use crate::proxy::Proxy;
 use crate::{QUICK, connect, reach, soon};
 
-/// PAI-04: when the servers have given away what the session held, its client knew before.
+/// PAI-04: the client knows that its session may have ended before the servers delete the session's
+/// ephemerals.
 #[tokio::test]
 async fn a_client_knows_of_its_end_before_others_see_it() {
     let server = Server::start(QUICK);
@@ -25,7 +27,7 @@ async fn a_client_knows_of_its_end_before_others_see_it() {
     assert!(!client.state().is_over(), "nobody has told it");
 }
 
-/// What ends a session leaves no doubt.
+/// After the end of the session nothing is uncertain.
 #[tokio::test]
 async fn nothing_is_left_of_a_session_that_was_closed() {
     let server = Server::start(&[]);

@@ -1,4 +1,4 @@
-//! Lost connections: what is known, what is not, and how to find out.
+//! Lost connections: which requests were executed, which were not, and how a client finds out.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{connect, reach, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits, past the network, until the server has executed it.
+/// Waits, beside the proxy, until the server has executed the request.
 async fn is_there(observer: &Client, path: &str) {
     let (stat, created) = soon(observer.watch_exists(path)).await.unwrap();
     if stat.is_none() {
@@ -18,7 +18,8 @@ async fn is_there(observer: &Client, path: &str) {
     }
 }
 
-/// ERR-02, ORD-13: what was sent and not answered is reported, each request once, and never sent again.
+/// ERR-02, ORD-13: each request that was sent and not answered is reported once, and never sent
+/// again.
 #[tokio::test]
 async fn what_is_lost_is_reported_and_not_repeated() {
     let server = Server::start(&[]);
@@ -40,7 +41,8 @@ async fn what_is_lost_is_reported_and_not_repeated() {
     assert_eq!(names.iter().filter(|name| name.starts_with("n-")).count(), 3);
 }
 
-/// PAI-09, ORD-14: after a loss, what was asked for later is not executed without what was asked for before it.
+/// PAI-09, ORD-14: after a loss, a later request of a series is not executed without the earlier
+/// ones.
 #[tokio::test]
 async fn of_a_series_nothing_is_executed_behind_a_gap() {
     let server = Server::start(&[]);
@@ -57,7 +59,7 @@ async fn of_a_series_nothing_is_executed_behind_a_gap() {
     assert_eq!(soon(lost).await.unwrap_err().kind(), ErrorKind::Unknown);
     assert!(series.is_broken());
     reach(&mut events, SessionState::Disconnected).await;
-    // Made without a connection, as the next one is, which has nothing to do with it.
+    // Created without a connection. The next series is independent of it.
     let behind = [create(&series, "/behind"), create(&series.clone(), "/behind-too")];
     let other = create(&client, "/other");
     proxy.heal();
@@ -66,7 +68,7 @@ async fn of_a_series_nothing_is_executed_behind_a_gap() {
         let error = soon(behind).await.unwrap_err();
         assert_eq!((error.kind(), error.is_of_broken_series()), (ErrorKind::NotExecuted, true));
     }
-    // Transactions, reads and watches belong to it as well.
+    // Transactions, reads and watches also belong to the series.
     let mut transaction = series.transaction();
     transaction.delete("/other", Version::ANY);
     assert!(soon(transaction.commit()).await.unwrap_err().is_of_broken_series());
@@ -75,11 +77,11 @@ async fn of_a_series_nothing_is_executed_behind_a_gap() {
     let (names, _) = soon(client.get_children("/")).await.unwrap();
     assert!(!names.iter().any(|name| name.starts_with("behind")), "{names:?}");
     assert!(!client.is_broken());
-    // The next one begins anew.
+    // A new series starts without a failure.
     soon(create(&client.series(), "/behind")).await.unwrap();
 }
 
-/// PAI-08, ERR-20: the answer is lost, the znode is there once.
+/// PAI-08, ERR-20: the answer is lost, and the znode exists once.
 #[tokio::test]
 async fn a_protected_create_happens_once() {
     let server = Server::start(&[]);
@@ -105,7 +107,7 @@ async fn a_protected_create_happens_once() {
     assert_eq!(names, [created.path.trim_start_matches('/')]);
 }
 
-/// What was certainly not executed is not reported as unknown.
+/// A request that was certainly not executed is not reported as unknown.
 #[tokio::test]
 async fn a_protected_create_that_was_never_sent_did_not_happen() {
     let server = Server::start(&[]);
@@ -142,7 +144,7 @@ async fn the_outcome_of_lost_writes_is_found_out() {
     assert_eq!(soon(create).await.unwrap_err().kind(), ErrorKind::Unknown);
     let outcome = soon(client.after_lost_create("/master", "me", mode)).await.unwrap();
     assert!(matches!(outcome, Outcome::Happened(created) if created.path == "/master"));
-    // ERR-19: it is another's.
+    // ERR-19: the znode belongs to another client.
     let outcome = soon(observer.after_lost_create("/master", "me", mode)).await.unwrap();
     assert_eq!(outcome, Outcome::DidNot);
 
@@ -169,7 +171,7 @@ async fn the_outcome_of_lost_writes_is_found_out() {
     assert_eq!(outcome, Outcome::Happened(()));
 }
 
-/// API-23, ERR-11, PAI-18: cancelling has a meaning.
+/// API-23, ERR-11, PAI-18: the effect of cancelling a request is defined.
 #[tokio::test]
 async fn what_is_cancelled_before_it_was_sent_does_not_happen() {
     let server = Server::start(&[]);
@@ -189,7 +191,7 @@ async fn what_is_cancelled_before_it_was_sent_does_not_happen() {
     let (mut names, _) = soon(client.get_children("/")).await.unwrap();
     names.sort();
     assert_eq!(names, ["detached", "zookeeper"]);
-    // Too late: it was sent.
+    // Too late: the request was sent.
     assert_eq!(soon(create("/sent").cancel()).await.unwrap().path, "/sent");
 }
 
@@ -205,13 +207,14 @@ async fn a_request_does_not_wait_for_ever() {
     let error = soon(client.get_data("/")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotExecuted);
     assert_eq!(client.state(), SessionState::Disconnected);
-    // The session has time until its timeout; whoever asked may ask again.
+    // The session lives until its timeout, and the caller may repeat the request.
     server.launch(&[]);
     let patient = Retry { attempts: 100, ..Retry::default() };
     soon(patient.reads(|| client.get_data("/"))).await.unwrap();
 }
 
-/// ERR-10: who does not want to wait for an answer for ever does not, and the session goes on elsewhere.
+/// ERR-10: with a request timeout the caller does not wait forever, and the session continues on
+/// another server.
 #[tokio::test]
 async fn an_answer_that_does_not_come_is_not_waited_for() {
     let server = Server::start(&[]);
@@ -230,7 +233,7 @@ async fn an_answer_that_does_not_come_is_not_waited_for() {
     assert_eq!((error.kind(), error.code().0), (ErrorKind::Unknown, -122));
     reach(&mut events, SessionState::Disconnected).await;
     proxy.refuse();
-    // Without a connection, what is not sent in time is certainly not executed.
+    // Without a connection, a request that is not sent in time is certainly not executed.
     let unsent = soon(client.create("/b", "", CreateMode::Persistent, &Acls::open_to_all())).await;
     let unsent = unsent.unwrap_err();
     assert_eq!((unsent.kind(), unsent.code().0), (ErrorKind::NotExecuted, -122));
@@ -240,8 +243,9 @@ async fn an_answer_that_does_not_come_is_not_waited_for() {
     assert!(soon(observer.exists("/b")).await.unwrap().is_none());
 }
 
-/// ERR-12: servers hang up on a request that is too large, where this client was told to send it; so does the client on
-/// an answer larger than it wants. The session goes on.
+/// ERR-12: servers close the connection after a request above their limit, if the client was
+/// configured to send it. The client closes the connection after an answer above its own limit. The
+/// session continues.
 #[tokio::test]
 async fn what_is_too_large_costs_the_connection_not_the_session() {
     let server = Server::start(&[]);
@@ -255,7 +259,7 @@ async fn what_is_too_large_costs_the_connection_not_the_session() {
     reach(&mut events, SessionState::Disconnected).await;
     assert_eq!(soon(client.get_data("/")).await.unwrap().1.version, 0);
 
-    // Each request and each answer is small, but for the list of all.
+    // All requests and answers are small, except for the list of all children.
     let acl = Acls::open_to_all();
     let name = "n".repeat(1000);
     let created: Vec<_> = (0..100)
@@ -269,7 +273,7 @@ async fn what_is_too_large_costs_the_connection_not_the_session() {
     reach(&mut events, SessionState::Disconnected).await;
     assert_eq!(soon(client.get_data("/")).await.unwrap().1.num_children, 101);
     assert_eq!(client.session_id(), id);
-    // By default both are more than enough for it.
+    // By default both limits are large enough.
     let other = connect(&address, TIMEOUT).await;
     assert_eq!(soon(other.get_children("/")).await.unwrap().0.len(), 101);
 }

@@ -1,4 +1,4 @@
-//! The client against a server in this process, with a network in between that can be cut.
+//! The client against a server in this process, through a proxy that can cut the connection.
 
 mod access;
 mod errors;
@@ -19,24 +19,24 @@ use std::time::Duration;
 
 use zebu_client::{Client, Connector, SessionEvents, SessionState};
 
-/// Nothing here takes this long unless it hangs.
+/// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for what must happen.
+/// Waits for a result that must arrive.
 async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens")
 }
 
-/// Settings under which sessions can be short, and long.
+/// Server settings that permit short and long sessions.
 const QUICK: &[&str] = &["tickTime=100", "maxSessionTimeout=60000"];
 
-/// A client that has authenticated, with a session of this length.
+/// An authenticated client with this session timeout.
 async fn connect(servers: impl ToString, timeout: Duration) -> Client {
     let connector = Connector::new().session_timeout(timeout).authenticate("digest", "amy:secret");
     soon(connector.connect(&servers.to_string())).await.expect("it connects")
 }
 
-/// Waits until the session has come into this state.
+/// Waits until the session is in this state.
 async fn reach(events: &mut SessionEvents, wanted: SessionState) {
     while let Some(state) = soon(events.next()).await {
         if state == wanted {

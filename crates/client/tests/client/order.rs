@@ -1,4 +1,4 @@
-//! Order, and many requests at once.
+//! The order of requests, and many requests in flight.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ async fn the_order_is_that_of_the_calls_not_of_the_polls() {
     let child = create("/a/b");
     let removed = client.delete("/a/b", Version(0));
     let removed_parent = client.delete("/a", Version(0));
-    // Awaited backwards, executed forwards.
+    // Awaited in reverse order, executed in the order of the calls.
     soon(removed_parent).await.unwrap();
     soon(removed).await.unwrap();
     soon(child).await.unwrap();
     soon(parent).await.unwrap();
 }
 
-/// API-20, API-21, NUM-02: ten thousand reads need not wait for each other.
+/// API-20, API-21, NUM-02: ten thousand reads do not wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_znodes_are_read_at_once() {
     const ZNODES: usize = 10_000;
@@ -92,7 +92,7 @@ async fn a_large_value_goes_there_and_back() {
     for read in reads {
         assert!(soon(read).await.unwrap().0 == value);
     }
-    // What servers would hang up over is not sent; the connection stays.
+    // A request for which servers would close the connection is not sent, and the connection stays.
     let error = soon(client.set_data("/", vec![0; 2_000_000], Version::ANY)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(soon(client.get_data("/")).await.unwrap().0.len(), value.len());
@@ -118,7 +118,7 @@ async fn a_transaction_has_a_result_for_each_operation() {
     let kinds: Vec<_> = results.iter().skip(4).collect();
     assert_eq!(kinds, [&OpResult::Checked, &OpResult::Deleted]);
 
-    // MUL-01: none of it when one fails, and which one.
+    // MUL-01: if one operation fails, none is executed, and the error names the failed one.
     let mut transaction = client.transaction();
     transaction.create("/t/x", "", CreateMode::Persistent, &acl);
     transaction.check("/t", Version(7));
@@ -128,7 +128,7 @@ async fn a_transaction_has_a_result_for_each_operation() {
     assert_eq!((error.failed_operation(), error.path()), (Some(1), Some("/t")));
     assert!(soon(client.exists("/t/x")).await.unwrap().is_none());
 
-    // What can never work is not sent.
+    // An invalid transaction is not sent.
     let mut transaction = client.transaction();
     transaction.check("/t", Version::ANY);
     transaction.delete("no path", Version::ANY);

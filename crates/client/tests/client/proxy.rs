@@ -1,4 +1,4 @@
-//! A network that does what a test tells it.
+//! A proxy that cuts connections and loses answers on request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What becomes of connections and of what they carry.
+/// The state of the network.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     target: SocketAddr,
-    /// Grows with every cut: connections of an earlier number are closed.
+    /// Grows with every cut. Connections with a smaller number are closed.
     cuts: u64,
     is_refusing: bool,
-    /// Answers get lost, requests do not.
+    /// Answers are lost, requests are not.
     is_mute: bool,
 }
 
@@ -48,7 +48,7 @@ impl Proxy {
         self.weather.send_modify(|weather| weather.cuts += 1);
     }
 
-    /// Closes all connections, and new ones at once.
+    /// Closes all connections, and refuses new ones.
     pub fn refuse(&self) {
         self.weather.send_modify(|weather| {
             weather.is_refusing = true;
@@ -56,7 +56,7 @@ impl Proxy {
         });
     }
 
-    /// Carries everything again.
+    /// Restores the network.
     pub fn heal(&self) {
         self.weather.send_modify(|weather| {
             weather.is_refusing = false;
@@ -75,7 +75,7 @@ async fn forward(client: TcpStream, born: Weather, mut weather: watch::Receiver<
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let seen = weather.clone();
-    // What comes back after a cut is lost too, whatever the weather has become since.
+    // Answers of a connection that was cut are lost, even if the network was restored meanwhile.
     let is_lost = move || {
         let now = seen.borrow();
         now.is_mute || now.cuts != born.cuts

@@ -1,4 +1,4 @@
-//! Servers without a quorum: played by a few lines that say what one says.
+//! Read-only servers, simulated by a few lines.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zebu_client::{Connector, ErrorKind, SessionState, Version};
 use crate::embedded::Server;
 use crate::{reach, soon};
 
-/// A server that has lost its quorum: it welcomes whoever accepts that, and refuses writes.
+/// A server without a quorum. It accepts read-only clients, and refuses writes.
 async fn lonely_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -27,7 +27,7 @@ async fn lonely(mut stream: TcpStream) -> std::io::Result<()> {
     if hello == b"isro" {
         return stream.write_all(b"ro").await;
     }
-    // The last byte says whether the client puts up with it.
+    // The last byte tells whether the client accepts a read-only server.
     if hello.last() != Some(&1) {
         return Ok(());
     }
@@ -37,7 +37,7 @@ async fn lonely(mut stream: TcpStream) -> std::io::Result<()> {
     stream.write_all(&welcome).await?;
     loop {
         let request = frame(&mut stream).await?;
-        // Every request but a ping is a write to it: xid, a zxid, not read-only.
+        // Every request except a ping counts as a write: xid, a zxid, not read-only.
         let err: i32 = if request[4..8] == 11_i32.to_be_bytes() { 0 } else { -119 };
         let mut answer = vec![0, 0, 0, 16];
         answer.extend(&request[..4]);
@@ -71,7 +71,7 @@ async fn a_read_only_server_is_left_for_a_better_one() {
     let error = soon(client.set_data("/", "", Version::ANY)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
     let mut events = client.session_events();
-    // Servers say whether they have a quorum only when they are let.
+    // Servers answer the four-letter word for their mode only if it is enabled.
     server.launch(&["4lw.commands.whitelist=isro"]);
     reach(&mut events, SessionState::Connected).await;
     assert_eq!(client.server(), Some(server.address()));

@@ -1,4 +1,4 @@
-//! Sessions: how they begin, survive and end.
+//! Sessions: how they are opened, how they survive, and how they end.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -26,17 +26,18 @@ async fn a_session_survives_its_server() {
     server.stop();
     reach(&mut events, SessionState::Disconnected).await;
     assert_eq!(client.server(), None);
-    // Made without a connection, sent when there is one.
+    // Submitted without a connection, sent on the next one.
     let read = client.get_data("/mine");
     server.launch(&[]);
     let (_, stat) = soon(read).await.unwrap();
     assert_eq!(stat.ephemeral_owner, id.0);
     assert_eq!((client.session_id(), client.state()), (id, SessionState::Connected));
-    // Its credentials went along.
+    // The new connection has the credentials.
     soon(client.delete("/mine", zebu_client::Version(0))).await.unwrap();
 }
 
-/// ERR-06, SES-23, WAT-08, SES-21, SES-22: an expired session is over, and nothing takes its place.
+/// ERR-06, SES-23, WAT-08, SES-21, SES-22: an expired session has ended, and the client opens no
+/// new one.
 #[tokio::test]
 async fn an_expired_session_is_over() {
     let server = Server::start(QUICK);
@@ -100,7 +101,7 @@ async fn another_client_goes_on_with_a_session() {
     let (_, stat) = soon(second.get_data("/mine")).await.unwrap();
     assert_eq!(stat.ephemeral_owner, ticket.id.0);
 
-    // Who has the wrong password gets nothing, and disturbs nobody.
+    // A client with a wrong password is refused, and the owner of the session is not disturbed.
     let mut stolen = ticket;
     stolen.password[0] ^= 1;
     let servers = server.address().to_string();
@@ -139,7 +140,7 @@ async fn names_are_resolved_again() {
 #[tokio::test]
 async fn servers_that_are_not_there_are_passed_over() {
     let server = Server::start(&[]);
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let servers = format!("127.0.0.1:1,{},127.0.0.1:1", server.address());
     for seed in 0..8 {
         let client = soon(Connector::new().seed(seed).connect(&servers)).await.unwrap();
@@ -147,7 +148,8 @@ async fn servers_that_are_not_there_are_passed_over() {
     }
 }
 
-/// PAI-24, SES-27: who does not want to wait for ever does not, and what was asked for meanwhile is answered.
+/// PAI-24, SES-27: with a limit the client does not look for a server forever. Requests submitted
+/// meanwhile are answered.
 #[tokio::test]
 async fn a_session_without_servers_is_given_up() {
     let mut server = Server::start(&[]);
@@ -165,14 +167,15 @@ async fn a_session_without_servers_is_given_up() {
     assert_eq!((error.kind(), error.ending()), (ErrorKind::SessionOver, Some(Ending::GivenUp)));
     let error = soon(client.close()).await.unwrap_err();
     assert_eq!(error.ending(), Some(Ending::GivenUp));
-    // The servers know it all the same, for its timeout.
+    // The servers keep the session until its timeout.
     server.launch(&[]);
     let again = Connector::new().resume(ticket);
     let again = soon(again.connect(&server.address().to_string())).await.unwrap();
     assert_eq!(again.session_id(), ticket.id);
 }
 
-/// CST-08, FUT-12, PAI-46: near servers are tried first, whatever the order in which they are named.
+/// CST-08, FUT-12, PAI-46: servers of lower rank are tried first, whatever their order in the
+/// connect string.
 #[tokio::test]
 async fn near_servers_are_preferred() {
     let (mut near, far) = (Server::start(&[]), Server::start(&[]));
@@ -199,7 +202,8 @@ async fn connect_strings_that_make_no_sense_are_refused() {
     }
 }
 
-/// API-12: who asks to be told before the session is opened hears of its first connection, however late it listens.
+/// API-12: a stream of events created before the session is opened contains the first connection,
+/// even if it is read late.
 #[tokio::test]
 async fn the_first_connection_is_told() {
     let server = Server::start(&[]);
@@ -207,7 +211,8 @@ async fn the_first_connection_is_told() {
     let (mut early, mut other) = (connector.session_events(), connector.session_events());
     let client = soon(connector.clone().connect(&server.address().to_string())).await.unwrap();
     assert_eq!(soon(early.next()).await, Some(SessionState::Connected));
-    // A stream has the changes of all sessions that are opened with its connector, and ends with the last.
+    // The stream contains the state changes of all sessions of its connector, and ends with the
+    // last one.
     let second = soon(connector.connect(&server.address().to_string())).await.unwrap();
     assert_eq!(soon(early.next()).await, Some(SessionState::Connected));
     soon(client.close()).await.unwrap();
@@ -221,8 +226,8 @@ async fn the_first_connection_is_told() {
     assert_eq!(soon(other.next()).await, None);
 }
 
-/// SES-03, SES-12 to SES-14: who begins before the servers do waits for them without a word, and goes on looking for them
-/// whenever they are gone.
+/// SES-03, SES-12 to SES-14: a client that starts before the servers waits for them without an
+/// error. It also looks for them whenever they are gone.
 #[tokio::test]
 async fn servers_may_come_later() {
     let mut server = Server::start(&[]);
@@ -245,7 +250,7 @@ async fn servers_may_come_later() {
     assert_eq!(client.state(), SessionState::Closed);
 }
 
-/// API-12: a connector that opens nothing leaves nobody waiting.
+/// API-12: the stream of a connector that opens no session ends.
 #[tokio::test]
 async fn a_session_that_is_not_opened_has_no_events() {
     let mut connector = Connector::new();
@@ -254,17 +259,18 @@ async fn a_session_that_is_not_opened_has_no_events() {
     assert_eq!(soon(events.next()).await, None);
 }
 
-/// CST-02: a name with several addresses stands for a server at each, all with the same port.
+/// CST-02: a name with several addresses stands for one server at each address, all with the same
+/// port.
 #[tokio::test]
 async fn names_stand_for_all_their_addresses() {
     let server = Server::start(&[]);
     let port = server.address().port();
-    // It may be ::1 as well, where nobody listens.
+    // The name may also have the address ::1, where no server listens.
     let client = soon(Connector::new().connect(&format!("localhost:{port}"))).await.unwrap();
     assert_eq!(client.server(), Some(server.address()));
 }
 
-/// Names that cannot be resolved are named, and do no harm to the others.
+/// The log names host names that cannot be resolved. The other servers are used.
 #[tokio::test]
 async fn names_that_cannot_be_resolved_are_named() {
     struct Unknown;

@@ -1,4 +1,4 @@
-//! What a client promises holds when the application is busy, ends, or talks to nobody.
+//! The client keeps its promises if the application is busy, ends early, or has no server.
 
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::{QUICK, connect, soon};
 
 const SHORT: Duration = Duration::from_secs(2);
 
-/// Keeps a thread busy for longer than a session lasts.
+/// Blocks a thread for longer than a session's timeout.
 fn compute() {
     let start = Instant::now();
     while start.elapsed() < SHORT * 2 {
@@ -22,7 +22,7 @@ fn compute() {
     }
 }
 
-/// What is there of a session whose application computes on its runtime.
+/// The znodes of a session whose application computes on its runtime.
 async fn survives(server: &Server) {
     let client = connect(server.address(), SHORT).await;
     assert_eq!(client.session_timeout(), SHORT);
@@ -33,7 +33,7 @@ async fn survives(server: &Server) {
     assert_eq!(stat.ephemeral_owner, client.session_id().0);
 }
 
-/// SES-10: heartbeats go on while the application computes on the only thread of its runtime.
+/// SES-10: heartbeats continue while the application blocks the only thread of its runtime.
 #[test]
 fn a_busy_runtime_of_one_thread_costs_no_session() {
     let server = Server::start(QUICK);
@@ -41,7 +41,7 @@ fn a_busy_runtime_of_one_thread_costs_no_session() {
     runtime.block_on(survives(&server));
 }
 
-/// SES-10: the same with several threads, all of which compute.
+/// SES-10: the same with several blocked threads.
 #[test]
 fn a_busy_runtime_of_several_threads_costs_no_session() {
     let server = Server::start(QUICK);
@@ -56,7 +56,7 @@ fn a_busy_runtime_of_several_threads_costs_no_session() {
     });
 }
 
-/// A session needs nothing of the caller's: not even a runtime.
+/// A session needs nothing from its caller, not even a runtime.
 #[test]
 fn a_session_needs_no_runtime() {
     let server = Server::start(&[]);
@@ -70,13 +70,13 @@ fn a_session_needs_no_runtime() {
     assert_eq!(names, ["zookeeper"]);
 }
 
-/// Whose session this is, as servers see it: how many there are.
+/// Number of sessions, as the server counts them.
 fn sessions(observer: &blocking::Client) -> usize {
     observer.get_children("/").unwrap().0.iter().filter(|name| name.starts_with("m-")).count()
 }
 
-/// API-10: a client that is dropped closes its session, even when its runtime ends at once. The server knows as soon
-/// as the program goes on.
+/// API-10: dropping a client closes its session, even if the client's runtime ends at once. The
+/// server knows when the program continues.
 #[test]
 fn dropped_clients_leave_no_session() {
     let server = Server::start(&[]);
@@ -96,7 +96,8 @@ fn dropped_clients_leave_no_session() {
             client.create("/m-", "", mode, &Acls::open_to_all()).detach();
             is_last.then_some(client)
         });
-        // Outside of the runtime the drop waits for the answer; inside, the server was told at least.
+        // Outside of the runtime, the drop waits for the answer. Within it, the request was at
+        // least sent.
         let was_inside = client.is_none();
         drop(runtime);
         drop(client);
@@ -107,7 +108,7 @@ fn dropped_clients_leave_no_session() {
     }
 }
 
-/// SES-17: nobody is kept waiting by a server that cannot be told.
+/// SES-17: closing does not wait for an unreachable server.
 #[test]
 fn a_client_without_a_server_is_dropped_soon() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +121,8 @@ fn a_client_without_a_server_is_dropped_soon() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// SES-24: credentials wait for a server no longer than any request, and are presented when one comes.
+/// SES-24: credentials wait for a connection no longer than any other request, and are sent on the
+/// next one.
 #[tokio::test]
 async fn credentials_do_not_wait_for_ever() {
     let mut server = Server::start(&[]);
@@ -138,10 +140,10 @@ async fn credentials_do_not_wait_for_ever() {
     soon(client.get_data("/amys")).await.unwrap();
 }
 
-/// Whoever waits for a server is told why there is none.
+/// A caller that waits for a connection learns why there is none.
 #[tokio::test]
 async fn a_server_that_refuses_is_named() {
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     let wait = Duration::from_millis(300);
     let client = Connector::new().connection_wait(wait).start("127.0.0.1:1").unwrap();
     troubled(&client).await;
@@ -150,7 +152,7 @@ async fn a_server_that_refuses_is_named() {
     let reason = error.reason().unwrap();
     assert!(reason.starts_with("127.0.0.1:1: Connection refused"), "{reason}");
     assert_eq!(client.trouble().as_deref(), Some(reason));
-    // One that accepts connections and hangs up says as little.
+    // A server that accepts connections and closes them gives no reason.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || listener.incoming().for_each(drop));
@@ -158,14 +160,14 @@ async fn a_server_that_refuses_is_named() {
     troubled(&client).await;
     let error = soon(client.get_data("/a")).await.unwrap_err();
     assert!(error.reason().is_some_and(|reason| reason.starts_with(&address)), "{error}");
-    // One that does not answer at all: its listener has no room for another connection.
+    // A server that never answers: its listener has no room for another connection.
     let (deaf, _waiting) = deaf().await;
     let client = Connector::new().connection_wait(wait).start(&deaf.to_string()).unwrap();
     let error = soon(client.get_data("/a")).await.unwrap_err();
     assert_eq!(error.reason(), Some(format!("{deaf}: no answer yet").as_str()));
 }
 
-/// A server that accepts nothing: the connections that wait leave no room for another.
+/// A listener that accepts nothing: waiting connections fill its queue.
 async fn deaf() -> (SocketAddr, impl Sized) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -181,7 +183,7 @@ async fn deaf() -> (SocketAddr, impl Sized) {
     }
 }
 
-/// Waits until an attempt to connect has failed, however long the machine takes for that.
+/// Waits until an attempt to connect has failed, however long that takes.
 async fn troubled(client: &Client) {
     soon(async {
         while client.trouble().is_none_or(|why| why.ends_with("no answer yet")) {
@@ -191,7 +193,7 @@ async fn troubled(client: &Client) {
     .await;
 }
 
-/// SES-19: there is no session 0. It is over, instead of being looked for without end.
+/// SES-19: session 0 does not exist. The client ends instead of looking for it forever.
 #[tokio::test]
 async fn a_ticket_of_no_session_is_refused() {
     let server = Server::start(&[]);
@@ -202,7 +204,7 @@ async fn a_ticket_of_no_session_is_refused() {
     assert_eq!((error.kind(), error.ending()), (ErrorKind::SessionOver, Some(Ending::Expired)));
 }
 
-/// CST-04: the root of a client stays, and what is made below it stays there.
+/// CST-04: the client's root stays a prefix of all paths created below it.
 #[tokio::test]
 async fn a_chroot_is_not_deleted_and_not_left() {
     let server = Server::start(&[]);
@@ -217,7 +219,7 @@ async fn a_chroot_is_not_deleted_and_not_left() {
         soon(inside.delete("/", Version::ANY)).await.unwrap_err(),
         soon(inside.delete_all("/")).await.unwrap_err(),
         soon(transaction.commit()).await.unwrap_err(),
-        // Nor is anything below the real root, before it turns out that the root stays.
+        // No znode was created outside of the chroot either.
         soon(outside.delete_all("/")).await.unwrap_err(),
     ] {
         assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS));

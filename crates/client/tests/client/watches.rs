@@ -1,4 +1,4 @@
-//! Watches: what fires, what survives, what is removed.
+//! Watches: which events fire them, which watches are restored, and how they are removed.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::{QUICK, connect, reach, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// SES-15, WAT-18, WAT-19: what changed while there was no connection is reported, the rest is watched again.
+/// SES-15, WAT-18, WAT-19: changes during a disconnection are reported, and other watches are set
+/// again.
 #[tokio::test]
 async fn watches_survive_a_lost_connection() {
     let server = Server::start(&[]);
@@ -46,7 +47,7 @@ async fn watches_survive_a_lost_connection() {
     assert_eq!(soon(children).await.unwrap().kind, EventKind::ChildrenChanged);
     assert_eq!(soon(appears).await.unwrap().kind, EventKind::Created);
     assert_eq!(soon(gone).await.unwrap().kind, EventKind::Deleted);
-    // A persistent watch cannot know what it missed, and says so.
+    // A persistent watch cannot know which events it missed, and reports that.
     assert_eq!(soon(all.next()).await.unwrap(), Notice::Disconnected);
     assert_eq!(soon(all.next()).await.unwrap(), Notice::Missed);
 
@@ -58,7 +59,7 @@ async fn watches_survive_a_lost_connection() {
     assert_eq!(soon(same).await.unwrap().kind, EventKind::DataChanged);
     assert_eq!(soon(quiet).await.unwrap().kind, EventKind::ChildrenChanged);
     assert_eq!(soon(later).await.unwrap().kind, EventKind::Created);
-    // What other watches caught up with is its business too.
+    // The persistent watch also receives events that one-shot watches have caught up with.
     let mut told = Vec::new();
     while told.last().is_none_or(|path| path != "/later") {
         let Notice::Event(event) = soon(all.next()).await.unwrap() else { panic!("an event") };
@@ -68,8 +69,8 @@ async fn watches_survive_a_lost_connection() {
     assert_eq!(told, ["/same", "/quiet/a", "/later"]);
 }
 
-/// WAT-01, WAT-16, WAT-17, WAT-22: a watch is told once, of many changes too, and of the client's own; who reads again
-/// with a new watch sees what came in between.
+/// WAT-01, WAT-16, WAT-17, WAT-22: a watch fires once, even after many changes, and also for the
+/// client's own changes. A new read with a watch shows the changes in between.
 #[tokio::test]
 async fn one_event_stands_for_many_changes() {
     let server = Server::start(&[]);
@@ -90,7 +91,8 @@ async fn one_event_stands_for_many_changes() {
     assert!(nothing_new.is_err());
 }
 
-/// WAT-21: what came and went while there was no connection is not told, and the watch still stands.
+/// WAT-21: a znode that was created and deleted during a disconnection is not reported, and the
+/// watch stays set.
 #[tokio::test]
 async fn what_came_and_went_meanwhile_is_not_told() {
     let server = Server::start(&[]);
@@ -112,7 +114,7 @@ async fn what_came_and_went_meanwhile_is_not_told() {
     assert_eq!(soon(appears).await.unwrap().kind, EventKind::Created);
 }
 
-/// WAT-14: the notification is there before an answer that shows the change.
+/// WAT-14: the notification arrives before an answer that shows the change.
 #[tokio::test]
 async fn notifications_come_before_what_they_announce() {
     let server = Server::start(&[]);
@@ -121,7 +123,7 @@ async fn notifications_come_before_what_they_announce() {
         let (_, _, mut watch) = soon(client.watch_data("/")).await.unwrap();
         let set = client.set_data("/", n.to_string(), Version::ANY);
         soon(set).await.unwrap();
-        // Nothing to wait for: it has come already.
+        // The event has already arrived.
         let event = tokio::time::timeout(Duration::ZERO, &mut watch).await;
         assert_eq!(event.expect("it is there").unwrap().kind, EventKind::DataChanged);
     }
@@ -148,7 +150,7 @@ async fn a_dropped_watch_is_removed() {
     assert!(!has(WatcherType::Data).await);
     drop(children);
     assert!(!has(WatcherType::Any).await);
-    // A watch whose request nobody awaits goes when the answer comes.
+    // A watch whose request is dropped is removed when the answer arrives.
     drop(client.watch_data("/"));
     soon(client.sync("/")).await.unwrap();
     assert!(!has(WatcherType::Any).await);
@@ -178,7 +180,7 @@ async fn watches_end_with_their_session() {
     assert_eq!(soon(always.next()).await.unwrap_err().kind(), ErrorKind::SessionOver);
 }
 
-/// WAT-20: watches that do not move along say so.
+/// WAT-20: watches that are not restored report their end.
 #[tokio::test]
 async fn forgotten_watches_end_with_their_connection() {
     let server = Server::start(&[]);
@@ -197,7 +199,7 @@ async fn forgotten_watches_end_with_their_connection() {
     assert!(!soon(client.check_watches("/", WatcherType::Any)).await.unwrap());
 }
 
-/// WAT-13: whoever waits for a change is told when changes cannot be heard of, and when they can again.
+/// WAT-13: a waiting caller learns when the connection is lost, and when it is restored.
 #[tokio::test]
 async fn watches_tell_of_their_connection() {
     let server = Server::start(&[]);
@@ -216,15 +218,15 @@ async fn watches_tell_of_their_connection() {
         let told = soon(watch.next()).await.unwrap();
         assert_eq!(told, Signal::Session(SessionState::Connected));
     }
-    // The watch still stands. Its event is the last that it has to say.
+    // The watch stays set. Its event is its last item.
     soon(client.set_data("/", "new", Version::ANY)).await.unwrap();
     let Signal::Event(event) = soon(data.next()).await.unwrap() else { panic!("an event") };
     assert_eq!(event.kind, EventKind::DataChanged);
     assert_eq!(soon(data.next()).await.unwrap_err().kind(), ErrorKind::Gone);
 }
 
-/// WAT-13: who is slow need not read of everything that came and went, but knows that it may have missed something,
-/// and how things are now.
+/// WAT-13: a slow reader does not receive every state change. But it learns that it may have missed
+/// some, and the current state.
 #[tokio::test]
 async fn watches_keep_what_matters_of_their_connections() {
     let server = Server::start(&[]);
@@ -243,13 +245,13 @@ async fn watches_keep_what_matters_of_their_connections() {
     }
     proxy.cut();
     reach(&mut events, SessionState::Disconnected).await;
-    // Who awaits the event alone is not disturbed.
+    // A caller that awaits only the event receives no state changes.
     reach(&mut events, SessionState::Connected).await;
     soon(client.set_data("/", "new", Version::ANY)).await.unwrap();
     assert_eq!(soon(watch).await.unwrap().kind, EventKind::DataChanged);
 }
 
-/// WAT-13: the end of the session is told as what it was.
+/// WAT-13: the reason for the end of the session is reported.
 #[tokio::test]
 async fn watches_tell_of_the_end_of_their_session() {
     let server = Server::start(QUICK);

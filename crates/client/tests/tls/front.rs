@@ -1,4 +1,4 @@
-//! What speaks TLS before a server that does not.
+//! A TLS proxy in front of a server without TLS.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use zebu_auth::tls::{ClientAuth, Common, Protocol};
 use crate::fixture;
 use crate::made::Authority;
 
-/// How a front settles TLS.
+/// The TLS settings of a proxy.
 pub struct Rules {
     key: Vec<u8>,
     common: Common,
@@ -25,14 +25,14 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Shows this certificate and asks for none.
+    /// Sends this certificate, and requests none.
     pub fn new(key: &Path) -> Self {
         let key = std::fs::read(key).unwrap();
         let common = Common::trusting(Vec::new());
         Self { key, common, client_auth: ClientAuth::None }
     }
 
-    /// Wants certificates of this authority.
+    /// Requires client certificates of this authority.
     pub fn wanting(self, authority: &Authority) -> Self {
         self.wanting_of(authority.file())
     }
@@ -44,13 +44,13 @@ impl Rules {
         self
     }
 
-    /// Speaks one version only.
+    /// Supports one version only.
     pub fn speaking(mut self, version: &str) -> Self {
         self.common.protocols = zebu_auth::tls::protocols(version).unwrap();
         self
     }
 
-    /// With the files that the tests of `zebu-auth` have, both sides of one authority.
+    /// Uses the files of the tests of `zebu-auth`: both sides have certificates of one authority.
     pub fn of_fixtures() -> Self {
         let mut rules = Self::new(&fixture("server.key"));
         rules.key.extend(std::fs::read(fixture("server.pem")).unwrap());
@@ -58,7 +58,7 @@ impl Rules {
     }
 
     fn config(&self) -> Arc<ServerConfig> {
-        // What a server has on its disk is not checked here: it may have expired.
+        // The server's own certificate is not checked here: it may have expired.
         let moment = if Contents::read(&self.key, None).unwrap().identity(now()).is_ok() {
             now()
         } else {
@@ -73,14 +73,14 @@ fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }
 
-/// What is known of the connections of a front.
+/// Records of a proxy's connections.
 #[derive(Default)]
 struct Seen {
     versions: Vec<&'static str>,
     open: usize,
 }
 
-/// A port that speaks TLS, and hands what it carries on to a server.
+/// A port with TLS that forwards the decrypted bytes to a server.
 pub struct Front {
     pub address: SocketAddr,
     config: Arc<Mutex<Arc<ServerConfig>>>,
@@ -113,7 +113,7 @@ impl Front {
         front
     }
 
-    /// As a connect string with a name.
+    /// The address as a connect string with a host name.
     pub fn by_name(&self) -> String {
         format!("localhost:{}", self.address.port())
     }
@@ -124,17 +124,17 @@ impl Front {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Settles new connections in another way.
+    /// Uses other TLS settings for new connections.
     pub fn obey(&self, rules: Rules) {
         *self.config.lock() = rules.config();
     }
 
-    /// The versions that were spoken, each once.
+    /// The TLS versions used, each once.
     pub fn versions(&self) -> Vec<&'static str> {
         self.seen.lock().versions.clone()
     }
 
-    /// Waits until each client has ended its connection with a word of TLS.
+    /// Waits until each client has ended its connection with close_notify.
     pub async fn all_parted(&self) {
         while self.seen.lock().open > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -165,7 +165,7 @@ async fn relay(
     let upward = async {
         let mut piece = vec![0; 1 << 16];
         loop {
-            // An end without a word of TLS is an error.
+            // An end without close_notify is an error.
             let count = from_client.read(&mut piece).await?;
             if count == 0 {
                 seen.lock().open -= 1;

@@ -1,4 +1,4 @@
-//! Certificates that are made for a test.
+//! Certificates made for a test.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// An authority with a key of its own, and a folder for what it signs.
+/// A certificate authority with its key, and a folder for the certificates that it signs.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: TempDir,
@@ -31,17 +31,17 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), folder }
     }
 
-    /// Its certificate, for trust stores.
+    /// The authority's certificate, for trust stores.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// The key and certificate of a server with these names and addresses.
+    /// Key and certificate of a server with these names and addresses.
     pub fn server(&self, names: &[&str]) -> PathBuf {
         self.sign(&names.concat(), params(names))
     }
 
-    /// Those of a server whose certificate was good in the past.
+    /// Key and certificate of a server, valid only in the past.
     pub fn expired(&self, name: &str) -> PathBuf {
         let mut params = params(&[name]);
         params.not_before = date_time_ymd(2020, 1, 1);
@@ -49,7 +49,7 @@ impl Authority {
         self.sign("expired", params)
     }
 
-    /// Those of a client.
+    /// Key and certificate of a client.
     pub fn client(&self, name: &str) -> PathBuf {
         let mut params = params(&[]);
         params.distinguished_name.push(DnType::CommonName, name);

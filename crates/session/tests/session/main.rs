@@ -1,5 +1,5 @@
-//! The session against scripts, and against a small server in memory that keeps its promises while the
-//! network does not.
+//! Tests of the session: scripts, and a small correct server in memory behind an unreliable
+//! network.
 
 mod peer;
 mod promises;

@@ -9,38 +9,38 @@ use zebu_proto::request::{ConnectRequest, PathKind, PathWatch, RequestHeader, Se
 
 use crate::wire;
 
-/// The session every client gets.
+/// The session id of every client.
 const SESSION: i64 = 0x77;
 
-/// What all servers together know.
+/// State shared by all servers.
 #[derive(Debug, Default)]
 pub struct Ensemble {
     pub zxid: i64,
-    /// Zxid of the last change of each znode; those not in here never changed.
+    /// Zxid of the last change of each znode; missing if it never changed.
     pub changed: BTreeMap<String, i64>,
-    /// The requests that were executed, in order.
+    /// The executed requests, in order.
     pub executed: Vec<u64>,
     pub is_expired: bool,
     pub is_closed: bool,
-    /// Clients say two tokens of SASL before everything else.
+    /// Whether clients first send two SASL tokens.
     pub wants_sasl: bool,
 }
 
-/// One connection, as the server sees it.
+/// One connection, seen from the server.
 #[derive(Debug, Default)]
 pub struct Connection {
     is_greeted: bool,
-    /// Tokens of SASL that came.
+    /// Number of SASL tokens received.
     tokens: u32,
     watched: BTreeSet<String>,
-    /// What the client will read.
+    /// Bytes for the client to read.
     pub out: VecDeque<Bytes>,
-    /// No more after what is in `out`.
+    /// Whether the connection ends after `out`.
     pub is_closed: bool,
 }
 
 impl Ensemble {
-    /// Somebody else changes a znode.
+    /// Changes a znode on behalf of another client.
     pub fn change(&mut self, path: &str, connection: Option<&mut Connection>) {
         self.zxid += 1;
         self.changed.insert(path.to_owned(), self.zxid);
@@ -74,7 +74,7 @@ impl Ensemble {
             assert_eq!(connection.tokens, expected, "before the end of SASL: {op}");
         }
         match op {
-            // It is sent back.
+            // The server returns the token.
             OpCode::SASL => {
                 connection.tokens += 1;
                 body = from.rest().to_vec();

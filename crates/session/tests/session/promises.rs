@@ -1,5 +1,6 @@
-//! What a session promises, whatever the network does: random operations, connections that are cut, servers
-//! that cannot be reached, time that passes; then everything heals and the account is drawn up.
+//! The promises of a session on an unreliable network. Random operations, cut connections,
+//! unreachable servers and passing time are followed by a recovery, and then all results are
+//! checked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -22,15 +23,15 @@ enum Action {
     Read {
         path: usize,
         watch: bool,
-        /// Which of the series it belongs to, if that many are there.
+        /// The index of its series, if there are that many.
         series: usize,
     },
-    /// A new one in the place of another.
+    /// Replaces a series by a new one.
     NewSeries(usize),
     WithdrawLast,
     Unwatch(usize),
     Authenticate,
-    /// The network carries some frames to the server, and some back.
+    /// The network delivers some frames to the server, and some to the client.
     Carry {
         there: usize,
         back: usize,
@@ -38,7 +39,7 @@ enum Action {
     Change(usize),
     Cut,
     Pass(u64),
-    /// Connections fail from now on, or succeed again.
+    /// From now on connections fail, or succeed again.
     Unreachable(bool),
     Expire,
     Close,
@@ -74,11 +75,11 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
         })
 }
 
-/// A watch that its request has left.
+/// The watch that the request has set.
 #[derive(Debug)]
 struct Watch {
     path: &'static str,
-    /// The version its request has read.
+    /// The version that the request has read.
     read: i64,
     is_fired: bool,
 }
@@ -92,12 +93,12 @@ struct World {
     /// Frames on their way to the server.
     there: VecDeque<Vec<u8>>,
     is_unreachable: bool,
-    /// When a server last heard of the session.
+    /// The last time at which a server heard of the session.
     heard: Option<Duration>,
     requests: BTreeMap<RequestId, Option<(&'static str, bool)>>,
     /// With their requests.
     series: Vec<(Series, Vec<RequestId>)>,
-    /// The one that each place has now.
+    /// The current series at each index.
     current: [usize; 2],
     done: BTreeMap<RequestId, Result<Answer, Failure>>,
     watches: BTreeMap<WatcherId, Watch>,
@@ -107,7 +108,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let timeout = Duration::from_secs(6);
-        // ERR-10: some do not wait for answers for ever.
+        // ERR-10: some callers limit the time until an answer.
         let request_timeout = seed.is_multiple_of(3).then(|| Duration::from_millis(1500));
         let sasl = seed.is_multiple_of(5);
         let options = Options { seed, timeout, request_timeout, sasl, ..Options::default() };
@@ -134,7 +135,7 @@ impl World {
         while let Some(input) = inputs.pop_front() {
             let mut out = Vec::new();
             self.session.step(self.now, input, &mut out);
-            // PAI-04: a client never believes that it was heard of later than it was.
+            // PAI-04: a client never assumes that the servers heard of it later than they did.
             assert!(self.session.proven() <= self.heard, "proven without having been heard");
             for output in out {
                 inputs.extend(self.carry_out(output));
@@ -166,7 +167,7 @@ impl World {
                 self.there.extend(wire::frames(&bytes).into_iter().map(<[u8]>::to_vec));
             }
             Output::Probe(_) => panic!("no server here is read-only"),
-            // Two tokens, as DIGEST-MD5 has.
+            // Two tokens, as in DIGEST-MD5.
             Output::Prove(attempt, challenge) => {
                 let proof = match challenge {
                     Challenge::First => Proof::Token(b"1".to_vec()),
@@ -202,7 +203,7 @@ impl World {
         if let (Some((path, watched)), Ok(answer)) = (request, &result) {
             assert_eq!(answer.err, ErrorCode::OK);
             let version = i64::from_be_bytes(answer.body[..].try_into().unwrap());
-            // WAT-14: who reads something newer has been told before.
+            // WAT-14: a client that reads a newer version was notified before.
             for watch in self.watches.values().filter(|watch| watch.path == path) {
                 assert!(watch.is_fired || watch.read >= version, "read before it was told");
             }
@@ -311,7 +312,7 @@ impl World {
         }
     }
 
-    /// Everything heals, and enough time passes.
+    /// The network recovers, and enough time passes.
     fn converge(&mut self) {
         self.is_unreachable = false;
         for _ in 0..40 {
@@ -339,7 +340,7 @@ impl World {
                 (Err(failure), _) => assert!(!was_executed, "executed: {id:?} {failure:?}"),
             }
         }
-        // PAI-09: of a series the first few are executed, or all.
+        // PAI-09: a prefix of each series is executed, possibly all of it.
         for (series, requests) in &self.series {
             let mut rest = requests.iter().skip_while(|id| executed.contains(&id.0));
             assert!(!rest.clone().any(|id| executed.contains(&id.0)), "a gap: {requests:?}");
@@ -347,7 +348,7 @@ impl World {
         }
         // ORD-04: in the order of submission.
         assert!(self.ensemble.executed.is_sorted());
-        // WAT-19: nobody misses a change, nobody is told of none.
+        // WAT-19: no watcher misses a change or is notified of a change that did not happen.
         for (watcher, watch) in &self.watches {
             let changed = self.ensemble.version(watch.path) > watch.read;
             assert_eq!(watch.is_fired, changed, "{watcher:?} {watch:?}");

@@ -1,6 +1,6 @@
-//! Scripts: what happens to a session, a line each after `> `, and what it does about it.
+//! Scripts: each line after `> ` is an event, and the lines below it are the session's effects.
 //!
-//! `UPDATE_EXPECT=1` rewrites them; read the difference before you keep it.
+//! `UPDATE_EXPECT=1` rewrites them. Read the difference before you commit it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -93,7 +93,7 @@ impl Run {
         let words: Vec<&str> = line.split_whitespace().collect();
         let frame = |bytes| Input::Frame(self.attempt, bytes);
         let input = match words[..] {
-            // Since when at the latest the servers keep the session for its timeout.
+            // The latest time from which the servers keep the session for its timeout.
             ["proven"] => {
                 let ms = self.session.proven().map(|proven| proven.as_millis());
                 writeln!(self.text, "proven {ms:?}").unwrap();
@@ -103,7 +103,7 @@ impl Run {
                 self.now = Duration::from_millis(id(ms));
                 Input::Tick
             }
-            // The moment the session asked for.
+            // The time of the session's next tick.
             ["wait"] => {
                 self.now = self.session.deadline().unwrap();
                 Input::Tick
@@ -244,7 +244,7 @@ impl Run {
     }
 }
 
-/// What becomes of the inputs of a script. A line `# options: ...` starts a new session.
+/// The effects of the inputs of a script. A line `# options: ...` starts a new session.
 fn run(script: &str) -> String {
     let mut run = Run::new(&[]);
     for line in script.lines() {

@@ -1,4 +1,4 @@
-//! What a session sends, taken apart; what a server sends, put together.
+//! Decodes the bytes that a session sends, and encodes the bytes that a server sends.
 
 use bytes::Bytes;
 use zebu_jute::{Decode, Decoder, Encode, Encoder};
@@ -18,7 +18,7 @@ pub fn remove_watches(path: &str) -> Frame {
     Frame::new(OpCode::REMOVE_WATCHES, |out| request.encode(out))
 }
 
-/// The frames in what was sent.
+/// Splits sent bytes into frames.
 pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
@@ -31,7 +31,7 @@ pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-/// A request in words.
+/// A request as text.
 pub fn describe(frame: &[u8]) -> String {
     let mut from = Decoder::new(frame);
     let RequestHeader { xid, op } = Decode::decode(&mut from).unwrap();
@@ -95,7 +95,7 @@ pub fn reply(xid: i32, zxid: i64, err: i32) -> Bytes {
     ReplyHeader { xid: Xid(xid), zxid: Zxid(zxid), err: ErrorCode(err) }.to_bytes().into()
 }
 
-/// What a server says to a token of SASL.
+/// A server's answer to a SASL token.
 pub fn token(xid: i32, token: Option<&str>) -> Bytes {
     let mut bytes = reply(xid, 0, 0).to_vec();
     Encoder::new(&mut bytes).buffer(token.map(str::as_bytes));

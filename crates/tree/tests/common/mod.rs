@@ -1,5 +1,5 @@
-//! What the tests of the tree share: short ways to make transactions, a recorder of events, a
-//! reader of the original's files.
+//! Helpers for the tests of the tree: short constructors of transactions, a recorder of events, and
+//! a reader of the original's files.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -23,7 +23,7 @@ pub fn tree() -> Tree {
     Tree::new(options())
 }
 
-/// Time of every transaction, so that none depends on a clock.
+/// Time of every transaction, so that no test depends on a clock.
 pub fn time_of(zxid: i64) -> i64 {
     1_700_000_000_000 + zxid * 7
 }
@@ -85,7 +85,7 @@ pub fn close<'a>(zxid: i64, session: SessionId, paths: Option<&[&'a str]>) -> Tx
     made
 }
 
-/// Applies without watchers and gives back the only result.
+/// Applies a transaction without watchers and returns the only result.
 pub fn apply<'r>(tree: &mut Tree, record: &'r TxnRecord<'_>) -> OpResult<'r> {
     match tree.apply(record, &mut Silent) {
         Applied { result: Outcome::One(result), .. } => result,
@@ -93,12 +93,12 @@ pub fn apply<'r>(tree: &mut Tree, record: &'r TxnRecord<'_>) -> OpResult<'r> {
     }
 }
 
-/// Applies what must succeed.
+/// Applies a transaction that must succeed.
 pub fn ok(tree: &mut Tree, record: &TxnRecord<'_>) {
     assert_eq!(apply(tree, record).err, ErrorCode::OK, "{record:?}");
 }
 
-/// Everything the original keeps of a znode.
+/// All parts of a znode that the original stores.
 pub type Row = (String, Option<Vec<u8>>, StatPersisted, Vec<Acl>);
 
 /// The znodes of a tree, by path.
@@ -127,17 +127,17 @@ pub fn digest_from_scratch(tree: &Tree) -> i64 {
         .sum()
 }
 
-/// Records what is delivered.
+/// Records delivered events.
 #[derive(Debug, Default)]
 pub struct Recorder {
     pub seen: Vec<(u32, EventType, String)>,
     pub zxids: Vec<Zxid>,
-    /// Watchers that may read nothing but what is open to the world.
+    /// Watchers that may read only znodes open to the world.
     pub strangers: BTreeSet<u32>,
 }
 
 impl Recorder {
-    /// What was delivered since the last call.
+    /// Events delivered since the last call.
     pub fn take(&mut self) -> Vec<(u32, EventType, String)> {
         std::mem::take(&mut self.seen)
     }

@@ -1,7 +1,7 @@
-//! Runs the test-suites of Java programs against our server, class by class: `cargo xtask suites`.
+//! Runs the test suites of Java programs against Zebu, class by class: `cargo xtask suites`.
 //!
-//! What fails gets a second chance alone, because many of these tests have deadlines of their own, and runs against the
-//! original, too. With `ZEBU_INTEROP_SUBJECT=java` everything runs against the original.
+//! Failed tests run a second time alone, because many of them have short deadlines. They also run
+//! against the original. With `ZEBU_INTEROP_SUBJECT=java` all tests run against the original.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -11,12 +11,12 @@ use zebu_interop::scenario::subject;
 use zebu_interop::server::Kind;
 use zebu_interop::suite::{Outcome, Outcomes, Suite};
 
-/// What to run.
+/// The command line.
 struct Wanted {
     suites: Vec<&'static str>,
-    /// A class or a test, in place of all.
+    /// A class or a test to run instead of all.
     only: Option<String>,
-    /// How often.
+    /// Number of repetitions.
     times: usize,
 }
 
@@ -49,7 +49,7 @@ fn failed(outcomes: &Outcomes) -> Vec<(String, String)> {
     outcomes.iter().filter_map(text).collect()
 }
 
-/// Runs one class, or one test; the number of tests that passed, and what is at fault.
+/// Runs one class or one test. Returns the number of passed tests, and the failures.
 fn one(suite: &Suite, word: &str) -> Result<(usize, Vec<String>)> {
     let start = Instant::now();
     let outcomes = suite.run(subject(), &[word])?;
@@ -67,7 +67,7 @@ fn one(suite: &Suite, word: &str) -> Result<(usize, Vec<String>)> {
     }
     let mut faults = Vec::new();
     for (name, text) in failed {
-        // A test of several is run again with the others.
+        // A single method may be several tests, so it is run again with the others.
         let method = name.split('[').next().expect("there is a first part");
         let again = |kind| -> Result<String> {
             let outcomes = suite.run(kind, &[method])?;
@@ -104,7 +104,7 @@ fn run() -> Result<bool> {
                         passed += count;
                         faults.extend(found);
                     }
-                    // The other classes run all the same.
+                    // The remaining classes run nevertheless.
                     Err(error) => {
                         println!("{word}: {error:#}");
                         faults.push(format!("{word}: it did not come to its end"));

@@ -1,10 +1,11 @@
-//! Makes runs: requests of every kind, most of them sensible, on a handful of paths so that they meet.
+//! Generates runs: requests of every kind, mostly valid, on a few paths so that they interact.
 //!
-//! Left out on purpose, because the original does not survive them: a TTL create whose flag is not one of a
-//! TTL znode and whose ttl is negative, a limit directly below the quota root, and statistics of a quota
-//! that are not statistics. Left out because ours deliberately refuses them: the internal opcodes -10 and
-//! 20, and because ours writes standard UTF-8 where the original writes CESU-8 for what is outside of the
-//! basic plane. Left out of bursts: what is answered at intake, ahead of the requests before it.
+//! Three inputs are left out because the original does not survive them: a TTL create with a
+//! negative ttl and a flag that is not one of a TTL znode; a limit directly below the quota root;
+//! and invalid statistics of a quota. Others are left out because Zebu deliberately differs: the
+//! internal opcodes -10 and 20, and characters outside the basic plane, which Zebu writes in
+//! standard UTF-8 and the original in CESU-8. Bursts leave out requests that are answered at
+//! intake, before earlier requests.
 
 use super::{Knock, Request, Run, SLOTS, Step};
 use crate::random::Random;
@@ -92,7 +93,7 @@ const CREDENTIALS: [(&str, &str); 9] = [
 
 const FLAGS: [i32; 12] = [0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 9];
 
-/// Opcodes that mean nothing in a request.
+/// Opcodes that no request has.
 const UNKNOWN: [i32; 6] = [99, 0, -1, 10, 23, 108];
 
 const ALL_OPS: [(usize, i32); 30] = [
@@ -130,8 +131,8 @@ const ALL_OPS: [(usize, i32); 30] = [
 
 /// A run of `count` steps.
 ///
-/// With hard quotas there are no bursts: the original checks a quota against the tree as it is when a request
-/// comes in, so whether one of several requests sent at once is refused is a matter of luck.
+/// With hard quotas there are no bursts. The original checks a quota against the tree at the
+/// request's arrival, so the result for one of several requests sent together depends on timing.
 pub fn run(seed: u64, count: usize) -> Run {
     let every = |period: u64, phase: u64| seed % period == phase;
     let enforce_quota = every(2, 0);
@@ -155,7 +156,7 @@ pub fn run(seed: u64, count: usize) -> Run {
 struct Generator {
     random: Random,
     xid: i32,
-    /// Whether some requests are sent at once.
+    /// Whether some requests are sent together.
     bursts: bool,
 }
 
@@ -225,9 +226,9 @@ impl Generator {
         unreachable!("below the total")
     }
 
-    /// A record cut short, made longer, or with four bytes changed.
+    /// Shortens a record, lengthens it, or changes four of its bytes.
     ///
-    /// Only what cannot become one of the inputs that are left out.
+    /// The result is never one of the inputs that are left out.
     fn damaged(&mut self, mut body: Vec<u8>, opcode: i32) -> Vec<u8> {
         let safe = !matches!(opcode, op::CREATE_TTL | op::MULTI | op::SET_DATA | op::CREATE);
         match self.random.below(3) {
@@ -252,7 +253,7 @@ impl Generator {
         }
     }
 
-    /// A path, or in rare cases none.
+    /// A path, or rarely no path.
     fn optional_path(&mut self) -> Option<String> {
         let path = self.path();
         (!self.random.chance(1)).then_some(path)
@@ -401,7 +402,7 @@ impl Generator {
         (writer.done(), what)
     }
 
-    /// A ttl that the original survives with these flags.
+    /// A ttl that does not end the original with these flags.
     fn ttl(&mut self, flags: i32) -> i64 {
         let ttl: i64 = *self.random.pick(&[
             1_000_000_000,
@@ -437,7 +438,7 @@ impl Generator {
         (writer.int(flags).done(), what)
     }
 
-    /// A znode of the quotas, and what may stand there.
+    /// A znode of the quotas, and its possible data.
     fn quota_text(&mut self) -> (&'static str, &'static str) {
         let path = *self.random.pick(&QUOTA_PATHS);
         let text = if path.ends_with("limits") {

@@ -1,4 +1,5 @@
-//! One of the two servers of a run: its connections, and what it says without what is its own.
+//! One of the two servers of a run: its connections, and its answers without values that differ
+//! between servers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,17 +10,17 @@ use crate::normalise::{blank_times, now_ms, sort_sets};
 use crate::raw::{Connection, Incoming, connect_request};
 use crate::wire::{Reader, Writer, hex, op};
 
-/// Stands for a time.
+/// Replaces a time.
 const TIME: i64 = 0x7133_7133_7133_7133;
-/// Stands for a connect request's answer where an opcode is wanted.
+/// Stands for the opcode of a connect request.
 const CONNECT: i32 = i32::MIN;
 const TIMEOUT_MS: i32 = 3_600_000;
 
-/// The server, seen through its connections.
+/// The server and its connections.
 pub(super) struct Peer {
     address: SocketAddr,
     slots: Vec<Slot>,
-    /// Ids of all sessions, in the order of their creation.
+    /// Ids of all sessions, in order of creation.
     sessions: HashMap<[u8; 8], u64>,
     passwords: Vec<Vec<u8>>,
     started_ms: i64,
@@ -42,7 +43,7 @@ impl Peer {
         }
     }
 
-    /// Does what the step says and returns everything that was received, on all connections.
+    /// Executes the step and returns all received frames, on all connections.
     pub(super) fn apply(&mut self, step: &Step) -> Vec<String> {
         let mut said = Vec::new();
         match step {
@@ -53,7 +54,7 @@ impl Peer {
                 if !requests.iter().all(|request| is_quiet(request.opcode)) {
                     self.fence(Some(*slot), &mut said);
                 }
-                // The ephemerals of a session end in the order of a hash set.
+                // The original deletes the ephemerals of a session in the order of a hash set.
                 if requests.iter().any(|request| request.opcode == op::CLOSE_SESSION) {
                     said.sort();
                 }
@@ -62,7 +63,7 @@ impl Peer {
         said
     }
 
-    /// Collects what is under way on all connections but one: a ping is answered after it.
+    /// Collects pending frames from all other connections: a ping is answered after them.
     fn fence(&mut self, except: Option<usize>, said: &mut Vec<String>) {
         for slot in (0..SLOTS).filter(|slot| Some(*slot) != except) {
             if self.slots[slot].connection.is_some() {
@@ -72,7 +73,7 @@ impl Peer {
         }
     }
 
-    /// What there is to see in the end: late notifications, and the tree.
+    /// The final state: late notifications, and the tree.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         self.fence(None, &mut said);
@@ -83,7 +84,7 @@ impl Peer {
         said
     }
 
-    /// A line of a dump with sessions by number and without times.
+    /// A line of a dump with numbered sessions and without times.
     fn without_own(&self, line: &str) -> String {
         let window = self.started_ms..=now_ms();
         let words = line.split_inclusive([' ', ',']).map(|word| {
@@ -150,7 +151,7 @@ impl Peer {
         }
     }
 
-    /// Remembers the session of a connect answer; `None` if it was refused.
+    /// Records the session of a connect answer; `None` if it was refused.
     fn learn(&mut self, answer: &[u8]) -> Option<(i64, Vec<u8>)> {
         let mut reader = Reader::new(answer);
         let (_, timeout, id) = (reader.int().ok()?, reader.int().ok()?, reader.long().ok()?);
@@ -182,8 +183,8 @@ impl Peer {
             Some(read_only) => request.bool(read_only),
             None => request,
         };
-        // Somebody else's connection with this session is closed by it, but not before it is answered,
-        // or not answered: whoever holds it finds out with its next request.
+        // The server closes another connection that has this session. The next request on that
+        // connection shows it, but whether that request is answered depends on timing.
         let dialled = self.dial(&request.done(), said);
         if let (Some(slot), Some(_)) = (knock.slot, &dialled) {
             self.slots[slot].connection = None;
@@ -195,12 +196,12 @@ impl Peer {
         }
     }
 
-    /// Sends payloads at once and receives until each is answered or the connection is closed.
+    /// Sends payloads in one write and receives until each is answered or the connection is closed.
     fn exchange(&mut self, slot: usize, payloads: &[(i32, Vec<u8>)], said: &mut Vec<String>) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
         let bytes: Vec<u8> =
             payloads.iter().flat_map(|(_, payload)| crate::wire::frame(payload)).collect();
-        // The other side may have closed in the middle of it; what it said before is still there.
+        // The server may have closed the connection already. Its earlier frames are still readable.
         let sent = connection.send_bytes(&bytes);
         let mut open = true;
         for (opcode, _) in payloads {
@@ -238,13 +239,13 @@ impl Peer {
         }
     }
 
-    /// A payload in hexadecimal, with ids, passwords and times replaced and sets sorted.
+    /// A payload in hexadecimal. Ids, passwords and times are replaced, and sets are sorted.
     fn show(&self, opcode: i32, payload: &[u8]) -> String {
         let mut bytes = payload.to_vec();
         let mut at = 0;
         while let Some(id) = bytes.get(at..at + 8) {
             let id: [u8; 8] = id.try_into().expect("8 bytes");
-            // The first byte is the server's id, and of a standalone server that is 1.
+            // The first byte is the server's id, which is 1 for a standalone server.
             if id[0] == 1
                 && let Some(index) = self.sessions.get(&id)
             {
@@ -269,7 +270,7 @@ impl Peer {
     }
 }
 
-/// Requests that change nothing anybody else could hear of.
+/// Requests without effects that other clients can see.
 fn is_quiet(opcode: i32) -> bool {
     matches!(
         opcode,

@@ -1,4 +1,4 @@
-//! A session that goes from server to server, and never back in time.
+//! A session that moves from server to server and never sees an older state.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use crate::raw::{Incoming, Reply, Session};
 use crate::server::PATIENCE;
 use crate::wire::{Writer, op, open_acl};
 
-/// How long a server may take to answer before another one is asked.
+/// How long a server may take to answer before the client tries another one.
 const ANSWER_TIME: Duration = Duration::from_secs(6);
 
-/// A session that goes from server to server.
+/// A session that moves from server to server.
 pub struct Client {
     addresses: Vec<SocketAddr>,
     next: usize,
@@ -21,15 +21,15 @@ pub struct Client {
     password: Vec<u8>,
     last_zxid: i64,
     session: Option<Session>,
-    /// How many connections it has had.
+    /// Number of connections so far.
     connections: usize,
 }
 
 impl Client {
-    /// A new session, first on the server number `first`.
+    /// A new session. The first attempt goes to the server with the index `first`.
     ///
     /// # Errors
-    /// Nobody serves.
+    /// No server answers.
     pub fn open(addresses: &[SocketAddr], first: usize, timeout_ms: i32) -> Result<Self> {
         let mut client = Self {
             addresses: addresses.to_vec(),
@@ -55,25 +55,25 @@ impl Client {
         self.id
     }
 
-    /// How many connections it has had; watches are those of one.
+    /// Number of connections so far. Watches end with their connection.
     pub fn connections(&self) -> usize {
         self.connections
     }
 
-    /// The newest transaction that it knows of.
+    /// The newest zxid seen.
     pub fn last_zxid(&self) -> i64 {
         self.last_zxid
     }
 
-    /// The timeout that was settled on.
+    /// The negotiated timeout.
     pub fn timeout(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.timeout_ms).unwrap_or_default())
     }
 
-    /// Goes from server to server until one takes the session.
+    /// Tries servers until one accepts the session.
     ///
     /// # Errors
-    /// The session has expired, or nobody serves.
+    /// The session has expired, or no server answers.
     pub fn connect(&mut self) -> Result<()> {
         let start = Instant::now();
         while self.session.is_none() {
@@ -99,19 +99,19 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a request; `None` when nobody knows what became of it.
+    /// Sends a request; `None` if the outcome is unknown.
     ///
     /// # Errors
-    /// As [`Client::connect`], or the session has gone back in time.
+    /// As for [`Client::connect`], or an answer shows an older state.
     pub fn call(&mut self, op: i32, body: Writer) -> Result<Option<Reply>> {
         self.connect()?;
         self.call_here(op, body)
     }
 
-    /// The same if the session still has a connection.
+    /// As above, only if the session still has a connection.
     ///
     /// # Errors
-    /// The session has gone back in time.
+    /// An answer shows an older state.
     pub fn call_here(&mut self, op: i32, body: Writer) -> Result<Option<Reply>> {
         let Some(session) = &mut self.session else { return Ok(None) };
         let Ok(reply) = session.call(op, body) else {
@@ -129,10 +129,10 @@ impl Client {
         Ok(Some(reply))
     }
 
-    /// Waits so long for a notification.
+    /// Waits for a notification, for at most this time.
     ///
     /// # Errors
-    /// What came is no answer.
+    /// An unexpected frame arrived.
     pub fn notification(&mut self, patience: Duration) -> Result<Option<Reply>> {
         let Some(session) = &mut self.session else { return Ok(None) };
         if let Some(reply) = session.notifications.pop_front() {
@@ -151,32 +151,32 @@ impl Client {
         }
     }
 
-    /// Ends the connection, not the session.
+    /// Closes the connection; the session stays.
     pub fn hang_up(&mut self) {
         self.session = None;
         self.next += 1;
     }
 
-    /// Ends the session.
+    /// Closes the session.
     pub fn close(mut self) {
-        // If an answer is lost, there may be no session any more to come back with.
+        // If the answer is lost, the session may already be closed, so there is no second attempt.
         while let Ok(None) = self.call(op::CLOSE_SESSION, Writer::new()) {}
     }
 
-    /// Creates a znode with an open ACL; `None` when nobody knows whether it is there.
+    /// Creates a znode with an open ACL; `None` if it is unknown whether it exists.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As for [`Client::call`].
     pub fn create(&mut self, path: &str, data: &str, flags: i32) -> Result<Option<Reply>> {
         let body = Writer::new().string(path).string(data).acl(&open_acl()).int(flags);
         self.call(op::CREATE, body)
     }
 
-    /// The answer to a `getData` that shows everything that was done when this call began; `None`
-    /// when nobody said.
+    /// The answer to a `getData` that shows everything done before this call; `None` if there is no
+    /// answer.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// As for [`Client::call`].
     pub fn read(&mut self, path: &str) -> Result<Option<Reply>> {
         let synced = self.call(op::SYNC, Writer::new().string(path))?;
         if synced.is_none_or(|reply| reply.err != 0) {

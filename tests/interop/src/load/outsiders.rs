@@ -1,4 +1,4 @@
-//! Other people's clients that write beside ours: kazoo's and the original's.
+//! Third-party clients that write beside ours: kazoo and the original's.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use crate::deps;
 use crate::run::Program;
 use crate::server::{Kind, PATIENCE, java};
 
-/// Clients in processes of their own.
+/// Clients in their own processes.
 pub struct Outsiders {
     programs: Vec<(&'static str, Program)>,
 }
@@ -19,7 +19,7 @@ impl Outsiders {
     /// Starts one of each kind and waits until it writes.
     ///
     /// # Errors
-    /// One does not.
+    /// A client does not start.
     pub fn start(addresses: &[SocketAddr]) -> Result<Self> {
         let hosts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let hosts = hosts.join(",");
@@ -37,10 +37,10 @@ impl Outsiders {
         Ok(Self { programs })
     }
 
-    /// Ends them; the znodes whose creation was acknowledged.
+    /// Stops them. Returns the paths of acknowledged creates.
     ///
     /// # Errors
-    /// One lost its session, or missed something.
+    /// A client lost its session, or reported a failure.
     pub fn finish(self) -> Result<BTreeSet<String>> {
         let mut created = BTreeSet::new();
         for (name, program) in self.programs {
@@ -55,10 +55,10 @@ impl Outsiders {
         Ok(created)
     }
 
-    /// Whether all of them are still at work.
+    /// Checks that all of them still run.
     ///
     /// # Errors
-    /// One is not.
+    /// A client has ended.
     pub fn go_on(&mut self) -> Result<()> {
         for (name, program) in &mut self.programs {
             let is_there = program.is_running().with_context(|| (*name).to_owned())?;
@@ -68,7 +68,7 @@ impl Outsiders {
     }
 }
 
-/// The last lines of what was said.
+/// The last lines of its output.
 fn end_of(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(30)..].join("\n")

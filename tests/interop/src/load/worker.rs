@@ -1,4 +1,4 @@
-//! What each kind of client does, until it is told to stop.
+//! The work of each kind of client, until it must stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -19,36 +19,37 @@ const NO_NODE: i32 = -101;
 const BAD_VERSION: i32 = -103;
 const NODE_EXISTS: i32 = -110;
 
-/// How long a client rests after each operation: the machine is shared with the servers.
+/// Pause after each operation, because the servers share this machine.
 const PACE: Duration = Duration::from_millis(6);
 
-/// Znodes that are changed at one time.
+/// Number of shared znodes at a time.
 const SLOTS: usize = 3;
 
-/// Operations on a znode before another one takes its place, so that every history can be decided.
+/// Number of operations on a znode before another one replaces it, so that every history can be
+/// decided.
 const HISTORY_MAX: usize = 250;
 
-/// What a change without an answer counts for among them.
+/// The weight of a write without an answer in that number.
 const UNKNOWN_COST: usize = HISTORY_MAX / 8;
 
-/// The timeout of sessions that are left behind, in milliseconds.
+/// Timeout of abandoned sessions, in milliseconds.
 const MORTAL_MS: i32 = 2_000;
 
-/// The watched znode's path.
+/// Path of the watched znode.
 pub(super) const WATCHED: &str = "/watched";
 
-/// Two znodes that are always changed together.
+/// Two znodes that always change together.
 pub(super) const PAIR: [&str; 2] = ["/pair-a", "/pair-b"];
 
-/// What all clients share.
+/// State shared by all clients.
 #[derive(Debug, Default)]
 pub(super) struct Common {
     pub(super) stop: AtomicBool,
-    /// Creations acknowledged.
+    /// Number of acknowledged creates.
     pub(super) acknowledged: AtomicUsize,
-    /// Operations on each slot so far.
+    /// Number of operations on each slot.
     slots: [AtomicUsize; SLOTS],
-    /// The last version of the watched znode, once nobody changes it any more.
+    /// The last version of the watched znode, after its last change.
     last_watched: AtomicI32,
 }
 
@@ -66,12 +67,12 @@ impl Worker {
         !self.common.stop.load(Ordering::Relaxed)
     }
 
-    /// A write's acknowledgement has come.
+    /// Records an acknowledged write.
     fn wrote(&mut self, began: Instant, reply: &Reply) {
         self.told.writes.push(Write { began, ended: Instant::now(), zxid: reply.zxid });
     }
 
-    /// Creates one znode after the other, and an ephemeral that is there as long as the session.
+    /// Creates one znode after the other, and an ephemeral that exists as long as the session.
     pub(super) fn create(mut self, mut client: Client) -> Result<Told> {
         let mut count = 0;
         let own = format!("/own-{}", self.number);
@@ -96,11 +97,11 @@ impl Worker {
         Ok(self.told)
     }
 
-    /// Creates, reads, changes and deletes a few znodes together with others.
+    /// Creates, reads, changes and deletes a few znodes that other clients share.
     pub(super) fn change(mut self, mut client: Client) -> Result<Told> {
         let mut random = Random::new(self.seed);
         let mut count = 0;
-        // The version each slot was last seen to have.
+        // The last version seen in each slot.
         let mut known = [ANY; SLOTS];
         while self.goes_on() {
             let slot = random.below(SLOTS);
@@ -129,7 +130,7 @@ impl Worker {
                 }
                 _ => {}
             }
-            // Nothing can be learned from a read without an answer.
+            // A read without an answer tells nothing.
             if is_known || ask != Ask::Read {
                 let call = Asked(ask, answer);
                 let operation = Operation { began, ended: is_known.then(Instant::now), call };
@@ -140,7 +141,7 @@ impl Worker {
         Ok(self.told)
     }
 
-    /// Changes two znodes in one transaction, and reads them in one: they never differ.
+    /// Changes two znodes in one transaction, and reads them in one: they must never differ.
     pub(super) fn pair(mut self, mut client: Client) -> Result<Told> {
         let header = |op: i32| Writer::new().int(op).bool(false).int(-1);
         let end = Writer::new().int(-1).bool(true).int(-1).done();
@@ -180,7 +181,7 @@ impl Worker {
         Ok(self.told)
     }
 
-    /// Changes what others watch.
+    /// Changes the watched znode.
     pub(super) fn touch(self, mut client: Client) -> Result<Told> {
         while self.goes_on() {
             std::thread::sleep(Duration::from_millis(20));
@@ -193,7 +194,8 @@ impl Worker {
         Ok(self.told)
     }
 
-    /// Watches: sees nothing new before it was notified, and is notified of everything in the end.
+    /// Watches: sees no change before its notification, and receives a notification for the last
+    /// change.
     pub(super) fn watch(mut self, mut client: Client) -> Result<Told> {
         let get = |watch: bool| Writer::new().string(WATCHED).bool(watch);
         let mut stopped: Option<Instant> = None;
@@ -226,7 +228,7 @@ impl Worker {
                 if let Some(notification) = client.notification(Duration::from_millis(50))? {
                     ensure!(notification.xid == -1, "{notification:?} is no notification");
                     self.told.notified += 1;
-                    // What was notified is there to be seen.
+                    // A read after a notification shows the change.
                     let Some(reply) = client.call_here(op::GET_DATA, get(false))? else {
                         continue 'again;
                     };
@@ -236,7 +238,7 @@ impl Worker {
                 }
                 let Some(reply) = client.call_here(op::GET_DATA, get(false))? else { continue };
                 let (_, version) = data(&reply)?;
-                // The notification stands before the answer in the stream.
+                // The notification precedes the answer in the stream.
                 let is_told = client.notification(Duration::from_millis(1))?.is_some();
                 if is_told {
                     self.told.notified += 1;
@@ -250,7 +252,7 @@ impl Worker {
         }
     }
 
-    /// Leaves sessions behind: each ends with its ephemeral, not before its time.
+    /// Abandons sessions: each ends with its ephemeral, and not before its timeout.
     pub(super) fn leave(mut self, mut client: Client) -> Result<Told> {
         let addresses = client.addresses().to_vec();
         let mut count = 0;
@@ -259,7 +261,7 @@ impl Worker {
             let path = format!("/mortal-{count}");
             let mut mortal = Client::open(&addresses, count, MORTAL_MS)?;
             let is_there = mortal.create(&path, "", 1)?.is_some_and(|reply| reply.err == 0);
-            // It is heard of for the last time after this moment.
+            // The servers hear of the session for the last time after this moment.
             let last = Instant::now();
             let is_heard = is_there && mortal.call_here(op::PING, Writer::new())?.is_some();
             let timeout = mortal.timeout();
@@ -275,7 +277,7 @@ impl Worker {
                 std::thread::sleep(Duration::from_millis(20));
             }
             if is_heard {
-                // Servers count whole milliseconds.
+                // Servers count in whole milliseconds.
                 let lived = last.elapsed() + Duration::from_millis(2);
                 ensure!(lived >= timeout, "{path} ended after {lived:?} instead of {timeout:?}");
                 self.told.ended += 1;
@@ -286,7 +288,7 @@ impl Worker {
     }
 }
 
-/// Asks a znode, and says what it said.
+/// Sends an operation on a znode, and returns the outcome.
 fn ask_for(client: &mut Client, path: &str, ask: &Ask) -> Result<(Answer, Option<Reply>)> {
     let body = Writer::new().string(path);
     let reply = match ask {
@@ -306,20 +308,20 @@ fn ask_for(client: &mut Client, path: &str, ask: &Ask) -> Result<(Answer, Option
         (_, NO_NODE) => Answer::NoNode,
         (_, NODE_EXISTS) => Answer::Exists,
         (_, BAD_VERSION) => Answer::BadVersion,
-        // Whatever else is said, such as that the session has moved, nothing is sure.
+        // After any other error, such as a moved session, the outcome is unknown.
         _ => Answer::Unknown,
     };
     Ok((answer, Some(reply)))
 }
 
-/// Value and version in an answer to `getData`.
+/// Value and version in the answer to a `getData`.
 fn data(reply: &Reply) -> Result<(String, i32)> {
     let mut reader = Reader::new(&reply.body);
     let value = reader.string()?.context("null data")?;
     Ok((value, reader.stat()?.version))
 }
 
-/// Creates a znode, however often it takes.
+/// Creates a znode, with as many attempts as necessary.
 pub(super) fn create_surely(client: &mut Client, path: &str, flags: i32) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -331,7 +333,7 @@ pub(super) fn create_surely(client: &mut Client, path: &str, flags: i32) -> Resu
     bail!("{path} cannot be created")
 }
 
-/// Reads, however often it takes.
+/// Reads, with as many attempts as necessary.
 fn read_surely(client: &mut Client, path: &str) -> Result<Reply> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {

@@ -1,6 +1,7 @@
-//! Each member in a network namespace of its own, behind a router in another one.
+//! Network namespaces: one for each member, and one for the router between them.
 //!
-//! The addresses are of the block for benchmarks between networks, which no real network has (RFC 2544).
+//! The addresses are from the block for network benchmarks (RFC 2544), which real networks do not
+//! use.
 
 use std::fs::{File, TryLockError};
 use std::net::Ipv4Addr;
@@ -10,20 +11,20 @@ use anyhow::{Context, Result, ensure};
 
 use crate::network::Place;
 
-/// Networks that can be there at once.
+/// Maximum number of networks at the same time.
 const SLOTS: u8 = 250;
 
-/// The last number of the router's address, and of that of this process's namespace.
+/// The last numbers of the router's address and of this process's address.
 const ROUTER: u8 = 254;
 const HERE: u8 = 253;
 
-/// The namespaces of one ensemble; they go when this does.
+/// The namespaces of one ensemble. Dropping them removes them.
 #[derive(Debug)]
 pub(super) struct Namespaces {
     slot: u8,
     members: u8,
     cuts: Vec<(u8, u8)>,
-    /// Locked as long as the slot is ours, also if we are killed.
+    /// Locked while this process uses the slot. The kernel releases the lock even after a kill.
     _lock: File,
 }
 
@@ -32,7 +33,7 @@ impl Namespaces {
         let members = u8::try_from(members)?;
         let (slot, lock) = free_slot()?;
         let made = Self { slot, members, cuts: Vec::new(), _lock: lock };
-        // Somebody may have been killed before it could clean up.
+        // A killed process may have left namespaces behind.
         made.remove();
         made.wire()?;
         Ok(made)
@@ -42,12 +43,12 @@ impl Namespaces {
         Ipv4Addr::new(198, 18, self.slot, last)
     }
 
-    /// A member's other address. What it sends of itself comes from the first.
+    /// A member's second address. The member sends from its first one.
     fn second(&self, last: u8) -> Ipv4Addr {
         self.host(last + 100)
     }
 
-    /// The address of a member that cuts do not concern.
+    /// The address of a member that cuts do not affect.
     pub(super) fn other(&self, member: usize) -> Ipv4Addr {
         self.second(number(member))
     }
@@ -60,7 +61,7 @@ impl Namespaces {
         format!("zebu-{}-{last}", self.slot)
     }
 
-    /// The router's end of the link to a member, or ours.
+    /// The router's end of the link to a member or to this process.
     fn link(&self, last: u8) -> String {
         format!("zb{}-{last}", self.slot)
     }
@@ -121,14 +122,14 @@ impl Namespaces {
         Ok(())
     }
 
-    /// The router drops what goes from one to the other, and tells nobody.
+    /// The router drops these packets without an error message.
     fn rule(&self, what: &str, (from, to): (u8, u8)) -> Result<()> {
         let (router, from, to) = (self.router(), self.host(from), self.host(to));
         ip(&format!("-n {router} rule {what} from {from} to {to} blackhole"))
     }
 
     fn remove(&self) {
-        // Whatever is not there need not be removed. Links go with their namespaces.
+        // Errors about missing parts are ignored. Links are removed with their namespaces.
         for last in 1..=self.members.max(9) {
             ip(&format!("netns del {}", self.namespace(last))).ok();
         }
@@ -148,7 +149,7 @@ fn number(member: usize) -> u8 {
     u8::try_from(member + 1).expect("few members")
 }
 
-/// A number that nobody else uses on this machine, and the lock on it.
+/// A number that no other process on this machine uses, and the lock on it.
 fn free_slot() -> Result<(u8, File)> {
     for slot in 1..=SLOTS {
         let path = std::env::temp_dir().join(format!("zebu-network-{slot}.lock"));

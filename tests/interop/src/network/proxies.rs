@@ -1,8 +1,8 @@
-//! A proxy on loopback for each pair of members, in each direction: whoever dials is one end of it.
+//! Proxies on loopback: one for each pair of members and direction of connecting.
 //!
-//! What is cut is held back until it is mended, as TCP would send it again. A server that is dialled by a
-//! smaller one hangs up and dials the address which that one has named, so this address is replaced by that
-//! of the proxy.
+//! Bytes on a cut link are held back until it is restored, as if TCP sent them again. A server that
+//! is called by a server with a smaller id hangs up and connects to the address in that server's
+//! first message. So the proxy replaces this address by its own.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 
 use crate::server::free_port;
 
-/// How often a thread that waits looks up.
+/// How often a waiting thread checks its flags.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// One direction between two members.
@@ -33,7 +33,7 @@ impl Way {
         self.mended.notify_all();
     }
 
-    /// Waits until the way is open; `false` when all is over.
+    /// Waits until the link is restored; `false` if the test has ended.
     fn pass(&self) -> bool {
         let mut is_cut = self.is_cut.lock().unwrap_or_else(PoisonError::into_inner);
         while *is_cut && !self.is_over() {
@@ -58,7 +58,7 @@ pub(super) struct Proxies {
 }
 
 impl Proxies {
-    /// Starts them before the addresses, quorum and election, of the members.
+    /// Starts proxies in front of the members' quorum and election addresses.
     pub(super) fn start(targets: &[[SocketAddr; 2]]) -> Result<Self> {
         let members = targets.len();
         let pairs = (0..members).flat_map(|from| (0..members).map(move |to| (from, to)));
@@ -119,11 +119,11 @@ fn listen() -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// What one member dials to reach another.
+/// The address by which one member reaches another.
 #[derive(Clone)]
 struct Proxy {
     target: SocketAddr,
-    /// The address to be named instead of the dialler's own, on the network of elections.
+    /// The address that replaces the caller's own, on the election network.
     named: Option<SocketAddr>,
     there: Arc<Way>,
     back: Arc<Way>,
@@ -137,14 +137,14 @@ impl Proxy {
                 continue;
             };
             let proxy = self.clone();
-            // Either end may hang up at any time.
+            // Either end may close the connection at any time.
             thread::spawn(move || proxy.connect(dialler).ok());
         }
     }
 
     fn connect(self, dialler: TcpStream) -> Result<()> {
         dialler.set_nonblocking(false)?;
-        // A connection is made of packets in both directions.
+        // A connection needs packets in both directions.
         if !(self.there.pass() && self.back.pass()) {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Proxy {
     }
 }
 
-/// Carries what comes from one end to the other, until either is gone.
+/// Copies bytes from one end to the other, until either is closed.
 fn forward(mut from: TcpStream, mut to: TcpStream, way: &Way, named: Option<SocketAddr>) {
     let mut buffer = vec![0; 64 << 10];
     let mut head = named.map(|named| (named, Vec::new()));
@@ -193,8 +193,8 @@ fn forward(mut from: TcpStream, mut to: TcpStream, way: &Way, named: Option<Sock
     to.shutdown(Shutdown::Both).ok();
 }
 
-/// Replaces the address in a first message: version, server id, length, `host:port`. `None` as long as
-/// it is not all there.
+/// Replaces the address in a first message: version, server id, length, `host:port`. `None` if the
+/// message is incomplete.
 fn rename(held: &[u8], named: SocketAddr) -> Option<Vec<u8>> {
     let (first, rest) = held.split_first_chunk::<8>()?;
     if i64::from_be_bytes(*first) >= 0 {
@@ -227,7 +227,7 @@ mod tests {
         let renamed = rename(&message, named).unwrap();
         assert_eq!(&renamed[20..], b"127.0.0.1:13889more");
         assert_eq!(renamed[16..20], 15_i32.to_be_bytes());
-        // The oldest form has the server's id only.
+        // The oldest form has only the server's id.
         assert_eq!(rename(&1_i64.to_be_bytes(), named), Some(1_i64.to_be_bytes().to_vec()));
     }
 }
