@@ -1,5 +1,5 @@
-//! The story of an application's administrators and a guest who finds one znode open, told to the original and to our
-//! server: ACL-17.
+//! A scenario against the original and Zebu: the administrators of an application, and a guest who
+//! finds one znode without protection. ACL-17.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(PATIENCE, future).await.context("it never happened")
 }
 
-/// Somebody who says who they are, or a guest.
+/// A user, authenticated or as a guest.
 async fn connect(server: &Server, name: Option<&str>) -> Result<Client> {
     let mut connector = Connector::new().session_timeout(Duration::from_secs(20));
     if let Some(name) = name {
@@ -28,12 +28,12 @@ fn all(name: &str) -> Acls {
     Acls::user(name, "secret", Perms::ALL)
 }
 
-/// Whether it was allowed, or what was said.
+/// The result: success, or the error.
 fn outcome<T>(answer: Answer<T>) -> String {
     answer.map_or_else(|error| format!("{}", error.code()), |_| "done".to_owned())
 }
 
-/// What somebody may do with the configuration and what is around it, without changing it.
+/// What a user may do with the configuration and the znodes around it. Changes nothing.
 async fn tries(who: &Client, name: &str) -> String {
     let mut said = Vec::new();
     for path in ["/", "/apps", "/apps/SuperApp"] {
@@ -54,35 +54,36 @@ async fn story(server: &mut Server) -> Result<String> {
     let gabe = connect(server, None).await?;
     let mut said = String::new();
 
-    // The root and /apps are amy's; the application is hers and dom's.
+    // The root and /apps belong to amy, the application to amy and dom.
     amy.create("/apps", "", CreateMode::Persistent, &all("amy")).await?;
     amy.set_acl("/", &all("amy"), Version::ANY).await?;
     let both = all("amy").and(all("dom"));
     amy.create("/apps/SuperApp", "", CreateMode::Persistent, &both).await?;
-    // Dom sees nothing above, and works below all the same. He forgets about access.
+    // Dom sees nothing above, but can work below. He forgets to set an ACL.
     dom.create(CONFIG, "v", CreateMode::Persistent, &Acls::open_to_all()).await?;
     for (who, name) in [(&amy, "amy"), (&dom, "dom"), (&gabe, "gabe")] {
         said += &tries(who, name).await;
     }
-    // What is deleted is the parent's affair; but gabe can even keep everybody out.
+    // Deleting is a right on the parent, but gabe can still exclude all other users.
     said += &format!("gabe deletes: {}\n", outcome(gabe.delete(CONFIG, Version::ANY).await));
     let nobody = Acls::user("gabe", "other", Perms::ALL);
     said +=
         &format!("gabe restricts: {}\n", outcome(gabe.set_acl(CONFIG, &nobody, Version(0)).await));
     said += &tries(&dom, "dom, kept out").await;
-    // Dom may still delete it, with what he may do to the parent, and makes it his own.
+    // With his rights on the parent, dom can still delete it and create his own.
     dom.delete(CONFIG, Version::ANY).await?;
     dom.create(CONFIG, "v", CreateMode::Persistent, &all("dom")).await?;
     for (who, name) in [(&dom, "dom"), (&nico, "nico"), (&gabe, "gabe")] {
         said += &tries(who, name).await;
     }
-    // Nico as well.
+    // Nico, too.
     let two = all("dom").and(all("nico"));
     said += &format!("gabe adds nico: {}\n", outcome(gabe.set_acl(CONFIG, &two, Version(0)).await));
     said += &format!("dom adds nico: {}\n", outcome(dom.set_acl(CONFIG, &two, Version(0)).await));
     said += &format!("dom, late: {}\n", outcome(dom.set_acl(CONFIG, &two, Version(0)).await));
     said += &tries(&nico, "nico").await;
-    // The machines read it, whoever runs there; these are not among them, then they are.
+    // Machines read it by their addresses, whatever user they run as. First these are not in the
+    // ACL, then they are.
     for (network, version) in [("10.11.12.0/24", 1), ("127.0.0.0/8", 2)] {
         let machines = two.clone().and(Acls::address(network, Perms::READ));
         let set = nico.set_acl(CONFIG, &machines, Version(version)).await;
@@ -90,19 +91,20 @@ async fn story(server: &mut Server) -> Result<String> {
         said += &tries(&gabe, "gabe").await;
     }
     said += &format!("{:?}\n", dom.get_acl(CONFIG).await?.0);
-    // Who may administer the application's znode can drop who made it.
+    // A user with the ADMIN permission on the application's znode can remove its creator from the
+    // ACL.
     let dropped = dom.set_acl("/apps/SuperApp", &all("dom"), Version::ANY).await;
     said += &format!("dom drops amy: {}\n", outcome(dropped));
     said += &tries(&amy, "amy").await;
     Ok(said)
 }
 
-/// The first line that begins like this.
+/// The first line with this beginning.
 fn line<'t>(text: &'t str, begin: &str) -> &'t str {
     text.lines().find(|line| line.starts_with(begin)).unwrap_or_default()
 }
 
-/// ACL-01 to ACL-05, ACL-17: who may do what, step by step, is the same on both servers, and as the book tells it.
+/// ACL-01 to ACL-05, ACL-17: in every step both servers permit the same, as the documentation says.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn one_open_znode_in_a_restricted_tree() {

@@ -1,5 +1,5 @@
-//! The HTTP admin server and the Prometheus page of the original beside ours: the same commands, the same fields, the
-//! same names.
+//! The HTTP admin server and the Prometheus page of the original and of Zebu: the same commands,
+//! fields and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, Server, free_port};
 use zebu_interop::wire::{Writer, op};
 
-/// All commands and one that is none; `monitor` and the properties of the process have tests of their own.
+/// All commands, and an unknown one. `monitor` and the process properties have their own tests.
 const COMMANDS: [&str; 29] = [
     "configuration",
     "connections",
@@ -46,7 +46,7 @@ const COMMANDS: [&str; 29] = [
     "nonsense",
 ];
 
-/// With an admin server on that port.
+/// A server with an admin server on this port.
 fn with_admin(options: Options, port: u16) -> Options {
     options
         .config("admin.enableServer", "true")
@@ -55,7 +55,8 @@ fn with_admin(options: Options, port: u16) -> Options {
         .config("admin.rateLimiterIntervalInMS", 0)
 }
 
-/// What a value looks like, and not what it is: numbers that are keys are the same, and so are all texts but an error.
+/// The type of a value without the value. Keys that are numbers are unified, and texts are kept
+/// except for errors.
 fn shape(key: &str, value: &Value) -> Value {
     match value {
         Value::Null => "null".into(),
@@ -67,7 +68,7 @@ fn shape(key: &str, value: &Value) -> Value {
         Value::Array(values) => values.iter().map(|value| shape("", value)).collect(),
         Value::Object(fields) => {
             let name = |key: &String| match key.parse::<i64>() {
-                // A server's id is one, a session's id or a time is not.
+                // A small number is a server's id. A session id or a time is not.
                 Ok(number) if number > 99 => "a number".to_owned(),
                 _ => key.clone(),
             };
@@ -79,7 +80,7 @@ fn shape(key: &str, value: &Value) -> Value {
 /// The status and the shape of the answer to each command.
 type Answers = BTreeMap<&'static str, (u16, Value)>;
 
-/// Asks for all of them.
+/// Sends all commands.
 fn answers(port: u16) -> Result<Answers> {
     let answer = |command: &'static str| {
         let answer = get(port, &format!("/commands/{command}"))?;
@@ -90,7 +91,7 @@ fn answers(port: u16) -> Result<Answers> {
     COMMANDS.into_iter().map(answer).collect()
 }
 
-/// A client that has an ephemeral, watches, and has made enough transactions for a digest.
+/// A client with an ephemeral znode and watches, after enough transactions for a digest.
 fn story(server: &Server, name: &str) -> Result<Session> {
     let mut session = Session::open(server.address(), 60_000)?;
     session.create(&format!("/{name}-mine"), b"", 1)?;
@@ -150,7 +151,7 @@ fn a_server_that_stands_alone_answers_as_the_original() -> Result<()> {
     Ok(())
 }
 
-/// What a leader, a follower and an observer answer.
+/// The answers of a leader, a follower and an observer.
 fn members(kind: Kind) -> Result<Vec<(&'static str, Answers)>> {
     let ports: [u16; 4] = std::array::from_fn(|_| free_port());
     let options = |index: usize| with_admin(options(), ports[index]);
@@ -171,7 +172,7 @@ fn members(kind: Kind) -> Result<Vec<(&'static str, Answers)>> {
 fn members_of_an_ensemble_answer_as_those_of_the_original() -> Result<()> {
     let (theirs, ours) = (members(Java395)?, members(Zebu)?);
     for ((role, mut theirs), (_, mut ours)) in theirs.into_iter().zip(ours) {
-        // A member of the original has forgotten its own.
+        // The original's answer lacks this for a member.
         let forgotten = theirs.remove("initial_configuration").context("answered")?.1;
         assert_eq!(forgotten["initial_configuration"], "null", "{role}");
         let kept = ours.remove("initial_configuration").context("answered")?.1;
@@ -181,7 +182,7 @@ fn members_of_an_ensemble_answer_as_those_of_the_original() -> Result<()> {
     Ok(())
 }
 
-/// Each family of a page: its type, and the labels of its values without the values of keys.
+/// Each family of a page: its type, and its labels without the values of keys.
 fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     let mut families = BTreeMap::<String, (String, BTreeSet<String>)>::new();
     let mut last = String::new();
@@ -194,7 +195,7 @@ fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
             && let Some(rest) = line.strip_prefix(&last)
             && let Some((labels, _)) = rest.rsplit_once(' ')
         {
-            // A comma behind the last label means nothing.
+            // A comma after the last label is permitted.
             let labels = labels.replace(",}", "}");
             let (_, values) = families.get_mut(&last).expect("its type came first");
             values.insert(labels);
@@ -203,7 +204,7 @@ fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
     families
 }
 
-/// The page of a server that a client has written to.
+/// The page of a server after a client's writes.
 fn page(kind: Kind) -> Result<BTreeMap<String, (String, BTreeSet<String>)>> {
     let port = free_port();
     let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
@@ -223,7 +224,7 @@ fn page(kind: Kind) -> Result<BTreeMap<String, (String, BTreeSet<String>)>> {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_prometheus_page_has_every_name_of_the_original() -> Result<()> {
     let (theirs, ours) = (page(Java395)?, page(Zebu)?);
-    // What is known of a JVM only; its pauses are no such thing.
+    // Metrics of a JVM. JVM pauses are left out.
     let is_of_jvm = |name: &str| name.starts_with("jvm_") && name != "jvm_pause_time_ms";
     for (name, theirs) in theirs.iter().filter(|(name, _)| !is_of_jvm(name)) {
         assert_eq!(ours.get(name), Some(theirs), "{name}");

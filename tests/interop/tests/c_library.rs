@@ -1,5 +1,5 @@
-//! Our `libzookeeper_mt` and `libzookeeper_st`, where programs expect those of the original: its symbols, its constants, its
-//! programs, and what careless programs do.
+//! Zebu's `libzookeeper_mt` and `libzookeeper_st` in place of the original's: symbols, constants,
+//! programs, and invalid use.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use zebu_interop::deps::{self, our_libraries};
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 
-/// Symbols of the original's libraries that ours lack. The list can only become shorter.
+/// Symbols of the original's libraries that Zebu lacks. This list may only shrink.
 const MISSING: [&str; 0] = [];
 
 /// The folder of Debian's libraries.
@@ -19,7 +19,7 @@ fn theirs() -> PathBuf {
     folder
 }
 
-/// Compiles a program of ours, with the headers and the library that Debian has.
+/// Compiles a test program with Debian's headers and library.
 fn compile(folder: &Path, name: &str, words: &[&str]) -> PathBuf {
     let program = folder.join(name);
     let mut cc = Command::new("gcc");
@@ -31,7 +31,7 @@ fn compile(folder: &Path, name: &str, words: &[&str]) -> PathBuf {
 
 const MT: [&str; 3] = ["-DTHREADED", "-lzookeeper_mt", "-lpthread"];
 
-/// Compiles a program of ours with our headers and our library, as the pkg-config file says.
+/// Compiles a test program with Zebu's headers and library, as the pkg-config file says.
 fn compile_with_ours(folder: &Path, name: &str) -> PathBuf {
     let program = folder.join(format!("{name}-ours"));
     let mut cc = Command::new("gcc");
@@ -46,7 +46,7 @@ fn compile_with_ours(folder: &Path, name: &str) -> PathBuf {
     program
 }
 
-/// A program that finds our libraries where it looks for those of the original.
+/// A program that finds Zebu's libraries in place of the original's.
 fn with_ours(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command.env("LD_LIBRARY_PATH", our_libraries().join("lib"));
@@ -72,9 +72,9 @@ fn no_symbol_of_the_original_is_missing() {
         let ours = symbols(&our_libraries().join("lib").join(name));
         let missing = symbols(&theirs().join(name)).difference(&ours).cloned().collect::<Vec<_>>();
         assert_eq!(missing, MISSING, "{name}");
-        // What waits for an answer needs threads.
+        // Functions that wait for an answer need threads.
         assert_eq!(ours.contains("zoo_get"), name.contains("_mt"));
-        // Nothing of Rust leaks out.
+        // No symbol of Rust is exported.
         let foreign =
             ours.iter().filter(|symbol| symbol.starts_with("_R") || symbol.contains("rust"));
         assert_eq!(foreign.count(), 0, "{name}");
@@ -88,12 +88,12 @@ fn constants_and_texts_are_those_of_the_original() {
     let program = compile(folder.path(), "constants", &MT);
     let expected = succeed(&mut Command::new(&program), PATIENCE).expect("it runs");
     assert_eq!(succeed(&mut with_ours(&program), PATIENCE).expect("it runs"), expected);
-    // With our headers and our library alone.
+    // With Zebu's headers and library alone.
     let ours = compile_with_ours(folder.path(), "constants");
     assert_eq!(succeed(&mut with_ours(&ours), PATIENCE).expect("it runs"), expected);
 }
 
-/// Everything that the scenario of the original's client prints, printed with ours.
+/// The scenario prints the same with Zebu's library as with the original's.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_scenario_with_threads() {
@@ -102,7 +102,7 @@ fn the_scenario_with_threads() {
     let story = |mut command: Command| {
         let server = server();
         let text = succeed(command.arg(server.connect_string()), 3 * PATIENCE).expect("it runs");
-        // The original leaves a watch at the server that it was told to remove: it finds it once more.
+        // The original leaves a removed watch at the server, and finds it once more.
         let lines = text.lines().filter(|line| !line.starts_with("remove all: rc="));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
@@ -143,7 +143,8 @@ close: 0
     assert_eq!(text, expected);
 }
 
-/// Arguments that make no sense, buffers that are too small, calls and a close from within a watcher, 10,000 requests, a fork.
+/// Invalid arguments, short buffers, calls and a close within a watcher, 10,000 requests, and a
+/// fork.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn careless_programs() {
@@ -156,7 +157,7 @@ fn careless_programs() {
     assert_eq!(text, expected);
 }
 
-/// Debian's own programs.
+/// Debian's own programs, with Zebu's library.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn programs_of_the_original() {
@@ -167,7 +168,7 @@ fn programs_of_the_original() {
             .expect("cli_mt starts");
     let begun = |text: &str| text.contains("Got a new session id");
     cli.wait_for(PATIENCE, begun).expect("a session");
-    // It writes in blocks where nobody looks on, so that what it says is read at its end.
+    // The program buffers its output if stdout is no terminal, so the output is read after its end.
     for line in ["create /cli", "get /cli", "set /cli hello", "get /cli", "ls /", "quit"] {
         cli.say(line).expect("it takes a line");
     }
@@ -178,7 +179,7 @@ fn programs_of_the_original() {
         assert!(ended.text.contains(part), "no {part:?} in: {}", ended.text);
     }
 
-    // It creates, writes, reads and deletes its znodes again and again.
+    // The program repeatedly creates, writes, reads and deletes its znodes.
     let mut load = with_ours(format!("{folder}/load_gen"));
     let load = Program::start(load.arg(server.connect_string()).args(["/load", "40"]))
         .expect("load_gen starts");
@@ -188,8 +189,8 @@ fn programs_of_the_original() {
     assert!(!text.contains("Failed") && !text.contains("Invalid read"), "{text}");
 }
 
-/// What a program is told that watches znodes while its server is killed and comes back, and what one is told that sleeps
-/// for too long.
+/// Events of a program that watches znodes while its server is killed and restarted, and of one
+/// that is paused for too long.
 fn moves(program: &Path, ours: bool) -> Vec<String> {
     let mut server =
         Server::start(Kind::Zebu, &Options::default().config("tickTime", 500)).expect("a server");
@@ -232,7 +233,7 @@ fn moves(program: &Path, ours: bool) -> Vec<String> {
     }
     text += &second.finish(PATIENCE).expect("it ends").text;
     let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-    // The order in which watchers are told of the session is nobody's business.
+    // The order in which watchers receive session events is not defined.
     lines.sort();
     lines
 }
@@ -245,7 +246,8 @@ fn a_session_that_moves_and_one_that_expires() {
     assert_eq!(moves(&program, true), moves(&program, false));
 }
 
-/// Persistent and recursive watches, which only our library has. The events are those of the Java client's.
+/// Persistent and recursive watches, which only Zebu's library has. The events are the Java
+/// client's.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn watches_that_last() {
@@ -275,7 +277,7 @@ remove all: -121
     assert_eq!(text, expected);
 }
 
-/// Nothing is read before it is written or after it is freed, and nothing is lost.
+/// Under valgrind: no uninitialized reads, no use after free, and no leaks.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn valgrind_finds_nothing() {
@@ -283,7 +285,7 @@ fn valgrind_finds_nothing() {
     let st = theirs().join("libzookeeper_st.so.2");
     for (name, words, leaks) in [
         ("loop", &[st.to_str().expect("a path")][..], &["--leak-check=full"][..]),
-        // What a child of a fork leaves behind is no leak.
+        // Memory that the child of a fork still holds is not a leak.
         ("rough", &MT, &["--leak-check=no", "--child-silent-after-fork=yes"]),
     ] {
         let program = compile(folder.path(), name, words);

@@ -1,5 +1,5 @@
-//! The master in C of `examples/c`, in both of its builds, against the original and against our server: its workers
-//! come and go, it is killed, and the server is.
+//! The master in C of `examples/c`, in both builds, against the original and against Zebu, while
+//! workers come and go and the master and the server are killed.
 
 mod master_worker;
 
@@ -26,7 +26,7 @@ fn compile(folder: &Path, name: &str, words: &[&str]) -> std::path::PathBuf {
 const THREADS: [&str; 3] = ["-DTHREADED", "-lzookeeper_mt", "-lpthread"];
 const NO_THREADS: [&str; 1] = ["-l:libzookeeper_st.so.2"];
 
-/// A program, and where it looks for the library of the C client.
+/// A program, and the folder in which it finds the C library.
 #[derive(Clone, Copy)]
 struct Master<'a> {
     program: &'a Path,
@@ -49,25 +49,25 @@ fn story(master: Master<'_>, server: &mut Server) -> Result<String> {
     let second = start(master, server)?;
     says(&second, "standing by")?;
     let client = Member::join(server, &text)?;
-    // It waits for a worker.
+    // The task waits for a worker.
     let mut all = vec![client.submit("early")?];
     let w1 = Member::join(server, &text)?.work_as("w1")?;
     says(&first, "task-0000000000 goes to w1")?;
     all.push(client.submit("next")?);
     w1.is_assigned("w1", &all)?;
-    // What a worker leaves goes to another.
+    // The tasks of a lost worker go to another one.
     w1.leave()?;
     says(&first, "w1 is gone")?;
     let w2 = Member::join(server, &text)?.work_as("w2")?;
     w2.is_assigned("w2", &all)?;
     client.is_gone("/assign/w1")?;
-    // The server is killed and comes back: everybody goes on.
+    // The server is killed and restarted, and all processes continue.
     server.kill()?;
     server.launch()?;
     client.is_connected()?;
     all.push(client.submit("after the server")?);
     w2.is_assigned("w2", &all)?;
-    // The master is killed, and the other one takes over what is there.
+    // The master is killed, and the second one takes over the existing tasks.
     drop(first);
     all.push(client.submit("orphan")?);
     says(&second, "leading")?;
@@ -99,7 +99,7 @@ fn a_master_in_c_without_threads() {
     });
 }
 
-/// The same programs, unchanged, over our libraries.
+/// The same programs, unchanged, with Zebu's libraries.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_master_in_c_over_our_libraries() {

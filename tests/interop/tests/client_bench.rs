@@ -1,5 +1,5 @@
-//! The comparison of client libraries, once with tiny numbers: every program works, and none of its requests
-//! fails. How fast they are is not looked at.
+//! The comparison of client libraries with tiny numbers: every program works, and no request fails.
+//! The speed is not checked.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn every_client_carries_the_load() {
     let found: serde_json::Value =
         serde_json::from_slice(&std::fs::read(json).expect("a file")).expect("JSON");
     let runs = found["runs"].as_array().expect("a list");
-    // Three clients; get and set at two depths, and everything once.
+    // Three clients; get and set with two depths, and every other operation once.
     assert_eq!(runs.len(), 3 * 5, "{runs:?}");
     for run in runs {
         let requests = run["requests"].as_f64().expect("a number");

@@ -1,4 +1,4 @@
-//! TLS between clients and servers: ours and the original's, on either side.
+//! TLS between clients and servers, each Zebu's or the original's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use zebu_client::{Acls, Client, Connector, CreateMode, Identity, SessionState, T
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 use zebu_interop::shell::Shell;
 
-/// A store of the tests of `zebu-auth`; the password of each is `testpass`.
+/// A key store of the tests of `zebu-auth`. All passwords are `testpass`.
 fn store(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop");
     root.join("crates/auth/tests/fixtures").join(name)
 }
 
-/// A server with a port for TLS beside the one for plain text.
+/// A server with a TLS port and a plain-text port.
 fn server(kind: Kind, secure: u16) -> Result<Server> {
     let options = Options::default()
         .config("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
@@ -78,7 +78,7 @@ async fn sessions_over_tls(kind: Kind) -> Result<()> {
         // The certificate is an identity.
         let identities: Vec<Identity> = soon(client.who_am_i()).await??;
         assert!(identities.iter().any(|it| it.scheme == "x509"), "{identities:?}");
-        // A request and an answer of many records.
+        // A request and an answer that need several TLS records.
         let acl = Acls::open_to_all();
         soon(client.create("/n", [7; 900_000], CreateMode::Ephemeral, &acl)).await??;
         let (data, _, changed) = soon(client.watch_data("/n")).await??;
@@ -92,7 +92,7 @@ async fn sessions_over_tls(kind: Kind) -> Result<()> {
         soon(changed).await??;
         soon(client.close()).await??;
     }
-    // A session outlives its server.
+    // A session survives a restart of its server.
     let client = soon(connector(as_somebody()).connect(&servers)).await??;
     let mut events = client.session_events();
     server.kill()?;
@@ -124,7 +124,7 @@ async fn refused(kind: Kind, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// Both shells are told the same by the same properties, from a file and from Java's options.
+/// Both shells connect with the same properties, from a file and from Java options.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn both_shells_take_the_same_properties() -> Result<()> {
@@ -166,7 +166,7 @@ fn shells(kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// kazoo, over Python's TLS, which is OpenSSL's; and `openssl s_client` itself.
+/// kazoo, which uses OpenSSL through Python, and `openssl s_client` itself.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn kazoo_and_openssl_are_served() -> Result<()> {

@@ -1,6 +1,8 @@
-//! The console in a real browser: Debian's Chromium without a window, driven by Node over the browser's own pipe.
+//! The console in a real browser: headless Chromium from Debian, driven by Node through the
+//! browser's pipe.
 //!
-//! `PICTURES=/some/folder cargo test -p zebu-interop --test console -- --ignored` keeps screenshots.
+//! `PICTURES=/some/folder cargo test -p zebu-interop --test console -- --ignored` keeps
+//! screenshots.
 
 use std::process::Command;
 
@@ -52,7 +54,7 @@ fn an_operator_works_with_the_console() -> Result<()> {
     }
     let said = succeed(&mut node, 2 * PATIENCE)?;
     ensure!(said.trim() == "done", "{said}");
-    // The session that was ended has taken its ephemeral along.
+    // The ephemeral znode of the ended session is deleted.
     ensure!(keeper.create("/mine", b"", 0).is_ok(), "/mine is still there");
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The masters of `examples/curator`, against the original and against our server: workers come and go, masters are
-//! killed and stand still, tasks lie where less careful masters have left them, and the server is restarted. Also
-//! Curator's own recipes.
+//! The masters of `examples/curator`, against the original and against Zebu. Workers come and go,
+//! masters are killed and paused, tasks are where a careless master left them, and the server is
+//! restarted. Also Curator's own recipes.
 
 mod master_worker;
 
@@ -21,12 +21,12 @@ use crate::master_worker::{AUTH, Member, says};
 const SELECTOR: &str = "CuratorMaster";
 const LATCH: &str = "CuratorMasterLatch";
 
-/// So long is waited for a master that was killed.
+/// Maximum time until another master has replaced a killed one.
 const SHORT_MS: u32 = 10_000;
-/// Longer than a server takes to start.
+/// Longer than the start of a server.
 const LONG_MS: u32 = 20_000;
 
-/// All programs below a folder of the repository, compiled.
+/// Compiles all programs below a folder of the repository.
 fn compile(sources: &str) -> tempfile::TempDir {
     let classes = tempfile::tempdir().expect("a folder");
     let mut javac = Command::new("javac");
@@ -49,7 +49,7 @@ fn start(classes: &Path, class: &str, server: &Server, session_ms: u32) -> Resul
     Program::start(java.arg(session_ms.to_string()).env("ZK_AUTH", AUTH))
 }
 
-/// The line of a program's text that is this one.
+/// The line of a program's output with this text.
 fn line(text: &str, wanted: &str) -> Result<usize> {
     text.lines().position(|line| line == wanted).with_context(|| format!("{wanted}?\n{text}"))
 }
@@ -63,18 +63,18 @@ fn deaths(classes: &Path, class: &str, server: &Server) -> Result<String> {
     let second = start(classes, class, server, SHORT_MS)?;
     says(&second, "in line")?;
     let client = Member::join(server, &text)?;
-    // It waits for a worker.
+    // The task waits for a worker.
     let mut all = vec![client.submit("early")?];
     let w1 = Member::join(server, &text)?.work_as("w1")?;
     says(&first, &format!("{} goes to w1", all[0].0))?;
     all.push(client.submit("next")?);
     w1.is_assigned("w1", &all)?;
-    // What a worker leaves goes to another.
+    // The tasks of a lost worker go to another one.
     w1.leave()?;
     let w2 = Member::join(server, &text)?.work_as("w2")?;
     w2.is_assigned("w2", &all)?;
     client.is_gone("/assign/w1")?;
-    // The master is killed, with three tasks that nobody has.
+    // The master is killed, with three unassigned tasks.
     w2.leave()?;
     client.is_gone("/assign/w2")?;
     all.push(client.submit("orphan")?);
@@ -85,7 +85,7 @@ fn deaths(classes: &Path, class: &str, server: &Server) -> Result<String> {
     all.push(client.submit("new")?);
     let w3 = Member::join(server, &text)?.work_as("w3")?;
     w3.is_assigned("w3", &all)?;
-    // Those before that one, however long they took.
+    // The tasks submitted before, however long they took.
     let goes = |task: &(String, &str)| format!("{} goes to w3", task.0);
     says(&second, &goes(&all[3]))?;
     let said = second.text()?;
@@ -94,7 +94,7 @@ fn deaths(classes: &Path, class: &str, server: &Server) -> Result<String> {
         ensure!(line(&said, &goes(task))? < barrier, "{said}");
     }
     ensure!(barrier < line(&said, &goes(&all[3]))?, "{said}");
-    // Without a master a worker dies, and there are tasks in two places, one of them done.
+    // While there is no master, a worker dies, and tasks exist in two places, one of them done.
     second.terminate()?;
     second.finish(PATIENCE)?;
     let put = |path: &str, data: &str| client.create(path, data, CreateMode::Persistent);
@@ -113,10 +113,10 @@ fn deaths(classes: &Path, class: &str, server: &Server) -> Result<String> {
     whole.push(("unseen".to_owned(), "whole"));
     w3.is_assigned("w3", &whole)?;
     client.is_gone("/assign/w4")?;
-    // The same under its eyes.
+    // The same while the master runs.
     put("/tasks/half", "whole")?;
     client.is_gone("/tasks/half")?;
-    // A worker without a place gets one.
+    // A worker without a znode for its tasks gets one.
     w3.leave()?;
     let w5 = Member::join(server, &text)?;
     w5.create("/workers/w5", "", CreateMode::Ephemeral)?;
@@ -145,7 +145,7 @@ fn masters_with_a_latch_die() {
     masters_die(LATCH);
 }
 
-/// A master stands still, and another takes over; the server is killed and comes back.
+/// A master is paused, and another one takes over. The server is killed and restarted.
 fn pauses(classes: &Path, class: &str, server: &mut Server) -> Result<String> {
     let text = RefCell::new(String::new());
     let first = start(classes, class, server, SHORT_MS)?;
@@ -195,7 +195,7 @@ fn masters_with_a_latch_stand_still() {
     masters_pause(LATCH);
 }
 
-/// The program checks itself; what it prints is compared, too.
+/// The program checks itself, and its output is compared, too.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn recipes_of_curator() {

@@ -1,4 +1,4 @@
-//! One lock, two languages: Curator's recipes and ours on the same znodes exclude each other, and count the same.
+//! Curator's recipes and Zebu's on the same znodes: locks exclude each other, and counts agree.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use zebu_recipes::{
     AtomicLong, Election, Mutex, News, PriorityQueue, ReadWriteLock, Semaphore, SharedCount,
 };
 
-/// Long enough for a wrong grant.
+/// Long enough to detect a lock that was granted wrongly.
 const MOMENT: Duration = Duration::from_millis(300);
 
 async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
     tokio::time::timeout(PATIENCE, future).await.context("it never happens")
 }
 
-/// The Java program, told step by step.
+/// The Java program, controlled step by step.
 struct Curator {
     program: Program,
     steps: usize,
@@ -35,14 +35,14 @@ impl Curator {
         Ok(Self { program: Program::start(java.arg(server.connect_string()))?, steps: 0 })
     }
 
-    /// Begins a step.
+    /// Starts a step.
     fn begin(&mut self, step: &str) -> Result<String> {
         self.steps += 1;
         self.program.say(&format!("{} {step}", self.steps))?;
         Ok(self.steps.to_string())
     }
 
-    /// Waits for a step's end, and returns what came of it.
+    /// Waits for the end of a step, and returns its result.
     async fn end(&self, label: &str) -> Result<String> {
         let found = |text: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -69,7 +69,7 @@ impl Curator {
     }
 }
 
-/// A future that must not be ready.
+/// Checks that a future is not ready.
 async fn waits<T>(future: impl Future<Output = T>) -> Result<()> {
     ensure!(tokio::time::timeout(MOMENT, future).await.is_err(), "granted too early");
     Ok(())
@@ -88,7 +88,7 @@ async fn mutex(curator: &mut Curator, client: &Client) -> Result<()> {
     ensure!(soon(mutex.try_acquire()).await??.is_none(), "both hold the mutex");
     let mut waiting = Box::pin(mutex.acquire());
     waits(&mut waiting).await?;
-    // It is asked, and it hears of it.
+    // The holder is asked for the lock, and receives the request.
     ensure!(mutex.revoke().await? == 1);
     curator.program.wait_for(PATIENCE, |text| text.lines().any(|line| line == "revoked"))?;
     curator.step("release mutex").await?;
@@ -109,14 +109,14 @@ async fn read_write(curator: &mut Curator, client: &Client) -> Result<()> {
     curator.step("release read").await?;
     let writing = soon(lock.write()).await??;
     ensure!(!curator.step("try read").await?, "a reader beside a writer");
-    // A writer that reads, and goes on reading, is a reader to Curator.
+    // For Curator, a writer that also reads, and continues to read, is a reader.
     let reading = soon(lock.read()).await??;
     soon(writing.release()).await??;
     ensure!(curator.step("try read").await?, "readers together");
     ensure!(!curator.step("try write").await?, "a writer beside a reader");
     curator.step("release read").await?;
     soon(reading.release()).await??;
-    // And the other way round.
+    // And in the other direction.
     ensure!(curator.step("take write").await? && curator.step("take read").await?);
     ensure!(soon(lock.try_read()).await??.is_none(), "a reader beside a writer");
     curator.step("release write").await?;
@@ -185,14 +185,14 @@ async fn election(curator: &mut Curator, client: &Client) -> Result<()> {
 async fn queue(curator: &mut Curator, client: &Client) -> Result<()> {
     let acl = Acls::open_to_all();
     let queue = PriorityQueue::new(client, "/together/queue", "/together/queue-locks", &acl);
-    // What Curator has put in comes out here, and the other way round.
+    // Zebu's queue returns items of Curator's, and the other way round.
     ensure!(curator.step("put longer").await? && curator.step("put short").await?);
     for wanted in ["short", "longer"] {
         let item = soon(queue.take()).await??;
         ensure!(item.elements()? == [wanted.as_bytes()], "{item:?}");
         soon(item.finish()).await??;
     }
-    // What is worked on here Curator does not take.
+    // Curator does not take an item that a Zebu worker has taken.
     soon(queue.put(&[b"held"], 1)).await??;
     let item = soon(queue.take()).await??;
     soon(queue.put(&[b"free"], 2)).await??;
@@ -208,7 +208,7 @@ async fn queue(curator: &mut Curator, client: &Client) -> Result<()> {
     curator.program.wait_for(PATIENCE, consumed("last"))
 }
 
-/// Granted to one at a time, whichever language it speaks.
+/// The lock has one holder at a time, in either language.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn curator_and_ours_hold_the_same_locks() {

@@ -1,4 +1,5 @@
-//! Data directories opened by the other server: written by ours and read by the original, and the reverse.
+//! Data directories exchanged between the servers: written by Zebu and read by the original, and
+//! the reverse.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,7 @@ use zebu_interop::scenario::{compare, subject};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 use zebu_interop::wire::{Writer, op, open_acl};
 
-/// Sessions must outlive the tests, and nothing may happen by itself.
+/// Sessions must outlive the tests, and no event may happen on its own.
 fn options() -> Options {
     let options = Options::default()
         .config("extendedTypesEnabled", true)
@@ -35,7 +36,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Everything that survives in a data directory, as the server shows it.
+/// All data of a directory that survive a restart, as the server shows them.
 fn contents(server: &Server) -> Result<String> {
     let mut text = dump::sessions(server)?;
     text.push_str(&dump::tree(server.address())?);
@@ -48,11 +49,11 @@ fn assert_no_mismatch(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Fills a server with znodes of all kinds, quotas, ACLs, failed and deleted things, and two sessions that
-/// stay open. `tag` keeps repeated calls apart.
+/// Fills a server with znodes of all kinds, quotas, ACLs, failed requests and deleted znodes, and
+/// two open sessions. `tag` distinguishes repeated calls.
 ///
-/// `create2` is the operation a multi creates with beside `create`: 3.8.0 does not apply one that later servers
-/// log as create2.
+/// `create2`: the opcode of creates within a multi besides `create`. 3.8.0 does not apply a create
+/// that later servers log as create2.
 fn write(server: &Server, tag: &str, create2: i32) -> Result<()> {
     let mut session = Session::open(server.address(), 3_600_000)?;
     session.auth("digest", "user:secret")?;
@@ -88,7 +89,7 @@ fn write(server: &Server, tag: &str, create2: i32) -> Result<()> {
     }
     session.create(&format!("{root}/gone"), b"", 0)?;
     session.expect(op::DELETE, Writer::new().string(&format!("{root}/gone")).int(0))?;
-    // Failures are in the log, too.
+    // The log also contains failures.
     session.call(op::DELETE, Writer::new().string("/none").int(-1))?;
     session.call(op::SET_DATA, Writer::new().string(&plain).string("x").int(99))?;
 
@@ -108,7 +109,7 @@ fn write(server: &Server, tag: &str, create2: i32) -> Result<()> {
     session.create(&format!("{quota}/zookeeper_stats"), b"count=0,bytes=0", 0)?;
     session.create(&format!("{root}/counted"), b"12345", 0)?;
 
-    // One more session with an ephemeral that stays, and one that ends.
+    // One more session with an ephemeral, and one that is closed.
     let mut other = Session::open(server.address(), 2_400_000)?;
     other.create(&format!("{root}/other"), b"", 1)?;
     let mut ended = Session::open(server.address(), 10_000)?;
@@ -122,7 +123,7 @@ fn writes_and_reads(writer: Kind, reader: Kind, kill: bool) -> Result<()> {
     let create2 = if with_old { op::CREATE } else { op::CREATE2 };
     let mut first = Server::start(writer, &options)?;
     write(&first, "one", create2)?;
-    // A second log and a snapshot.
+    // Forces a second log file and a snapshot.
     first.restart()?;
     write(&first, "two", create2)?;
     let before = contents(&first)?;
@@ -136,7 +137,7 @@ fn writes_and_reads(writer: Kind, reader: Kind, kill: bool) -> Result<()> {
     let mut second = Server::start_with(reader, &options, |data| copy(first.data(), data))?;
     compare("data-directory", &before, &contents(&second)?);
     assert_no_mismatch(&second)?;
-    // And it can go on, and the first one can read what it wrote.
+    // The second server can continue, and the first one can read what the second one wrote.
     write(&second, "three", create2)?;
     let before = contents(&second)?;
     second.stop()?;
@@ -181,16 +182,16 @@ fn ours_opens_what_a_kill_of_the_original_left() {
     writes_and_reads(Kind::Java395, subject(), true).unwrap();
 }
 
-/// Runs `zebu` to its success.
+/// Runs `zebu`, which must succeed.
 fn zebu(words: &[&str]) -> Result<String> {
     let mut command = Command::new(deps::zebu());
     run::succeed(command.args(words), PATIENCE)
 }
 
-/// Starts a server with what is restored from here.
+/// Starts a server with the restored data.
 fn start_restored(kind: Kind, from: &Path, more: &[&str]) -> Result<Server> {
     Server::start_with(kind, &options(), |data| {
-        // The directory of a server that is prepared has other things already.
+        // The directory of a prepared server already contains other files.
         let folder = tempfile::tempdir()?;
         let into = folder.path().join("restored");
         let (from, into_text) = (from.display().to_string(), into.display().to_string());
@@ -203,7 +204,7 @@ fn start_restored(kind: Kind, from: &Path, more: &[&str]) -> Result<Server> {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn both_open_what_was_restored_from_the_originals_files() {
     let basic = repository().join("tests/fixtures/zookeeper-3.8.0/basic/version-2");
-    // The whole, and a point: what is there without the last log.
+    // Restores the complete backup, and a point in time without the last log.
     let cases: [(&[&str], &[&str]); 2] = [
         (&["snapshot.0", "log.1", "snapshot.3c", "log.3d"], &[]),
         (&["snapshot.0", "log.1"], &["--to", "0x3c"]),
@@ -226,7 +227,7 @@ fn both_open_what_was_restored_from_the_originals_files() {
     }
 }
 
-/// A backup of a server that runs, restored for the other one.
+/// A backup of a running server, restored for the other kind of server.
 fn backs_up_and_restores(writer: Kind, reader: Kind) -> Result<()> {
     let mut server = Server::start(writer, &options())?;
     let folder = tempfile::tempdir()?;
@@ -262,7 +263,7 @@ fn ours_opens_a_restored_backup_of_the_original() {
     backs_up_and_restores(Kind::Java395, subject()).unwrap();
 }
 
-/// A snapshot that a server sends, restored for the other one.
+/// A snapshot downloaded from a server, restored for the other kind of server.
 fn backs_up_over_http(writer: Kind, reader: Kind) -> Result<()> {
     let port = free_port();
     let options = options()
@@ -291,7 +292,7 @@ fn a_snapshot_that_either_server_sends_is_restored_for_the_other() {
     backs_up_over_http(Kind::Java395, subject()).unwrap();
 }
 
-/// A golden directory: below `tests/fixtures`, and the files that stand beside it if it is only a part.
+/// A reference directory below `tests/fixtures`, and the files beside it if it is incomplete.
 fn golden(kind: Kind, folders: &[&str]) -> Result<String> {
     let fixtures = repository().join("tests/fixtures");
     let fill = |data: &Path| {
@@ -303,10 +304,10 @@ fn golden(kind: Kind, folders: &[&str]) -> Result<String> {
     let mut server = Server::start_with(kind, &options(), fill)?;
     let first = contents(&server)?;
     assert_no_mismatch(&server)?;
-    // What it wrote at its start can be read again.
+    // The files that it wrote at its start can be read again.
     server.restart()?;
     let mut again = contents(&server)?;
-    // Looking at the tree takes a session, and that takes two zxids, but changes nothing in it.
+    // Reading the tree needs a session, which uses two zxids but does not change the tree.
     if again == first {
         again.clear();
     }
@@ -351,7 +352,8 @@ fn golden_directories_look_the_same() {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn damage_is_refused() {
-    // The original takes a record cut in the middle of a file for the end of it, and forgets what follows.
+    // The original treats a truncated record within a file as the end of the file, and ignores the
+    // rest.
     let cases: [(&str, &[Kind]); 3] = [
         ("crc-corrupt-last", &[Kind::Java395, subject()]),
         ("crc-corrupt-middle", &[Kind::Java395, subject()]),

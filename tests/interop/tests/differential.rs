@@ -1,7 +1,8 @@
-//! Random requests to the original and to ours in lockstep; the first difference is shrunk and shown.
+//! Random requests to the original and to Zebu in lockstep. The first difference is shrunk and
+//! shown.
 //!
-//! `ZEBU_DIFF_OPS` sets how many steps there are, `ZEBU_DIFF_SEED` where they start. Servers are fresh every
-//! thousand steps.
+//! `ZEBU_DIFF_OPS` sets the number of steps, `ZEBU_DIFF_SEED` the first seed. Every thousand steps
+//! both servers are replaced by fresh ones.
 
 use zebu_interop::diff::{compare, describe, generate, shrink};
 use zebu_interop::scenario::subject;

@@ -1,4 +1,4 @@
-//! Ensembles of ours whose members are killed, paused and wiped while clients write.
+//! Zebu ensembles whose members are killed, paused and wiped while clients write.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ use zebu_interop::raw::{Incoming, Reply, Session};
 use zebu_interop::server::{Kind, PATIENCE, free_port};
 use zebu_interop::wire::{Reader, Writer, op};
 
-/// Writes go on, none that was acknowledged is lost, what was seen is linearizable, and all members end with
-/// the same tree.
+/// Writes continue, no acknowledged write is lost, the histories are linearizable, and all members
+/// end with the same tree.
 fn survive(ensemble: &mut Ensemble, faults: &[Fault]) {
     let run = |ensemble: &mut Ensemble| -> Result<Figures> {
         let load = Load::start(&ensemble.addresses())?;
@@ -23,7 +23,7 @@ fn survive(ensemble: &mut Ensemble, faults: &[Fault]) {
         for fault in faults {
             let start = Instant::now();
             if let Err(error) = inflict(ensemble, &load, *fault) {
-                // What a client has seen says more than that it has given up.
+                // The client's own error says more than the fact that it gave up.
                 load.finish().with_context(|| format!("{fault:?}: {error:#}"))?;
                 return Err(error.context(format!("{fault:?}")));
             }
@@ -88,7 +88,7 @@ fn all_members_killed_at_once_come_back_with_everything() {
     survive(&mut ensemble, &[Fault::Kill(Whom::All); 3]);
 }
 
-/// Ephemerals in the tree of each member, by session.
+/// Ephemerals by session, in the tree of each member.
 fn ephemerals(ensemble: &Ensemble, index: usize) -> Result<Vec<String>> {
     let tree = ensemble.tree(index)?;
     let kept = tree.lines().filter(|line| line.starts_with("/e-"));
@@ -101,7 +101,7 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
     let addresses = ensemble.addresses();
     let leader = ensemble.leader(None).unwrap();
-    // One client on each member that stays, one that goes away, one that closes.
+    // On each member: one client that stays, one that disconnects, and one that closes its session.
     let mut stay: Vec<Client> =
         (0..3).map(|index| Client::open(&addresses, index, 20_000).unwrap()).collect();
     for (index, client) in stay.iter_mut().enumerate() {
@@ -123,7 +123,7 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
     let start = Instant::now();
     while (0..3).any(|index| ephemerals(&ensemble, index).unwrap() != wanted) {
         for client in &mut stay {
-            // Whoever has lost the connection comes back with the session.
+            // A client that has lost its connection returns with its session.
             client.call(op::PING, Writer::new()).unwrap();
         }
         assert!(start.elapsed() < PATIENCE, "{:?}", ephemerals(&ensemble, 0));
@@ -138,12 +138,12 @@ fn sessions_outlive_their_leader_and_end_without_their_client() {
     }
 }
 
-/// A leader stands still until there is another one and a newer value, with a sync and a read of a
-/// client waiting for it. It may not answer them as if nothing had happened.
-/// ORD-11, ORD-12, FUT-06, PAI-26.
+/// A leader is paused until there is another leader and a newer value, while a client's sync and
+/// read wait for the first one. It must not answer them as if it still led. ORD-11, ORD-12, FUT-06,
+/// PAI-26.
 #[test]
 fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
-    // Long enough that nobody else is missed.
+    // Long enough that no other member times out.
     let options = options().config("syncLimit", 20);
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
     let mut client = Client::open(&ensemble.addresses(), 0, 60_000).unwrap();
@@ -172,13 +172,12 @@ fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
     }
 }
 
-/// How a member says that it refuses a leader which has lost something.
+/// The log message of a member that refuses a leader which has lost data.
 const REFUSES: &str = "this server keeps its data and does not follow";
 
-/// Two members are put back to older data while the third one stands still. The two are a quorum and go on. The third one
-/// has served the newer znode: it keeps it, says what the others have lost, and the znode is there again once they have
-/// followed it.
-/// F14, F31.
+/// Two members get older data while the third one is paused. The two form a quorum and continue.
+/// The third one has served the newer znode: it keeps it, and reports that the others have lost
+/// data. Once they have followed it, the znode exists everywhere again. F14, F31.
 #[test]
 fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
@@ -221,8 +220,8 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
         }
     };
     serve(&mut ensemble);
-    // A leader whose epoch is older than the third one's promise gives way to it, and nothing is lost. Each election
-    // brings the next epoch.
+    // A leader whose epoch is older than the third member's promise steps down, and nothing is
+    // lost. Each election uses the next epoch.
     let promised = |ensemble: &mut Ensemble, index: usize| -> u32 {
         let file = ensemble.member(index).data().join("version-2/acceptedEpoch");
         fs::read_to_string(file).unwrap().trim().parse().unwrap()
@@ -244,7 +243,7 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(!ensemble.member(2).four_letter_word("srvr").unwrap().contains("Mode:"));
-    // It knows that in its next life, too.
+    // It remembers this after a restart.
     ensemble.member(2).kill().unwrap();
     let refusals =
         |ensemble: &mut Ensemble| ensemble.member(2).log_lines(&[REFUSES]).lines().count();
@@ -256,11 +255,11 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
         std::thread::sleep(Duration::from_millis(50));
     }
 
-    // The operator decides for the third one's data: nobody else has any.
+    // The operator decides for the third member's data, because no other member has them.
     for index in 0..2 {
         let member = ensemble.member(index);
         member.kill().unwrap();
-        // With the third, one of the two is a quorum, though it has nothing.
+        // Together with the third member, one of the two is a quorum, although it has no data.
         if index == 0 {
             fs::write(member.data().join("initialize"), "").unwrap();
         }
@@ -271,7 +270,7 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     let tree = ensemble.agreed_tree().unwrap();
     assert!(tree.contains("/older") && tree.contains("/newer"), "{tree}");
 
-    // Its own data, put back, do not count: it is told by the file beside them.
+    // Its own data, after a restore, do not count, because of the file beside them.
     let member = ensemble.member(2);
     member.stop().unwrap();
     let data = member.data().to_owned();
@@ -286,8 +285,7 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     assert_eq!(ensemble.agreed_tree().unwrap(), tree);
 }
 
-/// The members serve only as long as most of them can hear each other.
-/// ZAB-08.
+/// The members serve clients only while a majority can communicate. ZAB-08.
 #[test]
 fn nobody_serves_without_a_quorum() {
     let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options()).unwrap();
@@ -312,7 +310,7 @@ fn nobody_serves_without_a_quorum() {
     assert!(Session::attach(address, 4_000, 0, &[0; 16], 0, patience).is_err());
 }
 
-/// Whether a file is a snapshot with these bytes.
+/// Whether a file is a snapshot that contains these bytes.
 fn is_snapshot_with(file: &Path, text: &str) -> bool {
     let name = file.file_name().unwrap().to_string_lossy();
     let is_whole = name.starts_with("snapshot.") && !name.contains("tmp");
@@ -320,9 +318,8 @@ fn is_snapshot_with(file: &Path, text: &str) -> bool {
     is_whole && bytes().windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// A list that was changed by hand and has served is what the next change by hand is measured against, also when the members
-/// have written next to nothing meanwhile.
-/// REC-11.
+/// After a list of members was edited by hand and has served, the next edit is compared with that
+/// list, even if the members have written almost nothing meanwhile. REC-11.
 #[test]
 fn voters_that_were_changed_by_hand_may_be_changed_again() {
     let options = options().keep_config();
@@ -355,9 +352,8 @@ fn voters_that_were_changed_by_hand_may_be_changed_again() {
     }
 }
 
-/// Without reconfiguration members are changed in files: one voter at a time, or quorums of before and after need not
-/// have anybody in common.
-/// REC-11, PAI-44.
+/// Without reconfiguration, members are changed in files. Voters must be changed one at a time:
+/// otherwise the old and the new quorums need not overlap. REC-11, PAI-44.
 #[test]
 fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
     let options = options().property("zookeeper.snapCount", 10).keep_config();
@@ -383,7 +379,7 @@ fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
     };
     add(&mut ensemble, &member(4));
     ensemble.member(0).spawn().unwrap();
-    // It asks the others already; they have not been changed, so it need not follow.
+    // It asks the others already. Their files are not changed yet, so it need not follow.
     until(&mut ensemble, "has another configuration of the same version");
     ensemble.member(0).stop().unwrap();
     add(&mut ensemble, &member(5));

@@ -1,4 +1,4 @@
-//! What members of an ensemble do after a long time: without a leader, and without one of them.
+//! Long periods in an ensemble: without a leader, and without one member.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,14 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
 use zebu_interop::wire::{Reader, Writer, op};
 
-/// The timeout of a session that has no server for longer than that, in milliseconds.
+/// A session timeout that is shorter than the time without a server, in milliseconds.
 const TIMEOUT_MS: i32 = 8_000;
 
-/// More than what a leader keeps in memory for those who are behind.
+/// More than a leader keeps in memory for learners that are behind.
 const MANY: usize = 1_500;
 
-/// SES-11: while nobody leads, no session gets older; once somebody does, one that nobody renews ends.
+/// SES-11: without a leader, sessions do not age. Under a new leader, a session that no client
+/// renews expires.
 fn sessions_wait_for_a_leader(kind: Kind) -> Result<()> {
     let mut ensemble = Ensemble::start(&[kind; 3], &options())?;
     let address = ensemble.member(0).address();
@@ -28,7 +29,7 @@ fn sessions_wait_for_a_leader(kind: Kind) -> Result<()> {
     }
     let (id, password) = (renewed.id, renewed.password.clone());
     drop((renewed, left));
-    // It is time itself that is to pass.
+    // Time itself must pass here.
     std::thread::sleep(Duration::from_millis(TIMEOUT_MS as u64 * 3 / 2));
     for index in [1, 2] {
         ensemble.member(index).spawn()?;
@@ -55,8 +56,8 @@ fn sessions_wait_for_a_leader(kind: Kind) -> Result<()> {
     session.close()
 }
 
-/// SES-07: a client comes to a follower that stands still, while the new leader knows of no server that has the session:
-/// what it has said waits there to be read, so it is not silent.
+/// SES-07: a client moves to a paused follower, so the new leader knows no server of the session.
+/// But the client's bytes wait at the follower, so the client is not silent.
 fn follower_that_stands_still() -> Result<()> {
     let start = Instant::now();
     while !one_that_stands_still()? {
@@ -65,11 +66,11 @@ fn follower_that_stands_still() -> Result<()> {
     Ok(())
 }
 
-/// False when the client or a server was too late for anything to follow from what became of the session.
+/// False if the client or a server was too late, so that the result tells nothing.
 fn one_that_stands_still() -> Result<bool> {
     let timeout = Duration::from_secs(6);
     let timeout_ms = i32::try_from(timeout.as_millis())?;
-    // The leader bears the silence of a follower for twenty seconds.
+    // The leader tolerates the silence of a follower for twenty seconds.
     let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
     let first = ensemble.leader(None)?;
     let mut session = Session::open(ensemble.member(first).address(), timeout_ms)?;
@@ -78,7 +79,7 @@ fn one_that_stands_still() -> Result<bool> {
     ensemble.member(first).kill()?;
     let leader = ensemble.leader(Some(first))?;
     let late = 3 - first - leader;
-    // Two of three go on without the one that stands still.
+    // Two of three members continue without the paused one.
     ensemble.member(first).spawn()?;
     ensemble.member(first).wait_until_serving()?;
     ensemble.member(late).wait_until_serving()?;
@@ -87,7 +88,7 @@ fn one_that_stands_still() -> Result<bool> {
     let mut connection = Connection::open(ensemble.member(late).address())?;
     connection.send(&connect_request(timeout_ms, session.id, &session.password, 0))?;
     let spoke_in_time = renewed.elapsed() < timeout;
-    // It is time itself that is to pass.
+    // Time itself must pass here.
     std::thread::sleep(timeout * 3 / 2);
     ensemble.member(late).go_on()?;
     let borne = stopped.elapsed() < Duration::from_secs(18);
@@ -108,11 +109,12 @@ fn one_that_stands_still() -> Result<bool> {
     Ok(true)
 }
 
-/// A learner that lacks more than its leader has in memory is sent it from the log, if that may be long.
+/// A learner that lacks more than the leader has in memory receives it from the log, if that is
+/// permitted.
 fn long_diff(leader: Kind, learner: Kind) -> Result<()> {
     let options = options()
         .property("zookeeper.snapCount", 300)
-        // No limit. The original takes no number above 1.
+        // No limit. The original permits no number above 1.
         .property("zookeeper.snapshotSizeFactor", 0);
     let mut ensemble = Ensemble::prepare(&[learner, leader, leader], &options)?.started()?;
     let write = |ensemble: &mut Ensemble, name: &str, count: usize| -> Result<()> {

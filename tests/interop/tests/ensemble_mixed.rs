@@ -1,4 +1,4 @@
-//! Ensembles of ours and the original's servers together.
+//! Ensembles of Zebu's and the original's servers together.
 
 use std::cell::Cell;
 use std::fs;
@@ -14,14 +14,15 @@ use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE, Server};
 use zebu_interop::wire::{Writer, op, open_acl};
 
-/// The error of a znode that is there already.
+/// The error for an existing znode.
 const NODE_EXISTS: i32 = -110;
 
-/// Starts these members, the last one as leader, the others waiting to join.
+/// Starts these members: the last one as leader, the others waiting to join.
 fn start_led_by_last(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
     let mut ensemble = Ensemble::prepare(kinds, options)?;
     let last = kinds.len() - 1;
-    // A quorum of three; of those who know as much, the one with the greatest id leads.
+    // A quorum of three. Among members with the same history, the one with the greatest id becomes
+    // the leader.
     for index in [last, last - 1] {
         ensemble.member(index).spawn()?;
     }
@@ -32,9 +33,9 @@ fn start_led_by_last(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// Creates `count` znodes below `path`, which may be there.
+/// Creates `count` znodes below `path`, which may exist.
 fn write(ensemble: &mut Ensemble, at: usize, path: &str, count: usize) -> Result<()> {
-    // What is asked for next, and whether that was asked for before.
+    // The next znode, and whether a create was already sent for it.
     let next = Cell::new((0, false));
     ensemble.ask(at, |address, patience| {
         let mut session = Session::open_within(address, 60_000, patience)?;
@@ -44,7 +45,7 @@ fn write(ensemble: &mut Ensemble, at: usize, path: &str, count: usize) -> Result
             let name = format!("{path}{number}");
             let body = Writer::new().string(&name).buffer(Some(path.as_bytes()));
             let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-            // Who did not answer may have made it.
+            // A request without an answer may have created it.
             let is_there = number == first && was_asked && reply.err == NODE_EXISTS;
             ensure!(reply.err == 0 || is_there, "{name}: error {}", reply.err);
         }
@@ -53,34 +54,34 @@ fn write(ensemble: &mut Ensemble, at: usize, path: &str, count: usize) -> Result
     })
 }
 
-/// Whether a member has said this of a synchronization.
+/// Whether a member has logged this about a synchronization.
 fn was_said(ensemble: &Ensemble, what: &str) -> bool {
     ensemble.members().iter().any(|member| member.log().contains(what))
 }
 
-/// A learner of one kind joins a leader of another in all ways but by a truncation.
+/// A learner of one kind joins a leader of the other kind in every way except a truncation.
 fn join(leader: Kind, learner: Kind) -> Result<()> {
     let options = options().property("zookeeper.snapCount", 100_000);
     let mut ensemble = start_led_by_last(&[learner, leader, leader], &options)?;
     write(&mut ensemble, 2, "/before-", 50)?;
-    // From nothing.
+    // With empty data.
     ensemble.member(0).launch()?;
     ensemble.agreed_tree()?;
-    // A few transactions late.
+    // A few transactions behind.
     ensemble.member(0).kill()?;
     write(&mut ensemble, 2, "/meanwhile-", 30)?;
     ensemble.member(0).launch()?;
     ensemble.agreed_tree()?;
-    // More than the leader keeps in memory.
+    // More transactions behind than the leader keeps in memory.
     ensemble.member(0).stop()?;
     write(&mut ensemble, 2, "/long-", 700)?;
     ensemble.member(0).launch()?;
     ensemble.agreed_tree()?;
-    // It writes as one of them.
+    // It serves writes as a member.
     write(&mut ensemble, 0, "/joined-", 30)?;
     let tree = ensemble.agreed_tree()?;
     ensure!(tree.contains("/joined-29 "), "{tree}");
-    // From nothing, when there is much.
+    // With empty data, and a large tree.
     ensemble.member(0).stop()?;
     ensemble.wipe(0)?;
     ensemble.member(0).launch()?;
@@ -92,7 +93,7 @@ fn join(leader: Kind, learner: Kind) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a member that may stop leading has a transaction with these words in its log, or leads no more.
+/// Waits until a member has a transaction with these words in its log, or is no longer the leader.
 fn wait_until_logged(ensemble: &Ensemble, index: usize, words: &str) -> Result<()> {
     let start = Instant::now();
     let member = &ensemble.members()[index];
@@ -116,9 +117,11 @@ fn is_logged(member: &Server, words: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// A leader is killed with transactions on its disk that nobody else has, and comes back as learner:
-/// before the new leader has ordered anything, and is told to cut its log, or after that. Then a leader of the original's
-/// sends the whole tree, for it cuts no log across epochs; ours has it cut, as both have the transaction in front.
+/// A leader is killed with transactions on its disk that no other member has, and returns as a
+/// learner. It returns before the new leader has ordered anything, and must truncate its log, or
+/// after that. In the second case a leader of the original sends the whole tree, because it never
+/// truncates across epochs. A Zebu leader truncates the learner's log, because both have the
+/// transaction before.
 fn take_back(leader: Kind, learner: Kind, is_cut: bool) -> Result<()> {
     // A leader needs up to a tick to notice that it is alone.
     let options = options().config("tickTime", 1500).config("syncLimit", 3);
@@ -172,7 +175,7 @@ fn take_back(leader: Kind, learner: Kind, is_cut: bool) -> Result<()> {
     bail!("the leader had always noticed that it was alone")
 }
 
-/// Every member is replaced by one of another kind on the same data, under load.
+/// Every member is replaced by one of the other kind with the same data, under load.
 fn replace(from: Kind, by: Kind) -> Result<()> {
     let mut ensemble = Ensemble::start(&[from; 3], &options())?;
     let load = Load::start(&ensemble.addresses())?;
@@ -194,7 +197,7 @@ fn replace(from: Kind, by: Kind) -> Result<()> {
     Ok(())
 }
 
-/// Lets a server of this kind lead.
+/// Makes a server of this kind the leader.
 fn let_lead(ensemble: &mut Ensemble, kind: Kind) -> Result<usize> {
     for _ in 0..10 {
         let leader = ensemble.leader(None)?;
@@ -209,17 +212,17 @@ fn let_lead(ensemble: &mut Ensemble, kind: Kind) -> Result<usize> {
     bail!("{kind:?} never leads")
 }
 
-/// How many transactions an epoch has before its counter is at its end.
+/// The number of transactions in an epoch before its counter overflows.
 const EPOCH_TXNS: u32 = 60;
 
-/// Creates one more znode, whatever it takes; the zxid of the answer.
+/// Creates one more znode, with as many attempts as necessary. Returns the zxid of the answer.
 fn create_one(clients: &mut [Client], created: &mut Vec<String>) -> Result<i64> {
     let path = format!("/rolled-{}", created.len());
     let client = &mut clients[created.len() % 3];
     let start = Instant::now();
     loop {
         match client.create(&path, "", 0)? {
-            // Or it was created by an attempt whose answer was lost.
+            // Or an attempt whose answer was lost has created it.
             Some(reply) if reply.err == 0 || reply.err == -110 => {
                 created.push(path);
                 return Ok(reply.zxid);
@@ -230,10 +233,11 @@ fn create_one(clients: &mut [Client], created: &mut Vec<String>) -> Result<i64> 
     }
 }
 
-/// The counter of a leader of each kind comes to its end: there is another epoch, nothing is lost, and the sessions go on.
+/// The counter of a leader of each kind overflows: a new epoch begins, nothing is lost, and the
+/// sessions continue.
 ///
-/// The original jumps to where its counter is to begin when it leads already, so not much may happen at that moment: ours
-/// follow nobody over a gap.
+/// The original jumps to the counter's test value while it already leads, so few requests may
+/// happen at that moment: Zebu followers accept no gap.
 fn roll_over(kinds: &[Kind]) -> Result<()> {
     let first = (u32::MAX - EPOCH_TXNS).to_string();
     let options = options().property("zookeeper.testingonly.initialZxid", first);
@@ -253,7 +257,7 @@ fn roll_over(kinds: &[Kind]) -> Result<()> {
             ensure!(tries.next().is_some(), "{kind:?} never gets to the end of its counter");
             let leader = let_lead(&mut ensemble, kind)?;
             let mut last = create_one(&mut clients, &mut created)?;
-            // Nobody else leads meanwhile.
+            // No other member becomes the leader meanwhile.
             let leads = ensemble.leader(None)? == leader;
             let next = loop {
                 let next = create_one(&mut clients, &mut created)?;
@@ -278,12 +282,12 @@ fn roll_over(kinds: &[Kind]) -> Result<()> {
     Ok(())
 }
 
-/// A member of the original's stands still for a while, less and more than what is put up with, as leader of
-/// ours or as a follower of one, under load.
+/// A member of the original is paused under load, for less and for more than the timeouts, as
+/// leader of Zebu members or as follower of one.
 ///
-/// Version 3.8.0 loses track of its own log when a commit comes between NEWLEADER and UPTODATE (ZOOKEEPER-4394;
-/// its log thread goes on meanwhile, ZOOKEEPER-4712). Where it has done so and finds its tree wrong, all begins
-/// anew; ours agree even then.
+/// 3.8.0 corrupts its own log if a commit arrives between NEWLEADER and UPTODATE (ZOOKEEPER-4394;
+/// its log thread continues meanwhile, ZOOKEEPER-4712). If that has happened and the member reports
+/// a wrong tree, the test starts again; the Zebu members must agree even then.
 fn pause(kinds: &[Kind], leader: Kind) -> Result<()> {
     for _ in 0..3 {
         let mut ensemble = Ensemble::start(kinds, &quick_options())?;
@@ -303,14 +307,14 @@ fn pause(kinds: &[Kind], leader: Kind) -> Result<()> {
     bail!("version 3.8.0 has always lost track of its own log")
 }
 
-/// The original answers a sync without asking whether it still leads: one that has led and stood still shows its own
-/// clients what is old for a moment, so nobody asks there what is new.
+/// The original answers a sync without checking that it still leads. A former leader that was
+/// paused shows its clients old data for a moment, so no test reads new data there.
 fn pause_under_load(ensemble: &mut Ensemble, leader: Kind) -> Result<Figures> {
     let is_current = |member: &&Server| leader == Zebu || member.kind() == Zebu;
     let current = ensemble.members().iter().filter(is_current).map(Server::address);
     let load = Load::start_where(&ensemble.addresses(), &current.collect::<Vec<_>>(), 1)?;
     let paused = pause_again_and_again(ensemble, &load, leader);
-    // What a client has seen says more than that it has given up.
+    // The client's own error says more than the fact that it gave up.
     let told = load.finish().with_context(|| format!("{paused:?}"))?;
     paused?;
     let figures = told.check(&ensemble.agreed_tree()?)?;
@@ -332,13 +336,14 @@ fn pause_again_and_again(ensemble: &mut Ensemble, load: &Load, leader: Kind) -> 
         ensemble.member(paused).go_on()?;
         ensemble.wait_for_all()?;
         load.wait_for(50).with_context(|| format!("{ms} ms"))?;
-        // Before whoever is wrong leads, and all others seem to be.
+        // Before a member with a wrong tree leads, and all others seem to be wrong.
         ensemble.no_mismatches()?;
     }
     Ok(())
 }
 
-/// Our members have one tree, had one wherever they know of it, and found no digest that is not theirs.
+/// Our members have the same tree, had the same one at every known digest, and found no digest
+/// mismatch.
 fn ours_agree(ensemble: &mut Ensemble) -> Result<()> {
     let is_ours = |kind: Kind| kind == Zebu;
     ensemble.same_tree_of(&is_ours)?;
@@ -347,8 +352,8 @@ fn ours_agree(ensemble: &mut Ensemble) -> Result<()> {
     Ok(())
 }
 
-/// Whether a server of version 3.8.0 finds digests that are not its own after one of its synchronizations ended
-/// between NEWLEADER and UPTODATE.
+/// Whether a 3.8.0 server finds digest mismatches after one of its synchronizations ended between
+/// NEWLEADER and UPTODATE.
 fn is_wrong_by_its_own_fault(ensemble: &Ensemble) -> bool {
     let is_wrong = |member: &&Server| {
         member.kind() == Java380
@@ -358,7 +363,7 @@ fn is_wrong_by_its_own_fault(ensemble: &Ensemble) -> bool {
     ensemble.members().iter().any(|member| is_wrong(&member))
 }
 
-/// What a server of the original's logs of a synchronization, from its middle on.
+/// The log messages of the original about a synchronization, from its middle on.
 const SYNCHRONIZED: [&str; 3] =
     ["received NEWLEADER", "received UPTODATE", "Exception when following the leader"];
 
@@ -369,7 +374,8 @@ fn is_cut_short(lines: &str) -> bool {
         .any(|pair| pair[0].contains(SYNCHRONIZED[0]) && pair[1].contains(SYNCHRONIZED[2]))
 }
 
-/// An observer of one kind learns from voters of another, and its clients write like all others.
+/// An observer of one kind learns from voters of the other kind, and its clients write like all
+/// others.
 fn observe(voters: Kind, observer: Kind, options: &Options) -> Result<()> {
     let kinds = [voters, voters, observer];
     let mut ensemble = Ensemble::prepare_with_observers(&kinds, 1, options)?;
@@ -386,19 +392,19 @@ fn observe(voters: Kind, observer: Kind, options: &Options) -> Result<()> {
     let mut session = Session::open(ensemble.member(2).address(), 60_000)?;
     session.create("/ephemeral", b"", 1)?;
     let (id, password) = (session.id, session.password.clone());
-    // Late by some transactions; its client goes on at a voter meanwhile.
+    // It is some transactions behind. Its client continues at a voter meanwhile.
     let copies = ensemble.member(leader).monitor("zk_snap_count")?;
     ensemble.member(2).kill()?;
     let mut session = Session::resume(ensemble.member(leader).address(), 60_000, id, &password)?;
     write(&mut ensemble, leader, "/meanwhile-", 30)?;
     ensemble.member(2).launch()?;
-    // Of a log of its own it goes on, and gets no more than it lacks.
+    // It continues from its own log, and receives only what it lacks.
     let is_copied = ensemble.member(leader).monitor("zk_snap_count")? != copies;
     ensure!(!is_copied, "the whole tree is sent to an observer that lacks 30 transactions");
     let tree = ensemble.agreed_tree()?;
     ensure!(tree.contains("/ephemeral ") && tree.contains("/observed-29 "), "{tree}");
     session.expect(op::CLOSE_SESSION, Writer::new())?;
-    // From nothing.
+    // With empty data.
     ensemble.member(2).stop()?;
     ensemble.wipe(2)?;
     ensemble.member(2).launch()?;
@@ -408,7 +414,7 @@ fn observe(voters: Kind, observer: Kind, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What a member's words say, without what differs from server to server.
+/// The answers of a member to four-letter words, without parts that differ between servers.
 fn words(ensemble: &mut Ensemble, index: usize) -> Result<(String, Vec<String>)> {
     let member = ensemble.member(index);
     let mut text = String::new();
@@ -425,7 +431,7 @@ fn words(ensemble: &mut Ensemble, index: usize) -> Result<(String, Vec<String>)>
         (r"min/avg/max: .*", "min/avg/max: N"),
         (r"(Received|Sent|Connections): .*", "$1: N"),
         (r"\[\d\]\(queued=.*", "[N](queued=...)"),
-        // The original keeps buckets of which nobody is left.
+        // The original keeps empty buckets.
         (r"(?s)Session Sets.*ephemeral nodes", "Session Sets\nephemeral nodes"),
         (r"(?s)Connections Sets.*", "Connections Sets"),
     ] {
@@ -434,7 +440,7 @@ fn words(ensemble: &mut Ensemble, index: usize) -> Result<(String, Vec<String>)>
     Ok((text, member.four_letter_word("mntr")?.lines().map(ToOwned::to_owned).collect()))
 }
 
-/// What ours says of itself as a member is what the original says, in the same place.
+/// A Zebu member's answers are those of the original in the same role.
 fn compare_words(ours: &(String, Vec<String>), theirs: &(String, Vec<String>)) -> Result<()> {
     ensure!(ours.0 == theirs.0, "ours: {}\ntheirs: {}", ours.0, theirs.0);
     let key = |line: &String| line.split('\t').next().unwrap_or_default().to_owned();
@@ -475,7 +481,7 @@ fn compare_words(ours: &(String, Vec<String>), theirs: &(String, Vec<String>)) -
     Ok(())
 }
 
-/// What a server says of itself may be a moment old, so it is asked again.
+/// The answers may be a moment old, so the words are sent again.
 fn until_same(mut compare: impl FnMut() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -487,7 +493,7 @@ fn until_same(mut compare: impl FnMut() -> Result<()>) -> Result<()> {
     }
 }
 
-/// A leader of each kind, each with a follower of each kind, says the same of itself.
+/// The answers of a leader of each kind with a follower of each kind are the same.
 fn say() -> Result<()> {
     let started = |kinds: &[Kind]| -> Result<Ensemble> {
         let mut ensemble = start_led_by_last(kinds, &options())?;
@@ -503,7 +509,7 @@ fn say() -> Result<()> {
     until_same(|| compare_words(&words(&mut ours, 2)?, &words(&mut theirs, 2)?)).context("leaders")
 }
 
-/// An observer of each kind among voters of the original's says the same of itself.
+/// The answers of an observer of each kind among voters of the original are the same.
 fn observers_say() -> Result<()> {
     let kinds = [Java395, Java395, Zebu, Java395];
     let mut ensemble = Ensemble::prepare_with_observers(&kinds, 2, &options())?.started()?;

@@ -1,4 +1,4 @@
-//! What a member of an ensemble is to its clients: the same on the original's, on ours, and on both
+//! The behaviour of each role towards clients: the same with the original, with Zebu, and with both
 //! together.
 
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn start(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
     for index in (0..=last).rev() {
         ensemble.member(index).spawn()?;
         if index + 1 == last {
-            // Of two that know as much, the one with the greatest id leads.
+            // Among members with the same history, the one with the greatest id becomes the leader.
             ensemble.member(last).wait_until_serving()?;
         }
     }
@@ -30,7 +30,8 @@ fn start(kinds: &[Kind], options: &Options) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// The newest transaction that any member has applied: a leader need not be the first.
+/// The newest transaction that any member has applied. The leader need not be the first to apply
+/// it.
 fn zxid(ensemble: &Ensemble) -> Result<i64> {
     let mut newest = 0;
     for member in ensemble.members() {
@@ -41,10 +42,10 @@ fn zxid(ensemble: &Ensemble) -> Result<i64> {
     Ok(newest)
 }
 
-/// The lines of `dump` before those on ephemerals, without ids and times.
+/// The lines of `dump` before those about ephemerals, without ids and times.
 fn sessions_dump(ensemble: &mut Ensemble, index: usize) -> Result<Vec<String>> {
     let dump = ensemble.member(index).four_letter_word("dump")?;
-    // How many expire together depends on the moment; the original counts those who did, too.
+    // How many sessions expire together depends on timing. The original also counts expired ones.
     let line = |line: &str| match line.split_once(" Sets (") {
         Some((what, counts)) => format!("{what} Sets{}", counts.trim_start_matches(|c| c != '/')),
         None if line.starts_with("\t0x") => "\tS".to_owned(),
@@ -54,14 +55,14 @@ fn sessions_dump(ensemble: &mut Ensemble, index: usize) -> Result<Vec<String>> {
     Ok(lines.filter(|line| !line.contains("expire at")).map(line).collect())
 }
 
-/// A multi of one create.
+/// A multi with one create.
 fn multi(path: &str, flags: i32) -> Writer {
     let create = Writer::new().string(path).string("x").acl(&open_acl()).int(flags).done();
     let header = |op: i32, done: bool| Writer::new().int(op).bool(done).int(-1).done();
     Writer::new().raw(&header(op::CREATE, false)).raw(&create).raw(&header(-1, true))
 }
 
-/// What the clients of one member see of local sessions.
+/// Local sessions, as clients of one member see them.
 fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<String>) -> Result<()> {
     let leader = ensemble.members().len() - 1;
     let address = ensemble.member(index).address();
@@ -105,7 +106,7 @@ fn local_sessions_at(ensemble: &mut Ensemble, index: usize, told: &mut Vec<Strin
     let before = zxid(ensemble)?;
     tell("close", format!("{}", back.call(op::CLOSE_SESSION, Writer::new())?.err));
     tell("zxids of the end", format!("{}", zxid(ensemble)? - before));
-    // Silence ends it as well, without a transaction.
+    // A timeout ends it, too, without a transaction.
     let silent = Session::open(address, 1_000)?;
     let (id, password) = (silent.id, silent.password.clone());
     drop(silent);
@@ -152,7 +153,7 @@ fn upgraded_sessions_are_the_originals() {
     same_local_sessions(true);
 }
 
-/// Waits until one of these members takes a write in a later epoch than this, so that somebody leads there.
+/// Waits until one of these members executes a write in a later epoch, so that there is a leader.
 fn until_led_again(ensemble: &Ensemble, among: std::ops::Range<usize>, epoch: i64) -> Result<()> {
     let start = Instant::now();
     let led = |index: usize| -> Result<bool> {
@@ -170,7 +171,7 @@ fn until_led_again(ensemble: &Ensemble, among: std::ops::Range<usize>, epoch: i6
     Ok(())
 }
 
-/// How many members say nothing of themselves.
+/// Number of members that give no answer about themselves.
 fn silent(ensemble: &Ensemble) -> Result<usize> {
     let mut silent = 0;
     for member in ensemble.members() {
@@ -179,14 +180,14 @@ fn silent(ensemble: &Ensemble) -> Result<usize> {
     Ok(silent)
 }
 
-/// What clients see of a leader that has none of its own.
+/// A leader that accepts no clients of its own.
 fn leader_without_clients(kinds: [Kind; 3]) -> Result<String> {
     let options = options().config("leaderServes", "no");
     let mut ensemble = Ensemble::prepare(&kinds, &options)?;
     for index in [2, 1] {
         ensemble.member(index).spawn()?;
     }
-    // Of two that know as much, the one with the greatest id leads.
+    // Among members with the same history, the one with the greatest id becomes the leader.
     ensemble.member(1).wait_until_serving()?;
     ensemble.member(0).launch()?;
     let mut told = String::new();
@@ -201,8 +202,8 @@ fn leader_without_clients(kinds: [Kind; 3]) -> Result<String> {
     let (id, password) = (session.id, session.password.clone());
     let moved = Session::attach(leader, 60_000, id, &password, 0, PATIENCE);
     tell("moved to the leader", format!("{}", moved.is_ok()));
-    // Who does not lead any more has clients again, and who leads now has none. A server that is back before the
-    // others have missed it leads again.
+    // The former leader accepts clients again, and the new one has none. A leader that restarts
+    // before the others have noticed its absence leads again.
     let epoch = session.call(op::SYNC, Writer::new().string("/"))?.zxid >> 32;
     ensemble.member(2).kill()?;
     until_led_again(&ensemble, 0..2, epoch)?;

@@ -1,5 +1,5 @@
-//! What members of an ensemble tell of themselves in four-letter words: the same lines, names and
-//! kinds of values as the original's, at a leader, a follower and an observer.
+//! Four-letter words of ensemble members: a leader, a follower and an observer have the same lines,
+//! names and types of values as the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use zebu_interop::server::PATIENCE;
 /// Member 3 leads, 1 and 2 follow, 4 observes.
 const ROLES: [(&str, usize); 3] = [("leader", 2), ("follower", 0), ("observer", 3)];
 
-/// What `mntr` says at rest must be equal, as far as it does not depend on time and machine.
+/// Values of `mntr` in an idle ensemble that must be equal, because they do not depend on time and
+/// machine.
 const EQUAL: [&str; 26] = [
     "zk_server_state",
     "zk_peer_state",
@@ -46,11 +47,11 @@ const EQUAL: [&str; 26] = [
     "zk_learner_commit_received_count",
 ];
 
-/// Bytes of data in the last transaction.
+/// Number of data bytes in the last transaction.
 const LAST_BYTES: usize = 400;
 
-/// What is measured between members: that there are as many values as at the original is seen there, that they are
-/// measured at all here. By role: leader, follower, observer.
+/// Metrics measured between members. Another test compares their names with the original's; here
+/// each must have values. By role: leader, follower, observer.
 const MEASURED: [(&str, [bool; 3]); 21] = [
     ("unavailable_time", [true, true, true]),
     ("leader_unavailable_time", [true, false, false]),
@@ -75,7 +76,7 @@ const MEASURED: [(&str, [bool; 3]); 21] = [
     ("read_commit_proc_issued", [true, true, true]),
 ];
 
-/// What the words said, by role.
+/// The answers by role.
 struct Told {
     words: BTreeMap<(&'static str, &'static str), String>,
     mntr: BTreeMap<&'static str, BTreeMap<String, String>>,
@@ -87,9 +88,9 @@ fn start(kind: Kind) -> Result<Ensemble> {
     for index in [2, 1] {
         ensemble.member(index).spawn()?;
     }
-    // Of two that know as much, the one with the greatest id leads.
+    // Among members with the same history, the one with the greatest id becomes the leader.
     ensemble.member(2).wait_until_serving()?;
-    // Who has nothing is sent the whole tree.
+    // A member without data receives the whole tree.
     Session::open(ensemble.member(2).address(), 60_000)?.close()?;
     for index in [0, 3] {
         ensemble.member(index).launch()?;
@@ -97,7 +98,7 @@ fn start(kind: Kind) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// An answer without numbers, ids, names of files and dates.
+/// An answer without numbers, ids, file names and dates.
 fn shape(answer: &str) -> String {
     let mut shape = answer.to_owned();
     for (what, with) in [
@@ -116,7 +117,7 @@ fn tell(kind: Kind) -> Result<Told> {
     let mut ensemble = start(kind)?;
     let mut sessions = Vec::new();
     for (number, (_, index)) in ROLES.into_iter().enumerate() {
-        // One transaction of each thousand, and its acknowledgements, are timed.
+        // One of a thousand transactions, and its acknowledgements, are timed.
         let mut session = Session::open(ensemble.member(index).address(), 60_000)?;
         for _ in 0..340 {
             session.create(&format!("/many-{number}-"), b"", 2)?;
@@ -125,7 +126,7 @@ fn tell(kind: Kind) -> Result<Told> {
     }
     for (role, index) in ROLES {
         let mut session = Session::open(ensemble.member(index).address(), 60_000)?;
-        // The last transaction is the longest one, so that it is known where it is.
+        // The last transaction is the largest one, so that its position is known.
         session.create(
             &format!("/{role}"),
             "data".repeat(1 + sessions.len() * 50).as_bytes(),
@@ -136,7 +137,7 @@ fn tell(kind: Kind) -> Result<Told> {
     let mut told = Told { words: BTreeMap::new(), mntr: BTreeMap::new() };
     let buckets = Regex::new(r"(?m)^(\t|N expire|.* Sets \(N\)).*\n")?;
     let acks = Regex::new(r"zk_cnt_[123]_ack_latency\t[1-9]")?;
-    // Later releases have these; whoever is quick has those.
+    // Later releases have the first ones, fast servers the others.
     let other = Regex::new(r"^zk_[a-z0-9]+_[0-9]_ack_latency")?;
     let is_last = |bytes: &str| bytes.parse().is_ok_and(|bytes: usize| bytes > LAST_BYTES);
     for (role, index) in ROLES {
@@ -152,7 +153,7 @@ fn tell(kind: Kind) -> Result<Told> {
         for word in ["srvr", "stat", "conf", "cons", "dump", "isro", "ruok", "wchs", "dirs"] {
             let mut answer = shape(&member.four_letter_word(word)?);
             if matches!(word, "dump" | "cons" | "stat") {
-                // Who is in which bucket, and the order of connections, depend on the moment.
+                // Buckets and the order of connections depend on timing.
                 answer = buckets.replace_all(&answer, "").into_owned();
                 let (mut connections, other): (Vec<&str>, Vec<&str>) =
                     answer.lines().partition(|line| line.starts_with(" /"));
@@ -197,7 +198,7 @@ fn members_tell_what_the_originals_do() {
         let here = &ours.mntr[role];
         assert_eq!(only(here, theirs), BTreeSet::new(), "{role}: names the original has not");
         for (other, others) in &java.mntr {
-            // What tells one role from another is complete.
+            // The list of differences between the roles is complete.
             let wanted = only(theirs, others);
             assert_eq!(only(here, &ours.mntr[other]), wanted, "{role} against {other}");
         }

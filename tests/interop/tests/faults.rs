@@ -1,8 +1,10 @@
-//! Ensembles of ours, kazoo's and the original's clients, and faults drawn from a seed, for as long as you like.
+//! Random faults in Zebu ensembles with clients of kazoo and the original, for as long as
+//! requested: `cargo xtask faults --minutes 30`.
 //!
-//! `cargo xtask faults --minutes 30`. In each round a new ensemble of three or five goes through faults for a
-//! minute; then everything is checked. What is drawn follows from the seed, when it happens does not. With
-//! `ZEBU_INTEROP_SUBJECT=java` the ensembles are the original's, which shows what the checks are worth.
+//! In each round a new ensemble of three or five members has faults for a minute. Then everything
+//! is checked. The seed determines the faults, but not their timing. With
+//! `ZEBU_INTEROP_SUBJECT=java` the ensembles are the original's, which shows how good the checks
+//! are.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,10 +17,10 @@ use zebu_interop::network::Network;
 use zebu_interop::random::Random;
 use zebu_interop::scenario::subject;
 
-/// How long faults go on before everything is checked.
+/// How long faults continue before the checks.
 const ROUND: Duration = Duration::from_secs(60);
 
-/// How often each fault was seen, and how long it took until all was well again.
+/// Number of each fault, and the time until the ensemble had recovered.
 type Times = BTreeMap<String, Vec<Duration>>;
 
 fn setting(name: &str, otherwise: u64) -> u64 {
@@ -26,7 +28,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     given.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
 
-/// The faults to draw from: all, or those that are named.
+/// The faults to choose from: all of them, or the named ones.
 fn choice(members: usize) -> Vec<Fault> {
     let only = std::env::var("ZEBU_FAULTS_ONLY").unwrap_or_default();
     let named =
@@ -59,7 +61,7 @@ fn round(members: usize, random: &mut Random, times: &mut Times) -> Result<Figur
             Ok(true) => times.entry(format!("{fault:?}")).or_default().push(began.elapsed()),
             Ok(false) => {}
             Err(error) => {
-                // What a client has seen says more than that it has given up.
+                // The client's own error says more than the fact that it gave up.
                 load.finish().with_context(|| format!("{seen:?}: {error:#}"))?;
                 return Err(error.context(format!("{seen:?}")));
             }
@@ -68,7 +70,7 @@ fn round(members: usize, random: &mut Random, times: &mut Times) -> Result<Figur
     let check = || -> Result<Figures> {
         let told = load.finish();
         let created = outsiders.finish();
-        // Whatever else is wrong, what clients were told comes first.
+        // A wrong answer to a client is the most important finding.
         let mut told = told?;
         told.created.extend(created?);
         let figures = told.check(&ensemble.same_tree()?)?;

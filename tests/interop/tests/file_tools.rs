@@ -1,5 +1,5 @@
-//! The original's four tools for logs and snapshots, and ours under their scripts' names: the same files give
-//! the same output and the same exit codes.
+//! The original's four tools for logs and snapshots, and Zebu's under the same script names: the
+//! same output and exit codes for the same files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use zebu_interop::scenario::compare;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java_with};
 use zebu_interop::wire::{Writer, op, open_acl};
 
-/// A tool: its script here, its class there.
+/// A tool: Zebu's script and the original's class.
 #[derive(Clone, Copy, Debug)]
 enum Tool {
     Log,
@@ -34,7 +34,7 @@ impl Tool {
     }
 
     fn original(self) -> Command {
-        // Debian's package brings what the original's JSON needs.
+        // Debian's package contains the libraries that the original's JSON needs.
         let classpath = format!("{}:/usr/share/java/jackson-core.jar", deps::classpath_395());
         let mut command = java_with(&classpath);
         command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
@@ -49,7 +49,7 @@ impl Tool {
     }
 }
 
-/// Runs a tool in a folder, with answers to what it asks.
+/// Runs a tool in a folder, with answers to its questions.
 fn run(mut command: Command, folder: &Path, words: &[&str], answers: &str) -> Result<Output> {
     let mut program = Program::start_apart(command.current_dir(folder).args(words))?;
     for line in answers.lines() {
@@ -58,7 +58,7 @@ fn run(mut command: Command, folder: &Path, words: &[&str], answers: &str) -> Re
     program.finish(PATIENCE)
 }
 
-/// What is printed, without times of day and how long something took.
+/// The output without times of day and durations.
 fn shown(output: &Output) -> String {
     let lines = output.text.split('\n').map(|line| {
         let timed =
@@ -75,7 +75,7 @@ fn shown(output: &Output) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The content of a folder, but for what files were there before.
+/// The content of a folder, except for files that existed before.
 fn written(folder: &Path, before: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -89,7 +89,8 @@ fn written(folder: &Path, before: &[PathBuf]) -> Result<Vec<(PathBuf, Vec<u8>)>>
     Ok(files)
 }
 
-/// Files to give to the tools, twice: what a tool writes beside them is compared, too.
+/// Two copies of the input files, because the files that a tool writes beside them are compared,
+/// too.
 struct Files {
     originals: TempDir,
     ours: TempDir,
@@ -114,7 +115,8 @@ impl Files {
         self.add(name, &fs::read(path).expect("a fixture"));
     }
 
-    /// Gives the same words and answers to both; `codes` are the exit codes of the original and ours.
+    /// Runs both tools with the same arguments and answers. `codes`: the exit codes of the original
+    /// and Zebu.
     #[track_caller]
     fn same_but(&self, tool: Tool, words: &[&str], answers: &str, codes: (i32, i32)) {
         let what = format!("{tool:?} {words:?}");
@@ -140,7 +142,7 @@ impl Files {
         self.same_but(tool, words, "", (code, code));
     }
 
-    /// What the tools have written is the same, byte for byte.
+    /// Files written by the tools are equal, byte for byte.
     #[track_caller]
     fn assert_written(&self, names: &[&str]) {
         let theirs = written(self.originals.path(), &self.names).expect("a folder");
@@ -156,7 +158,7 @@ impl Files {
     }
 }
 
-/// A log with transactions that clients cannot ask for, or no longer.
+/// A log with transactions that clients cannot or can no longer request.
 fn rare_log() -> Vec<u8> {
     let mut log = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
     let mut zxid = 0x5_0000_0000;
@@ -168,7 +170,7 @@ fn rare_log() -> Vec<u8> {
         log.extend(Writer::new().long(i64::from(sum)).buffer(Some(&body)).done());
         log.push(b'B');
     };
-    // A session's end from before its ephemerals were listed.
+    // The end of a session in the old format without a list of ephemerals.
     push(op::CLOSE_SESSION, Writer::new());
     push(
         16,
@@ -262,7 +264,8 @@ fn logs_are_cut_alike() {
     files.same(Tool::Log, &["-c", "-z", "0x40", "log.3d"], 0);
     files.same(Tool::Log, &["--chop", "log.3d", "--zxid=65"], 0);
     files.assert_written(&["log.3d.chopped64", "log.3d.chopped65"]);
-    // What cannot be cut is a failure of ours, and leaves nothing behind; the original calls it a success.
+    // A log that cannot be truncated: Zebu reports a failure and leaves nothing behind; the
+    // original reports success.
     files.fixture("corrupt", "zookeeper-3.8.0/torn/crc-corrupt-middle/log.3d");
     files.add("other", b"this is something else, long enough");
     for (zxid, name) in
@@ -297,7 +300,7 @@ fn snapshots_are_shown_alike() {
     files.same(Tool::Show, &["snapshot.1"], 1);
     files.same(Tool::Show, &["snapshot.2"], 2);
     files.same(Tool::Show, &["-d", "-json", "snapshot.3c"], 2);
-    // A damaged snapshot is shown as far as it goes; only ours says that it is damaged.
+    // Of a damaged snapshot, both show the readable part. Only Zebu reports the damage.
     for name in ["snap-bitflip.snapshot.3c", "snap-truncated.snapshot.3c"] {
         files.fixture(name, &format!("zookeeper-3.8.0/bad-snapshots/{name}"));
         files.same_but(Tool::Show, &[name], "", (0, 1));
@@ -317,12 +320,12 @@ fn snapshots_are_compared_alike() {
     files.same(Tool::Compare, &words(&["--bytes", "2", "--nodes=1", "--debug"]), 0);
     let answers = "/eph\n1\n99\n-1\nabc\n/none\n/\n2\n\n\n\n\n\n";
     files.same_but(Tool::Compare, &words(&["-b", "2", "-n", "1", "-i"]), answers, (0, 0));
-    // Nobody answers any more.
+    // No more answers.
     files.same_but(Tool::Compare, &words(&["-b", "2", "-n", "1", "-i", "-d"]), "3\n", (1, 1));
     files.same(Tool::Compare, &["-l", "none", "-r", "snapshot.48", "-b", "0", "-n", "0"], 1);
 }
 
-/// Files that either server writes, with more children than the smallest hash table has room for.
+/// Files of either server, with more children than fit into the smallest hash table.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn what_servers_write_is_shown_alike() {

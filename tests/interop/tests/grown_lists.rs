@@ -1,4 +1,5 @@
-//! Ensembles that grow by editing files: the lists of their members differ until the last one has been started anew.
+//! Ensembles that grow by edited files: the lists of members differ until the last member has
+//! restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +14,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, Server, free_ports};
 use zebu_interop::wire::{Writer, op};
 
-/// Servers by their ids, the lines of lists that name them, and whom the list of each names.
+/// Servers by id, their lines in the lists, and the members that each server's list contains.
 #[derive(Default)]
 struct Servers {
     servers: BTreeMap<u8, Server>,
@@ -22,7 +23,7 @@ struct Servers {
 }
 
 impl Servers {
-    /// One more server, in whose list are those with lines by now.
+    /// Adds a server whose list contains all servers with lines so far.
     fn add(&mut self, id: u8, kind: Kind) -> Result<()> {
         let lines = self.lines.iter();
         let options = lines
@@ -53,7 +54,7 @@ impl Servers {
         self.servers.get_mut(&id).expect("a server").wait_until_serving()
     }
 
-    /// The operator adds others to a server's list, and starts it anew.
+    /// The operator adds servers to a server's list, and restarts it.
     fn restart_with(&mut self, id: u8, others: &[u8]) -> Result<()> {
         let server = self.servers.get_mut(&id).expect("a server");
         server.stop()?;
@@ -66,7 +67,7 @@ impl Servers {
         server.wait_until_serving()
     }
 
-    /// The server that leads, if one says so.
+    /// The server that reports that it leads, if any.
     fn leader(&self) -> Option<u8> {
         let mut servers = self.servers.iter();
         let leads = |server: &Server| {
@@ -76,9 +77,9 @@ impl Servers {
         servers.find(|(_, server)| leads(server)).map(|(id, _)| *id)
     }
 
-    /// What is written at one server is seen at all whose lists name the leader: the others do not know where it is, in
-    /// the original too, and wait. The last leader may have been restarted, so whoever looks for the next one is
-    /// asked again.
+    /// A write at one server is visible at all servers whose lists contain the leader. The others
+    /// cannot find the leader and wait, as with the original. A restart may have hit the leader, so
+    /// the next one is looked for again.
     fn write(&mut self, at: u8, path: &str) -> Result<()> {
         let address = self.servers[&at].address();
         until(|| {
@@ -105,13 +106,13 @@ impl Servers {
     }
 }
 
-/// Whether a znode is there, as of now.
+/// Whether a znode exists now.
 fn is_there(session: &mut Session, path: &str) -> Result<bool> {
     session.expect(op::SYNC, Writer::new().string("/"))?;
     Ok(session.call(op::EXISTS, Writer::new().string(path).bool(false))?.err == 0)
 }
 
-/// Tries until it succeeds, or for as long as anything may take.
+/// Repeats a step until it succeeds, up to the maximum time.
 fn until(mut done: impl FnMut() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -122,7 +123,8 @@ fn until(mut done: impl FnMut() -> Result<()>) -> Result<()> {
     }
 }
 
-/// Three members become four and an observer: the new ones first, then the others, one by one.
+/// Three members become four and an observer: first the new ones start, then the others restart one
+/// by one.
 fn grow(old: Kind, new: Kind) -> Result<()> {
     let mut all = Servers::default();
     for id in [1, 2, 3] {
@@ -148,7 +150,7 @@ fn grow(old: Kind, new: Kind) -> Result<()> {
         all.serves(4)?;
         all.write(id, &format!("/restarted-{id}"))?;
     }
-    // The new one counts: without one of the others, three of four are left.
+    // The new voter counts: without one of the others, three of four are left.
     all.servers.remove(&1).expect("a server").kill()?;
     for id in [2, 3, 4, 5] {
         all.serves(id)?;

@@ -25,8 +25,8 @@ fn cli(version: Kind, server: &Server) -> std::process::Command {
     command
 }
 
-/// Notifications are printed by a thread of their own, line by line among the lines of the commands,
-/// so they are put apart, in their order; blank lines, of which a notification has two, are dropped.
+/// A separate thread prints notifications line by line among the output of commands. So they are
+/// collected separately, in order. Blank lines are dropped, because a notification contains two.
 fn apart(output: &str) -> String {
     let (watches, main): (Vec<&str>, Vec<&str>) = output
         .lines()
@@ -35,9 +35,9 @@ fn apart(output: &str) -> String {
     format!("{}\n---- watches\n{}\n", main.join("\n"), watches.join("\n"))
 }
 
-/// Feeds a script to the command line and returns what it printed.
+/// Feeds a script to the command line and returns its output.
 ///
-/// The script says how many events must have been seen before it goes on: `# await 15`.
+/// A line `# await 15` waits until that many events were printed.
 fn session(version: Kind, server: &Server, script: &str) -> Result<String> {
     let mut program = Program::start(&mut cli(version, server))?;
     program.play(script, PATIENCE)?;

@@ -1,4 +1,4 @@
-//! kazoo: the client, its recipes, and connections that break.
+//! kazoo: the client, its recipes, and lost connections.
 
 use std::process::Command;
 

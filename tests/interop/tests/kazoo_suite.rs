@@ -1,7 +1,8 @@
-//! kazoo's own test-suite, which starts its servers itself, against the original and against ours.
+//! kazoo's own test suite, which starts its servers itself, against the original and against Zebu.
 //!
-//! Its harness calls `java`; a program of that name, first on the PATH, starts ours instead. It runs with one
-//! server and with three; what cannot pass is listed in `kazoo-excluded.txt`, by name and with the reason.
+//! Its harness runs `java`. A program with that name, first on the PATH, starts Zebu instead. The
+//! suite runs with one server and with three. `kazoo-excluded.txt` lists the tests that cannot
+//! pass, each with a reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,10 +14,10 @@ use zebu_interop::run::run;
 use zebu_interop::scenario::subject;
 use zebu_interop::server::{Kind, free_ports};
 
-/// The suite takes three and a half minutes when nothing is wrong.
+/// The suite takes three and a half minutes if all tests pass.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// How many servers the harness starts.
+/// Number of servers that the harness starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Servers {
     One,
@@ -61,7 +62,7 @@ fn excluded(servers: Servers) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Runs the suite, or only the tests named, and returns what became of each.
+/// Runs the suite, or only the named tests, and returns the result of each test.
 fn suite(servers: Servers, kind: Kind, only: &[&str]) -> BTreeMap<String, Outcome> {
     let folder = tempfile::tempdir().expect("a folder");
     let report = folder.path().join("report.xml");
@@ -117,7 +118,7 @@ fn failures(outcomes: &BTreeMap<String, Outcome>) -> Vec<&str> {
     failed.map(|(name, _)| name.as_str()).collect()
 }
 
-/// All tests pass against ours but those that are excluded.
+/// All tests except for the excluded ones pass against Zebu.
 fn check(servers: Servers) {
     let mut ours = suite(servers, subject(), &[]);
     let excluded = excluded(servers);
@@ -128,7 +129,7 @@ fn check(servers: Servers) {
     for (name, _) in skipped {
         assert!(excluded.contains_key(name), "{name} skips itself without being listed");
     }
-    // Many of its tests have deadlines of their own; what fails under load gets a second chance alone.
+    // Many tests have short deadlines. A test that fails under load runs a second time alone.
     let again = |ours: &BTreeMap<String, Outcome>, kind: Kind| {
         let failed = failures(ours);
         if failed.is_empty() {

@@ -1,4 +1,5 @@
-//! SASL with Kerberos: a key distribution centre of MIT's, the original's client and ours, against both servers.
+//! SASL with Kerberos: an MIT key distribution centre, the original's client and Zebu's, against
+//! both servers.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +22,7 @@ fn options(kdc: &Kdc, jaas: &Path) -> Options {
         .property("java.security.auth.login.config", jaas.display())
 }
 
-/// The original's command line as a user, for one command.
+/// Runs one command of the original's command line as a user.
 fn command(kdc: &Kdc, server: &Server, jaas: &Path, words: &[&str]) -> Result<String> {
     let mut command = java(Kind::Java395);
     command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
@@ -31,13 +32,13 @@ fn command(kdc: &Kdc, server: &Server, jaas: &Path, words: &[&str]) -> Result<St
     command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
     let output = run(command.args(words), PATIENCE)?;
     let output = format!("{}{}", text(&output.text), output.status);
-    // What a thread of its own prints may come before or behind the answer.
+    // A separate thread prints these lines, before or after the answer.
     let mut lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
     lines.sort_unstable();
     Ok(format!("{words:?}\n{}\n", lines.join("\n")))
 }
 
-/// The original's client: users with and without a host, and how the server names them.
+/// The original's client: users with and without a host, and the names that the server gives them.
 fn original(kdc: &Kdc, name: &str, settings: &[(&str, &str)], shown: &[&str]) -> Result<()> {
     let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
     let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
@@ -57,7 +58,7 @@ fn original(kdc: &Kdc, name: &str, settings: &[(&str, &str)], shown: &[&str]) ->
         ] {
             story.push_str(&command(kdc, server, user, words)?);
         }
-        // Not all failed alike.
+        // At least one attempt succeeded.
         for shown in shown {
             ensure!(story.contains(shown), "{shown}: {story}");
         }
@@ -99,7 +100,7 @@ fn the_originals_client() -> Result<()> {
     )
 }
 
-/// A server that cannot have its keys does not start, and says why in a sentence.
+/// A server that cannot read its keys does not start, and gives the reason in one sentence.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_server_without_its_keys_does_not_start() -> Result<()> {
@@ -140,7 +141,8 @@ fn a_server_without_its_keys_does_not_start() -> Result<()> {
     Ok(())
 }
 
-/// Keys that are exchanged while the server runs are used at once, and a ticket for the key before is refused alone.
+/// Keys that are replaced while the server runs are used at once. Only tickets for the old key are
+/// refused.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn keys_may_be_exchanged_while_the_server_runs() -> Result<()> {
@@ -154,7 +156,7 @@ fn keys_may_be_exchanged_while_the_server_runs() -> Result<()> {
         Ok(())
     };
     who("before")?;
-    // The centre has a key that the table has not.
+    // The centre has a key that the key table lacks.
     let kept = std::fs::read(kdc.key_tab_of(SERVICE))?;
     kdc.key_tab(SERVICE)?;
     let new = std::fs::read(kdc.key_tab_of(SERVICE))?;
@@ -167,7 +169,7 @@ fn keys_may_be_exchanged_while_the_server_runs() -> Result<()> {
     who("after").context("the new key")
 }
 
-/// Our shell with these properties, beside those of Kerberos.
+/// Zebu's shell with these properties, besides those for Kerberos.
 fn shell(kdc: &Kdc, server: &str, jaas: &Path, properties: &[(&str, &str)]) -> Command {
     let mut flags = format!("-Djava.security.auth.login.config={}", jaas.display());
     for (key, value) in properties {
@@ -178,7 +180,8 @@ fn shell(kdc: &Kdc, server: &str, jaas: &Path, properties: &[(&str, &str)]) -> C
     command
 }
 
-/// Our client with a key table and with a cache, and with every way to name the server, against both servers.
+/// Zebu's client with a key table and with a cache, and with every way to name the server, against
+/// both servers.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_client() -> Result<()> {
@@ -223,7 +226,7 @@ fn our_client() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong is told in one sentence, by the shell and, where it hears of it, by the server.
+/// The shell reports each error in one sentence, and so does the server if it learns of it.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_client_says_what_is_wrong() -> Result<()> {
@@ -266,12 +269,12 @@ fn our_client_says_what_is_wrong() -> Result<()> {
     Ok(())
 }
 
-/// A client with a key table is not bound to the time of its first ticket.
+/// A client with a key table can reconnect after its first ticket has expired.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn tickets_are_renewed() -> Result<()> {
     let kdc = Kdc::start(&[SERVICE, "amy"])?;
-    // The library renews at half of that time, or 30 seconds before the end.
+    // The library renews a ticket at half of its lifetime, or 30 seconds before its end.
     kdc.admin("modprinc -maxlife 50seconds amy")?;
     let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
     let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
@@ -282,7 +285,7 @@ fn tickets_are_renewed() -> Result<()> {
     let mut sessions = 0;
     while kdc.logins("amy")? < 2 {
         ensure!(start.elapsed() < PATIENCE, "{} logins", kdc.logins("amy")?);
-        // Each session begins with the tickets of the one before.
+        // Each session starts with the tickets of the one before.
         shell.say(&format!("connect {at}"))?;
         shell.say("whoami")?;
         sessions += 1;

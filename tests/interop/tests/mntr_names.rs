@@ -1,4 +1,4 @@
-//! The names that `mntr` of the original has: each is told here as well, or there is a reason why not.
+//! The original's names in `mntr`: Zebu has each of them, or the list of exceptions gives a reason.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, Server};
 
-/// What the original counts that this server has not got, and why.
+/// The original's metrics that Zebu lacks, and the reasons.
 const EXEMPT: [(&str, &[&str]); 8] = [
     (
         "requests pass no processors with queues of their own: what a session waits for is in the replica's one queue",
@@ -51,7 +51,7 @@ const EXEMPT: [(&str, &[&str]); 8] = [
         "there is no `ensemble` scheme yet",
         &[
             "auth_failed_count",
-            // Only of TLS connections, before their handshake.
+            // Only for TLS connections before their handshake.
             "cnxn_closed_without_zk_server_running",
             "non_mtls_local_conn_count",
             "non_mtls_remote_conn_count",
@@ -82,7 +82,7 @@ const EXEMPT: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// What is counted of elections, synchronizations, proposals and commits.
+/// Metrics of elections, synchronizations, proposals and commits.
 const BETWEEN_SERVERS: [&str; 25] = [
     "ack_latency",
     "commit_count",
@@ -111,7 +111,7 @@ const BETWEEN_SERVERS: [&str; 25] = [
     "unavailable_time",
 ];
 
-/// The name of what is counted, without the kind of number that is told of it, and without whom it is told of.
+/// The name of a metric without the prefix for its kind of number, and without the key of a set.
 fn base(line: &str) -> Option<String> {
     let name = line.split_once('\t')?.0.strip_prefix("zk_")?;
     let kinds = ["avg_", "min_", "max_", "cnt_", "sum_", "p50_", "p95_", "p99_", "p999_"];
@@ -121,7 +121,7 @@ fn base(line: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// What a server tells of, after a client has written and read there.
+/// The metrics of a server after a client's writes and reads.
 fn told(server: &Server) -> Result<BTreeSet<String>> {
     let mut session = Session::open(server.address(), 60_000)?;
     session.create("/zk_names-", b"", 2)?;
@@ -131,7 +131,7 @@ fn told(server: &Server) -> Result<BTreeSet<String>> {
     Ok(text.lines().filter_map(base).collect())
 }
 
-/// The same of a leader, two followers and an observer, and of a server that stands alone.
+/// The same for a leader, two followers and an observer, and for a standalone server.
 fn all(kind: Kind) -> Result<Vec<(String, BTreeSet<String>)>> {
     let mut ensemble = Ensemble::prepare_with_observers(&[kind; 4], 1, &options())?.started()?;
     let leader = ensemble.leader(None)?;
@@ -155,14 +155,14 @@ fn every_name_of_the_original_is_told_or_exempt() {
     let exempt: BTreeSet<&str> =
         EXEMPT.iter().flat_map(|(_, names)| names.iter().copied()).collect();
     for ((role, theirs), (_, ours)) in theirs.iter().zip(&ours) {
-        // Those that a namespace was written or read in.
+        // Metrics of namespaces that were written or read.
         let is_own = |name: &&str| !name.ends_with("_per_namespace");
         let lacks = theirs.difference(ours).map(String::as_str).filter(is_own).collect();
         assert_eq!(exempt, lacks, "{role}: those without a reason, or with one and not needed");
     }
 }
 
-/// Those of [`BETWEEN_SERVERS`] that have counted something at a server.
+/// Those of [`BETWEEN_SERVERS`] that have values at a server.
 fn moved(server: &Server) -> Result<BTreeSet<String>> {
     let text = server.four_letter_word("mntr")?;
     let is_count = |line: &&str| {
@@ -174,8 +174,8 @@ fn moved(server: &Server) -> Result<BTreeSet<String>> {
     Ok(names.filter(|name| BETWEEN_SERVERS.contains(&name.as_str())).collect())
 }
 
-/// What has counted something after the leader has ended, and came back late and then empty: at the leader there is
-/// then, at a follower, and at an observer.
+/// Metrics with values after the leader was stopped, came back behind, and then came back empty: at
+/// the current leader, a follower, and an observer.
 fn moved_by_a_story(kind: Kind) -> Result<[BTreeSet<String>; 3]> {
     let options = options().property("zookeeper.leader.ackLoggingFrequency", 100);
     let mut ensemble = Ensemble::prepare_with_observers(&[kind; 4], 1, &options)?.started()?;
@@ -197,7 +197,7 @@ fn moved_by_a_story(kind: Kind) -> Result<[BTreeSet<String>; 3]> {
     write(&mut clients, 10)?;
     ensemble.member(first).kill()?;
     let leader = ensemble.leader(Some(first))?;
-    // The time that packets wait is measured for one of a thousand.
+    // The waiting time of packets is measured for one of a thousand.
     write(&mut clients, 250)?;
     ensemble.member(first).launch()?;
     ensemble.member(first).kill()?;
@@ -207,7 +207,7 @@ fn moved_by_a_story(kind: Kind) -> Result<[BTreeSet<String>; 3]> {
     write(&mut clients, 10)?;
     let [a, b] = others;
     let follower = if leader == a { b } else { a };
-    // A session comes to each of them from another one.
+    // A session moves to each of them from another one.
     for (from, to) in [(follower, leader), (3, follower), (leader, 3)] {
         let [from, to] = [from, to].map(|index| ensemble.members()[index].address());
         let session = Session::open(from, 60_000)?;

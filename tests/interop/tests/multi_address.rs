@@ -9,7 +9,7 @@ use zebu_interop::load::Load;
 use zebu_interop::network::Network;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 
-/// Members elect, follow, lose their leader and come back, whichever address it takes.
+/// Members elect a leader, follow it, lose it and return, by any of their addresses.
 fn survive(kinds: &[Kind], one_is_dead: bool) -> Result<()> {
     let network = Network::two_addresses(kinds.len(), one_is_dead);
     let options = options().property("zookeeper.multiAddress.enabled", "true");
@@ -33,7 +33,8 @@ fn survive(kinds: &[Kind], one_is_dead: bool) -> Result<()> {
     Ok(())
 }
 
-/// All paths to first addresses are cut while clients write: members go on over the second ones.
+/// All paths to the first addresses are cut while clients write: the members continue over the
+/// second ones.
 fn lose_a_path(kind: Kind) -> Result<()> {
     let network = match Network::two_paths(3) {
         Ok(network) => network,
@@ -52,12 +53,12 @@ fn lose_a_path(kind: Kind) -> Result<()> {
         }
     }
     let start = Instant::now();
-    // Who was heard before counts for as long as the limits say.
+    // A peer counts as connected until the limits have passed.
     std::thread::sleep(LONG);
     load.wait_for(PROGRESS)?;
     ensemble.wait_for_all()?;
     println!("{kind:?} goes on after {:.1?}", start.elapsed());
-    // Nor does it matter who leads.
+    // It does not matter which member leads.
     let leader = ensemble.leader(None)?;
     ensemble.member(leader).kill()?;
     ensemble.leader(Some(leader))?;

@@ -1,4 +1,4 @@
-//! A name with several addresses: each of them is a server.
+//! A host name with several addresses: each address is a server.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use zebu_interop::deps;
 use zebu_interop::run::Program;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 
-/// Another address of the server's, which can be closed.
+/// A second address of the server, which the test can close.
 struct Door(Arc<Mutex<Option<Vec<TcpStream>>>>);
 
 impl Door {
@@ -33,15 +33,15 @@ impl Door {
         Self(open)
     }
 
-    /// How many have come in.
+    /// Number of accepted connections.
     fn count(&self) -> usize {
         self.0.lock().expect("nobody panics with it").as_ref().map_or(0, Vec::len)
     }
 
-    /// Ends all connections, and new ones at once.
+    /// Closes all connections, and refuses new ones.
     fn close(&self) {
         for stream in self.0.lock().expect("nobody panics with it").take().into_iter().flatten() {
-            // Who is gone already is not missed.
+            // A connection that has already ended is ignored.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -51,14 +51,14 @@ fn pump(from: &TcpStream, to: &TcpStream) {
     let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor is left");
     let (mut from, mut to) = (clone(from), clone(to));
     thread::spawn(move || {
-        // However it ends, it has ended.
+        // The result does not matter: the connection has ended.
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Both);
     });
 }
 
-/// CST-02: a name that resolves to several addresses stands for a server at each, all with the one port; a session goes
-/// on at another of them. The client has a hosts file of its own, for which it takes root.
+/// CST-02: a name with several addresses stands for one server at each address, all with the same
+/// port. A session moves to another of them. The client has its own hosts file, which needs root.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_name_stands_for_all_its_addresses() {

@@ -1,4 +1,4 @@
-//! Observers of ours, in processes of their own.
+//! Observers of Zebu in their own processes.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -20,7 +20,7 @@ fn files(ensemble: &mut Ensemble, index: usize) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(name).collect()
 }
 
-/// While clients write, an observer ends and comes back, stands still for a while, and loses its leader.
+/// While clients write, an observer is restarted, is paused, and loses its leader.
 fn survive(ensemble: &mut Ensemble, observer: usize) -> Result<()> {
     let load = Load::start(&ensemble.addresses())?;
     load.wait_for(PROGRESS)?;
@@ -42,27 +42,27 @@ fn survive(ensemble: &mut Ensemble, observer: usize) -> Result<()> {
     Ok(())
 }
 
-/// Voters of one kind and two observers of another that learn from followers.
+/// Voters of one kind and two observers of the other kind that learn from followers.
 fn prepare_with_masters(voters: Kind, observers: Kind) -> Result<Ensemble> {
     let kinds = [voters, voters, voters, observers, observers];
     let options = options().config("observerMasterPort", free_port());
     Ensemble::prepare_on(Network::addresses(5), &kinds, 2, &options)
 }
 
-/// Whom an observer learns from.
+/// The server that an observer learns from.
 fn master(ensemble: &Ensemble, observer: usize) -> Result<usize> {
     let id: usize = ensemble.members()[observer].monitor("zk_observer_master_id")?.parse()?;
     Ok(id - 1)
 }
 
-/// Observers learn from followers, and what their clients ask for gets to the leader and back; they go over to
-/// another follower when theirs ends.
+/// Observers learn from followers. Their clients' requests reach the leader through the followers,
+/// and the answers return. If its follower ends, an observer moves to another one.
 fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     let mut ensemble = prepare_with_masters(voters, observers)?.started()?;
     let leader = ensemble.leader(None)?;
     let first = master(&ensemble, 3)?;
     ensure!(first != leader, "{first} leads");
-    // What a server says of itself may be a moment old.
+    // The answer may be a moment old.
     let start = Instant::now();
     loop {
         let observers: i32 = ensemble.members()[first].monitor("zk_synced_observers")?.parse()?;
@@ -74,7 +74,7 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     }
     ensure!(ensemble.members()[leader].monitor("zk_synced_observers")? == "0");
 
-    // What a client of an observer writes and syncs.
+    // Writes and syncs of an observer's client.
     let at = |ensemble: &Ensemble, index: usize| ensemble.members()[index].address();
     let mut session = Session::open(at(&ensemble, 3), 60_000)?;
     session.create("/written", b"1", 0)?;
@@ -84,7 +84,7 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     session.expect(op::SYNC, Writer::new().string("/"))?;
     let read = session.expect(op::GET_DATA, Writer::new().string("/written").bool(false))?;
     ensure!(Reader::new(&read).string()? == Some("2".to_owned()), "{read:?}");
-    // Its session goes on at the other observer, and at a voter.
+    // The session continues at the other observer, and at a voter.
     let (id, password) = (session.id, session.password.clone());
     let session = Session::resume(at(&ensemble, 4), 60_000, id, &password)?;
     let mut session = Session::resume(at(&ensemble, first), 60_000, session.id, &password)?;
@@ -105,7 +105,7 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     }
     ensemble.member(before).spawn()?;
     ensemble.wait_for_all()?;
-    // Late by some transactions, then from nothing.
+    // First some transactions behind, then with empty data.
     ensemble.member(4).kill()?;
     load.wait_for(PROGRESS)?;
     ensemble.member(4).launch()?;
@@ -145,7 +145,7 @@ fn java_observers_learn_from_our_followers() {
     done.unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
-/// An observer that keeps no log serves like any other, and starts with what the leader sends it.
+/// An observer without a log serves clients like any other, and starts with the leader's snapshot.
 #[test]
 fn an_observer_without_a_log_has_everything_all_the_same() {
     let options = options().config("syncEnabled", "false");

@@ -1,4 +1,4 @@
-//! Two members, and an oracle that says which of them may go on alone.
+//! Two members, and an oracle that decides which of them may continue alone.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind, PATIENCE};
 
-/// Creates a znode at a member that serves.
+/// Creates a znode at a member that serves clients.
 fn create(ensemble: &mut Ensemble, at: usize, path: &str) -> Result<()> {
     ensemble.member(at).wait_until_serving()?;
     let mut session = Session::open(ensemble.member(at).address(), 60_000)?;
@@ -17,10 +17,11 @@ fn create(ensemble: &mut Ensemble, at: usize, path: &str) -> Result<()> {
     session.close()
 }
 
-/// One of two goes on when the other ends, if the oracle says so; the other comes back and has everything.
+/// One of two members continues alone if the oracle permits it. When the other one returns, it
+/// receives all transactions.
 fn go_on_alone(kinds: [Kind; 2]) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    // In the folder of each member stands what the oracle says to it.
+    // The file in each member's folder contains the oracle's answer.
     let oracle = |index: usize| folder.path().join(format!("oracle-{index}"));
     let say = |first: &str, second: &str| -> Result<()> {
         fs::write(oracle(0), first)?;
@@ -35,7 +36,7 @@ fn go_on_alone(kinds: [Kind; 2]) -> Result<()> {
     for alone in [0, 1, 0] {
         let other = 1 - alone;
         ensemble.member(other).kill()?;
-        // Without the oracle's word nobody serves.
+        // Without the oracle's permission no member serves clients.
         let start = Instant::now();
         while ensemble.member(alone).four_letter_word("srvr")?.contains("Mode:") {
             ensure!(start.elapsed() < PATIENCE, "it still serves");

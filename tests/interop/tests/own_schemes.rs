@@ -1,4 +1,5 @@
-//! The schemes `key` and `ensemble`, which an operator switches on by their classes: the same answers from both servers.
+//! The schemes `key` and `ensemble`, enabled by their class names: both servers give the same
+//! answers.
 
 use std::fmt::Write as _;
 
@@ -70,7 +71,7 @@ fn the_name_of_an_ensemble() {
     for names in [None, Some("one, two,,"), Some("")] {
         let mut options = Options::default().config("authProvider.ens", ENSEMBLE);
         if let Some(names) = names {
-            // In the file: a property with a blank would be two.
+            // In the file, because a property with a blank would be split in two.
             options = options.config("ensembleAuthName", names);
         }
         same(&format!("scheme-ensemble-{}", names.map_or(9, str::len)), &options, |server| {

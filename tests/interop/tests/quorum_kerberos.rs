@@ -1,4 +1,5 @@
-//! Kerberos between servers: members of ours and of the original's in one ensemble, with a key distribution centre of MIT's.
+//! Kerberos between servers: members of Zebu and of the original in one ensemble, with an MIT key
+//! distribution centre.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ use zebu_interop::wire::{Writer, op, open_acl};
 const STEPS: [&str; 3] =
     ["quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"];
 
-/// The members of these tests are on loopback addresses, and their names in Kerberos have the names of those.
+/// The members have loopback addresses, and their Kerberos names contain the names of those
+/// addresses.
 const SERVER: &str = "zkquorum/localhost";
 const LEARNER: &str = "learner/127.0.0.1";
 const STRANGER: &str = "learner/elsewhere.example.org";
@@ -34,13 +36,13 @@ fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
         let mut session = Session::open_within(address, 60_000, patience)?;
         let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
         let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-        // Who did not answer may have made it.
+        // A request without an answer may have created it.
         ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
         session.close()
     })
 }
 
-/// Whoever leads, both kinds follow it, also after a restart.
+/// Under a leader of either kind, members of both kinds follow, also after a restart.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_of_both_kinds_authenticate() -> Result<()> {
@@ -66,7 +68,7 @@ fn members_of_both_kinds_authenticate() -> Result<()> {
     Ok(())
 }
 
-/// A server whose principal has a host that is in no list of members is kept out, by members of either kind.
+/// Members of either kind refuse a server whose principal has a host that is in no list of members.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn who_is_of_another_host_is_kept_out() -> Result<()> {
@@ -93,7 +95,7 @@ fn who_is_of_another_host_is_kept_out() -> Result<()> {
             if kinds[0] == Zebu {
                 let said = format!("{STRANGER}@ZEBU.TEST\" is of no host in the list of members");
                 let start = Instant::now();
-                // It tries again and again, and a warning of another kind may be the first.
+                // The server tries repeatedly, and a warning of another kind may come first.
                 loop {
                     let logs =
                         [0, 1].map(|index| ensemble.member(index).log_lines(&["SASL fails"]));

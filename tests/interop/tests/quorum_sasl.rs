@@ -1,4 +1,4 @@
-//! SASL DIGEST-MD5 between servers: members of ours and of the original's in one ensemble.
+//! SASL DIGEST-MD5 between servers: members of Zebu and of the original in one ensemble.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ const ENABLED: &str = "quorum.auth.enableSasl";
 const LEARNER: &str = "quorum.auth.learnerRequireSasl";
 const SERVER: &str = "quorum.auth.serverRequireSasl";
 
-/// The steps of the original's documentation.
+/// The steps in the original's documentation.
 const OFF: &[&str] = &[];
 const HEARD: &[&str] = &[ENABLED];
 const SAID: &[&str] = &[ENABLED, LEARNER];
 const REQUIRED: &[&str] = &[ENABLED, LEARNER, SERVER];
 
-/// The file of a member that says to be `zk` with this password.
+/// The file of a member that authenticates as `zk` with this password.
 fn jaas(folder: &TempDir, password: &str) -> Result<PathBuf> {
     let path = folder.path().join(format!("{password}.conf"));
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
@@ -36,12 +36,12 @@ fn jaas(folder: &TempDir, password: &str) -> Result<PathBuf> {
 fn with(jaas: &Path, on: &[&str]) -> Options {
     let options = options()
         .property("java.security.auth.login.config", jaas.display())
-        // With it the original has no DIGEST-MD5.
+        // With this setting the original has no DIGEST-MD5.
         .property("zookeeper.fips-mode", "false");
     on.iter().fold(options, |options, key| options.config(key, "true"))
 }
 
-/// Writes at a member, and sees that all of them have it.
+/// Writes at a member, and checks that all members have the write.
 fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
     put(ensemble, at, name)?;
     let tree = ensemble.agreed_tree()?;
@@ -54,13 +54,13 @@ fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
         let mut session = Session::open_within(address, 60_000, patience)?;
         let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
         let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-        // Who did not answer may have made it.
+        // A request without an answer may have created it.
         ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
         session.close()
     })
 }
 
-/// Whoever leads, all kinds follow it, and a wiped one gets its tree.
+/// Under a leader of either kind, members of both kinds follow, and a wiped one receives its tree.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_of_all_kinds_authenticate() -> Result<()> {
@@ -79,7 +79,7 @@ fn members_of_all_kinds_authenticate() -> Result<()> {
             ensemble.wipe(ours)?;
             ensemble.member(ours).launch()?;
             write(&mut ensemble, ours, "/wiped")?;
-            // The leader goes, whoever it is.
+            // The current leader is stopped.
             let leader = ensemble.leader(None)?;
             ensemble.member(leader).restart()?;
             write(&mut ensemble, leader, "/another-leader")
@@ -89,7 +89,8 @@ fn members_of_all_kinds_authenticate() -> Result<()> {
     Ok(())
 }
 
-/// A running ensemble comes to require SASL in the steps of the original's documentation, with members of both kinds.
+/// A running ensemble with members of both kinds starts to require SASL, in the steps of the
+/// original's documentation.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_mixed_ensemble_comes_to_require_it() -> Result<()> {
@@ -114,7 +115,8 @@ fn a_mixed_ensemble_comes_to_require_it() -> Result<()> {
     ensemble.no_mismatches()
 }
 
-/// A member with another password, and one without SASL, are kept out by members of either kind, which go on without it.
+/// Members of either kind refuse a member with another password, and one without SASL, and continue
+/// without it.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn who_does_not_authenticate_is_kept_out() -> Result<()> {

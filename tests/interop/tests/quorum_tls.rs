@@ -1,4 +1,4 @@
-//! TLS between servers: members of ours and of the original's in one ensemble.
+//! TLS between servers: members of Zebu and of the original in one ensemble.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::Options;
 use zebu_interop::wire::{Writer, op, open_acl};
 
-/// A store of the tests of `zebu-auth`; the password of each is `testpass`.
+/// A key store of the tests of `zebu-auth`. All passwords are `testpass`.
 fn store(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop");
     root.join("crates/auth/tests/fixtures").join(name)
 }
 
-/// How a member has TLS: the lines of `zoo.cfg`.
+/// The TLS settings of a member: lines for `zoo.cfg`.
 #[derive(Clone, Copy, Debug)]
 struct Tls(&'static [(&'static str, &'static str)]);
 
@@ -36,13 +36,13 @@ fn with(tls: Tls) -> Options {
     tls.0.iter().fold(options, |options, (key, value)| options.config(key, value))
 }
 
-/// Writes at a member, and sees that all of them have it.
+/// Writes at a member, and checks that all members have the write.
 fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
     ensemble.ask(at, |address, patience| {
         let mut session = Session::open_within(address, 60_000, patience)?;
         let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
         let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-        // Who did not answer may have made it.
+        // A request without an answer may have created it.
         ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
         session.close()
     })?;
@@ -55,7 +55,7 @@ fn start(kinds: &[Kind], tls: Tls) -> Result<Ensemble> {
     Ensemble::prepare_each(Network::loopback(kinds.len()), kinds, 0, &|_| with(tls))?.started()
 }
 
-/// Whoever leads, all kinds follow it, and a wiped one gets its tree.
+/// Under a leader of either kind, members of both kinds follow, and a wiped one receives its tree.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_of_all_kinds_speak_tls() -> Result<()> {
@@ -74,7 +74,7 @@ fn members_of_all_kinds_speak_tls() -> Result<()> {
             ensemble.wipe(ours)?;
             ensemble.member(ours).launch()?;
             write(&mut ensemble, ours, "/wiped")?;
-            // The leader goes, whoever it is.
+            // The current leader is stopped.
             let leader = ensemble.leader(None)?;
             ensemble.member(leader).restart()?;
             write(&mut ensemble, leader, "/another-leader")
@@ -84,7 +84,8 @@ fn members_of_all_kinds_speak_tls() -> Result<()> {
     Ok(())
 }
 
-/// A running ensemble goes over to TLS as the original's documentation says, with members of both kinds.
+/// A running ensemble with members of both kinds switches to TLS in the steps of the original's
+/// documentation.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
@@ -94,7 +95,7 @@ fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
     for (step, tls) in [BOTH_ACCEPTED, BOTH_DIALLED, ONLY].into_iter().enumerate() {
         for index in 0..kinds.len() {
             ensemble.member(index).stop()?;
-            // A line that is not there any more is one that says no.
+            // A missing line means no.
             let switches = ["portUnification", "sslQuorum"].map(|key| (key, "false"));
             for (key, value) in switches.iter().chain(tls.0) {
                 ensemble.member(index).configure(key, value);
@@ -107,7 +108,8 @@ fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
     ensemble.no_mismatches()
 }
 
-/// An ensemble of the original's that speaks TLS is replaced by ours member by member, and the other way round.
+/// An ensemble of the original that uses TLS is replaced by Zebu member by member, and the other
+/// way round.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_with_tls_are_replaced_one_by_one() -> Result<()> {

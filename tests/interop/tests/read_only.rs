@@ -1,5 +1,4 @@
-//! Servers that have lost their quorum and clients that only read: the same on the original's and on
-//! ours.
+//! Servers without a quorum and read-only clients: the same with the original and with Zebu.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, java};
 use zebu_interop::wire::{Writer, op, open_acl};
 
-/// The timeout of sessions, all that a client may have: no test waits for the end of one.
+/// The maximum timeout of sessions, so that no session expires during a test.
 const TIMEOUT_MS: i32 = 60_000;
 
 /// The member that is left alone.
@@ -32,7 +31,7 @@ fn wait_until(what: &str, mut so: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// What a member says to `isro`.
+/// A member's answer to `isro`.
 fn isro(ensemble: &mut Ensemble) -> Result<String> {
     ensemble.member(ALONE).four_letter_word("isro")
 }
@@ -43,7 +42,7 @@ fn start(kind: Kind, local_sessions: bool) -> Result<Ensemble> {
         .config("localSessionsEnabled", local_sessions)
         .property("readonlymode.enabled", true);
     let mut ensemble = Ensemble::start(&[kind; 3], &options)?;
-    // One that came long before the others serves readers until they are there.
+    // A member that started long before the others serves read-only clients until they start.
     for index in 0..3 {
         ensemble.member(index).wait_until_it_says("isro", |said| said == "rw")?;
     }
@@ -53,7 +52,7 @@ fn start(kind: Kind, local_sessions: bool) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// All but one end, and that one only reads.
+/// All members except for one stop, and that one becomes read-only.
 fn lose_quorum(ensemble: &mut Ensemble) -> Result<()> {
     ensemble.member(1).kill()?;
     ensemble.member(2).kill()?;
@@ -66,7 +65,7 @@ fn regain_quorum(ensemble: &mut Ensemble) -> Result<()> {
     ensemble.member(ALONE).wait_until_it_says("isro", |said| said == "rw")
 }
 
-/// A connection that has sent its connect request, the last byte as given, and what came back.
+/// Sends a connect request with this last byte, and returns the connection and the answer.
 fn shake(
     ensemble: &Ensemble,
     (id, password): (i64, &[u8]),
@@ -95,7 +94,7 @@ fn shown(answer: &Incoming) -> String {
     }
 }
 
-/// What bytes say to a server that only reads.
+/// Answers of a read-only server to raw bytes.
 fn story(kind: Kind, local_sessions: bool) -> Result<String> {
     let mut told = String::new();
     let mut tell = |what: &str, said: String| told.push_str(&format!("{what}: {said}\n"));
@@ -150,12 +149,12 @@ fn story(kind: Kind, local_sessions: bool) -> Result<String> {
             let reply = Reply::parse(&frame)?;
             tell(&format!("op {op}"), format!("{} {} {}", reply.xid, reply.err, reply.body.len()));
         }
-        // Another of the kind that says goodbye, which costs nothing.
+        // Another one that closes its session, which changes nothing.
         let (mut other, _) = shake(&ensemble, new, Some(true))?;
         other.send(&Writer::request(1, op::CLOSE_SESSION).done())?;
         let Incoming::Frame(frame) = other.receive()? else { bail!("no farewell") };
         tell("farewell", format!("{}, then {:?}", Reply::parse(&frame)?.err, other.receive()?));
-        // One that goes on at another connection.
+        // One that continues on another connection.
         let Incoming::Frame(welcome) = &answer else { bail!("no session") };
         let reader = i64::from_be_bytes(welcome[8..16].try_into()?);
         let key = welcome[20..36].to_vec();
@@ -249,7 +248,7 @@ fn the_command_line_reads_and_then_writes() {
                 program.say(line)?;
             }
             let output = program.finish(PATIENCE)?;
-            // Notifications come among the lines whenever they like.
+            // Notifications may appear anywhere among the lines.
             let text = text(&output.text);
             let lines = text.lines().filter(|line| {
                 !line.is_empty() && *line != "WATCHER::" && !line.starts_with("WatchedEvent")

@@ -1,5 +1,5 @@
-//! Members come and go, change their roles and ports, while the ensemble serves; of one kind and mixed
-//! with the original.
+//! Members join, leave, and change their roles and ports while the ensemble serves clients; of one
+//! kind and mixed with the original.
 
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
 use zebu_interop::wire::{Reader, Writer, op};
 
-/// One server becomes three, of which any two go on.
+/// One server becomes three, of which any two can continue.
 fn grow(kinds: [Kind; 3]) -> Result<()> {
     let mut members = Members::start(&kinds[..1], true)?;
     members.write(&[1], "alone")?;
@@ -35,7 +35,7 @@ fn grow(kinds: [Kind; 3]) -> Result<()> {
     members.server(1).kill()?;
     members.leader(&[2, 3])?;
     members.write(&[2, 3], "without")?;
-    // It finds the others by the files it wrote itself.
+    // It finds the others by the files that it has written itself.
     members.server(1).spawn()?;
     members.expect(&[1, 2, 3], &config)?;
     members.write(&[1, 2, 3], "again")?;
@@ -46,7 +46,7 @@ fn grow(kinds: [Kind; 3]) -> Result<()> {
         let beside = |suffix: &str| format!("{}{suffix}", file.display());
         let dynamic = beside(&format!(".dynamic.{version}"));
         ensure!(text.contains(&format!("dynamicConfigFile={dynamic}\n")), "{text}");
-        // Where it serves clients is in its line, unless that is from its own first file.
+        // Its line contains the client address, unless that comes from its original file.
         ensure!(text.contains("clientPort=") == (id == 1), "{text}");
         ensure!(!text.contains("server."), "{text}");
         let is_member = |line: &&str| line.starts_with("server.");
@@ -60,7 +60,8 @@ fn grow(kinds: [Kind; 3]) -> Result<()> {
     Ok(())
 }
 
-/// A server that stands alone, with data and a client, becomes an ensemble of one by its file, then of three.
+/// A standalone server with data and a client becomes an ensemble of one by its file, then of
+/// three.
 fn grow_from_standalone(kinds: [Kind; 3]) -> Result<()> {
     let mut members = Members::start(&kinds[..1], false)?;
     members.expect_mode(1, "standalone")?;
@@ -69,7 +70,7 @@ fn grow_from_standalone(kinds: [Kind; 3]) -> Result<()> {
     let mut session = Session::open(address, 60_000)?;
     session.create("/ephemeral", b"", 1)?;
     let (id, password) = (session.id, session.password.clone());
-    // As it is it cannot grow.
+    // A standalone server cannot be reconfigured.
     let stranger = "server.9=127.0.0.1:7001:7002:participant;127.0.0.1:7003";
     let refused = members.ask(1, Some(stranger), None, None, -1)?;
     ensure!(refused.err != 0, "a standalone server is reconfigured");
@@ -102,8 +103,8 @@ fn grow_from_standalone(kinds: [Kind; 3]) -> Result<()> {
     members.write(&[2, 3], "without")
 }
 
-/// An observer is added, gets a vote, loses it; a follower is removed; clients are served elsewhere;
-/// the leader moves, and is removed.
+/// An observer is added, becomes a voter and an observer again. A follower is removed. Client
+/// addresses change. The leader moves, and is removed.
 fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     let mut members = Members::start(&kinds, false)?;
     let leader = members.leader(&[1, 2, 3])?;
@@ -129,7 +130,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     members.expect_mode(4, "follower")?;
     members.write(&all, "voter")?;
 
-    // A follower serves clients elsewhere from now on.
+    // A follower moves to another client address.
     let other = if leader == 1 { 2 } else { 1 };
     let before = members.server(other).address();
     let moved = members.moved_entry(other, "participant");
@@ -138,7 +139,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     ensure!(Session::open(before, 1000).is_err(), "clients are still let in at the old port");
     members.write(&all, "moved")?;
 
-    // It becomes an observer, and is removed: it goes on without a vote.
+    // It becomes an observer, and is removed: it continues without a vote.
     let observer = members.entry(other, "observer");
     let config = members.change(leader, &[observer], &[])?;
     members.expect_mode(other, "observer")?;
@@ -151,14 +152,14 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     let config = members.change(other, &[voter], &[])?;
     members.expect(&all, &config)?;
 
-    // The leader moves: somebody else leads.
+    // The leader moves, so another member becomes the leader.
     members.choose_ports(leader);
     let moved = members.entry(leader, "participant");
     let config = members.change(other, &[moved], &[])?;
     members.expect(&all, &config)?;
     members.write(&all, "leader-moved")?;
 
-    // And the leader there is now is removed.
+    // And the current leader is removed.
     let leader = members.leader(&all)?;
     let config = members.change(leader, &[], &[leader])?;
     let rest: Vec<u8> = all.into_iter().filter(|id| *id != leader).collect();
@@ -167,7 +168,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     members.expect_mode(leader, "follower")?;
     members.write(&all, "leader-removed")?;
     if all.iter().all(|id| members.server(*id).kind() == Zebu) {
-        // They have all heard of it from the leader before it closed their connections.
+        // All members have received the commit before the leader closed their connections.
         for id in rest.iter().filter(|id| **id != next) {
             let said = members.server(*id).log_lines(&["looking for a leader"]);
             let last = said.lines().last().unwrap_or_default();
@@ -175,7 +176,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
         }
     }
 
-    // The rest can do without it.
+    // The others continue without it.
     members.server(leader).stop()?;
     members.write(&rest, "stopped")?;
     let text = members.shown(next)?;
@@ -183,7 +184,8 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     Ok(())
 }
 
-/// A member comes and goes again while clients write, and each time whoever leads is killed in the middle of it.
+/// A member is added and removed repeatedly while clients write, and each time the leader is killed
+/// meanwhile.
 fn change_under_crashes() -> Result<()> {
     let mut members = Members::start(&[Zebu; 3], false)?;
     members.join(4, Zebu, &[1, 2, 3])?;
@@ -205,12 +207,12 @@ fn change_under_crashes() -> Result<()> {
         std::thread::sleep(Duration::from_millis(2 * round));
         members.server(leader).kill()?;
         load.wait_for(PROGRESS)?;
-        // Who is no member any more does not start; it comes back with nothing.
+        // A removed member does not start. It returns with empty data.
         let is_gone = leader == 4 && !joins;
         if !is_gone {
             members.server(leader).spawn()?;
         }
-        // Whether that was done or not, once more makes it so.
+        // Whether or not the request was executed, repeating it gives the same result.
         let (joining, leaving) = if joins { (vec![entry], vec![]) } else { (vec![], vec![4]) };
         let config = members.change(other, &joining, &leaving)?;
         if is_gone {
@@ -226,7 +228,7 @@ fn change_under_crashes() -> Result<()> {
         let mut session = Session::open(members.server(id).address(), 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         session.close()?;
-        // When each server began to show the configuration is its own affair.
+        // The members show the configuration at different times.
         let tree = dump::tree(members.server(id).address())?;
         let lines = tree.lines().filter(|line| !line.starts_with("/zookeeper/config "));
         trees.push(lines.flat_map(|line| [line, "\n"]).collect::<String>());
@@ -238,7 +240,7 @@ fn change_under_crashes() -> Result<()> {
     Ok(())
 }
 
-/// What a server says to reconfigurations that cannot be.
+/// Answers to invalid reconfigurations.
 fn refusals(kind: Kind) -> Result<Vec<i32>> {
     let mut members = Members::start(&[kind; 3], false)?;
     let leader = members.leader(&[1, 2, 3])?;
@@ -246,7 +248,7 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
     let absent = "server.9=127.0.0.1:7001:7002:participant;127.0.0.1:7003";
     let two_absent = format!("{absent},server.8=127.0.0.1:7004:7005:participant;127.0.0.1:7006");
     let whole = format!("{},{two_absent}", entries[0]);
-    // Who joins, who leaves, or the whole; then the version.
+    // Members to add, members to remove, or all members; then the version.
     type Case<'c> = ([Option<&'c str>; 3], i64);
     let cases: [Case<'_>; 12] = [
         ([None, Some("3"), None], 7),
@@ -268,17 +270,17 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
             said.push(members.ask(at, joining, leaving, whole, version)?.err);
         }
     }
-    // Who is not the administrator may not; that is said last.
+    // Only the administrator may reconfigure; this is checked last.
     let mut session = Session::open(members.server(leader).address(), 60_000)?;
     for (leaving, version) in [("3", -1), ("3", 7), ("1,2", -1)] {
         let body = Writer::new().optional_string(None).optional_string(Some(leaving));
         let body = body.optional_string(None).long(version);
         said.push(session.call(op::RECONFIG, body)?.err);
     }
-    // Nothing of this has changed anything.
+    // None of this has changed anything.
     let config = members.shown(leader)?;
     ensure!(config.ends_with("version=100000000"), "{config}");
-    // A whole configuration, of the version there is.
+    // A complete configuration, with the current version.
     let lines: Vec<String> = [1, 2, 3].map(|id| members.entry(id, "participant")).to_vec();
     let reply = members.ask(leader, None, None, Some(&lines.join(",")), 0x1_0000_0000)?;
     said.push(reply.err);
@@ -299,7 +301,7 @@ fn one_server_becomes_three() {
     grow([Zebu; 3]).unwrap();
 }
 
-/// FUT-04, PAI-45; REC-10: the original takes the same way.
+/// FUT-04, PAI-45; REC-10: the original behaves the same.
 #[test]
 fn a_standalone_server_becomes_three() {
     grow_from_standalone([Zebu; 3]).unwrap();
@@ -326,7 +328,7 @@ fn members_change_while_they_serve() {
 fn an_ensemble_that_has_agreed_does_not_let_its_members_be_changed_by_hand() {
     let mut members = Members::start(&[Zebu; 3], false).unwrap();
     members.write(&[1, 2, 3], "before").unwrap();
-    // Two more servers, and one old one that is told of them in its file; the other two are away.
+    // Two new servers, and one old one whose file lists them. The other two are stopped.
     for id in [1, 2] {
         members.server(id).stop().unwrap();
     }
@@ -352,7 +354,7 @@ fn an_ensemble_that_has_agreed_does_not_let_its_members_be_changed_by_hand() {
         assert!(start.elapsed() < PATIENCE, "{}", members.server(3).log());
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    // With the old ones it goes on as before.
+    // With the old members it continues as before.
     members.server(1).spawn().unwrap();
     members.server(3).wait_until_serving().unwrap();
     members.write(&[1, 3], "after").unwrap();
@@ -406,7 +408,8 @@ fn kazoo_changes_the_members() {
     run().unwrap();
 }
 
-/// Our client, asynchronous and blocking, and our shell change the members; what they are told fits.
+/// Zebu's clients, asynchronous and blocking, and its shell change the members, and see the
+/// results.
 fn ours_change_the_members(kind: Kind) -> Result<()> {
     let mut members = Members::start(&[kind; 3], false)?;
     members.join(4, kind, &[1, 2, 3])?;
@@ -440,7 +443,7 @@ fn ours_change_the_members(kind: Kind) -> Result<()> {
     );
     let (left, _stat) = client.reconfigure(leave, Some(version))?;
     ensure!(!String::from_utf8(left.to_vec())?.contains("server.4="));
-    // The whole, as it is now.
+    // All members, as they are now.
     let lines = [1, 2, 3].map(|id| members.entry(id, "participant"));
     let whole: Vec<&str> = lines.iter().map(String::as_str).collect();
     client.reconfigure(Reconfiguration::Members(&whole), None)?;
@@ -471,14 +474,14 @@ fn our_client_and_shell_change_the_members() {
     }
 }
 
-/// FUT-13: a running client that was told of one server learns of others that join, and goes on with them when the first is
-/// gone.
+/// FUT-13: a running client that knows one server learns of servers that join, and continues with
+/// them when the first one is gone.
 fn a_client_follows(kind: Kind) -> Result<()> {
     let mut members = Members::start(&[kind], true)?;
     let first = members.server(1).address().to_string();
     let connector = Connector::new().session_timeout(Duration::from_secs(20)).follow_members(true);
     let client = Client::open(connector, &first)?;
-    // It asks for nothing but the configuration, once in the beginning and once after each change.
+    // Its only requests read the configuration: once at the start, and once after each change.
     let knows = |configurations: u64| -> Result<()> {
         let start = std::time::Instant::now();
         loop {
@@ -499,7 +502,7 @@ fn a_client_follows(kind: Kind) -> Result<()> {
     let third = members.entry(3, "participant");
     let config = members.change(1, &[third], &[])?;
     knows(3)?;
-    // Until the others know it to be committed, they need a quorum of the members before.
+    // Until the others know that it is committed, they need a quorum of the old members.
     members.expect(&[1, 2, 3], &config)?;
     members.server(1).kill()?;
     let start = std::time::Instant::now();

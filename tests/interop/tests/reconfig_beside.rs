@@ -1,5 +1,5 @@
-//! Reconfigurations where observers learn from followers, in hierarchical groups, beside an oracle, and of servers with
-//! several addresses: the same story on the original and on ours.
+//! Reconfigurations with observers that learn from followers, with hierarchical groups, with an
+//! oracle, and with several addresses per server: the same scenario on the original and on Zebu.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -17,8 +17,8 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, free_port};
 use zebu_interop::wire::{Writer, op};
 
-/// What two observers that learn from followers come through: one becomes a voter and an observer again, voters are
-/// removed and come back, and in between all of them see what is written anywhere.
+/// Two observers learn from followers. One becomes a voter and an observer again. Voters are
+/// removed and return. After each step, a write at any server is visible at all of them.
 fn observers_behind_followers(kinds: [Kind; 3], observers: Kind) -> Result<()> {
     let options = options().config("observerMasterPort", free_port());
     let mut members = Members::start_with(&kinds, options, true)?;
@@ -39,7 +39,7 @@ fn observers_behind_followers(kinds: [Kind; 3], observers: Kind) -> Result<()> {
     members.expect_mode(4, "follower")?;
     members.write(&all, "voting")?;
 
-    // A follower goes, which observers may learn from.
+    // A follower stops, from which observers may be learning.
     let leader = members.leader(&all)?;
     let gone = if leader == 1 { 2 } else { 1 };
     let config = members.change(leader, &[], &[gone])?;
@@ -55,8 +55,8 @@ fn observers_behind_followers(kinds: [Kind; 3], observers: Kind) -> Result<()> {
     members.server(leader).spawn()?;
     members.expect(&rest, &config)?;
 
-    // One of the original that leads until it has no vote any more may be left with a transaction that nobody else has;
-    // the original's followers never serve it then.
+    // A leader of the original that loses its vote may keep a transaction that no other member has.
+    // The original's followers never serve clients then.
     while observers == Java395 && members.leader(&rest)? == 4 {
         members.server(4).kill()?;
         let others: Vec<Id> = rest.iter().copied().filter(|id| *id != 4).collect();
@@ -71,7 +71,7 @@ fn observers_behind_followers(kinds: [Kind; 3], observers: Kind) -> Result<()> {
     members.write(&rest, "again")
 }
 
-/// What servers in groups say to reconfigurations, and to some that cannot be read.
+/// Answers of servers in groups to reconfigurations, some of them malformed.
 fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
     let options = options().config("group.1", "1:2:3");
     let options =
@@ -82,7 +82,7 @@ fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
     let stranger = "server.9=127.0.0.1:7001:7002:participant;127.0.0.1:7003";
     let weights = "weight.1=1,weight.2=1,weight.3=1";
     let refused = [
-        // One group has a stranger; somebody is in none, or in two.
+        // A group with an unknown member, and members in no group or in two.
         format!("{lines},group.1=1:2:9,{weights}"),
         format!("{lines},group.1=1:2,{weights}"),
         format!("{lines},group.1=1:2,group.2=2:3,{weights}"),
@@ -90,7 +90,7 @@ fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
     let unreadable =
         [format!("{lines},group.1=1:x:3,{weights}"), format!("{lines},group.1=1:2:3,weight.1=x")];
     let taken = [
-        // Nobody's weight, one more member, and all as before.
+        // A member without a weight, one more member, and the old configuration again.
         format!("{lines},group.1=1:2:3,weight.9=1"),
         format!("{lines},{stranger},group.1=1:2:3:9,{weights}"),
         format!("{lines},group.1=1:2:3,{weights}"),
@@ -98,7 +98,7 @@ fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
     let mut ask = |joining: Option<&str>, leaving: Option<&str>, whole: Option<&str>| {
         members.ask(leader, joining, leaving, whole, -1).map(|reply| reply.err)
     };
-    // Only majorities are changed bit by bit.
+    // Only majorities support incremental changes.
     let mut said = vec![ask(Some(stranger), None, None)?, ask(None, Some("3"), None)?];
     for whole in &refused {
         said.push(ask(None, None, Some(whole))?);
@@ -115,7 +115,7 @@ fn groups(kind: Kind) -> Result<(Vec<i32>, Vec<i32>)> {
     Ok((said, unreadable))
 }
 
-/// Two members with an oracle become three with votes, which go by their majority, and two again.
+/// Two members with an oracle become three voters with a majority, and two again.
 fn with_an_oracle(kinds: [Kind; 3]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let oracle = folder.path().join("oracle");
@@ -126,7 +126,7 @@ fn with_an_oracle(kinds: [Kind; 3]) -> Result<()> {
         members.server(gone).kill()?;
         fs::write(&oracle, "1")?;
         members.write(&[3 - gone], name)?;
-        // It speaks to both of them here, and two may not go on alone.
+        // The oracle's answer to both of them here: the two may not continue alone.
         fs::write(&oracle, "0")?;
         members.server(gone).spawn()?;
         members.server(gone).wait_until_serving()?;
@@ -140,7 +140,7 @@ fn with_an_oracle(kinds: [Kind; 3]) -> Result<()> {
     let config = members.change(1, &[entry], &[])?;
     members.expect(&[1, 2, 3], &config)?;
     members.write(&[1, 2, 3], "three")?;
-    // Any two of them go on, and no oracle is asked.
+    // Any two of three continue, and the oracle is not asked.
     let leader = members.leader(&[1, 2, 3])?;
     members.server(leader).kill()?;
     let rest: Vec<Id> = [1, 2, 3].into_iter().filter(|id| *id != leader).collect();
@@ -156,8 +156,8 @@ fn with_an_oracle(kinds: [Kind; 3]) -> Result<()> {
     lose_one_of_two(&mut members, 1, "alone-again")
 }
 
-/// What becomes of a request for a server that does not exist, with these addresses and roles: the error, and the
-/// server's line in the configuration and in the file of it.
+/// The result of adding a server that does not exist, with these addresses and roles: the error,
+/// and the server's line in the configuration and in its file.
 fn stranger(members: &mut Members, at: Id, line: &str) -> Result<(i32, String, String)> {
     let joining = format!("server.9={line};127.0.0.1:7003");
     let reply = members.ask(at, Some(&joining), None, None, -1)?;
@@ -175,26 +175,26 @@ fn stranger(members: &mut Members, at: Id, line: &str) -> Result<(i32, String, S
     Ok(said)
 }
 
-/// What is said to servers with several addresses, where that is allowed or not.
+/// Answers for servers with several addresses, permitted or not.
 fn addresses(kind: Kind, allowed: bool) -> Result<Vec<(i32, String, String)>> {
     let options = options().property("zookeeper.multiAddress.enabled", allowed);
     let mut members = Members::start_with(&[kind; 3], options, false)?;
     let leader = members.leader(&[1, 2, 3])?;
     let lines = [
         "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002:observer",
-        // In the order of their texts.
+        // Sorted as text.
         "127.0.0.9:7001:7002:observer|127.0.0.10:7004:7005:observer|127.0.0.1:7006:7007:observer",
-        // The role once only.
+        // The role is given once only.
         "127.0.0.1:7001:7002|127.0.0.2:7001:7002:observer",
         "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002",
-        // One address twice is one address.
+        // Duplicate addresses are removed.
         "127.0.0.1:7001:7002:observer|127.0.0.1:7001:7002:observer",
         "127.0.0.2:7001:7002:observer|127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002:observer",
-        // Nothing behind the bar, before it, or between two.
+        // An empty part after, before, or between bars.
         "127.0.0.1:7001:7002:observer|",
         "|127.0.0.1:7001:7002:observer",
         "127.0.0.1:7001:7002:observer||127.0.0.2:7001:7002:observer",
-        // Different roles, one port for both, a missing port, an odd one.
+        // Different roles, one port for both, a missing port, an invalid one.
         "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7002:participant",
         "127.0.0.1:7001:7002:observer|127.0.0.2:7001:7001:observer",
         "127.0.0.1:7001:7002:observer|127.0.0.2:7001",
@@ -203,8 +203,8 @@ fn addresses(kind: Kind, allowed: bool) -> Result<Vec<(i32, String, String)>> {
     lines.iter().map(|line| stranger(&mut members, leader, line)).collect()
 }
 
-/// Servers get a second address one after the other, then all lose their first; what each of them shows, and has in its
-/// file, after each step.
+/// Servers get a second address one after the other, then all lose their first one. Compares what
+/// each server shows, and has in its file, after each step.
 fn moves(kinds: [Kind; 3]) -> Result<Vec<String>> {
     let options = options().property("zookeeper.multiAddress.enabled", "true");
     let mut members = Members::start_with(&kinds, options, true)?;
@@ -222,7 +222,7 @@ fn moves(kinds: [Kind; 3]) -> Result<Vec<String>> {
         members.write(&all, name)
     };
     for id in all {
-        // Each asks for itself: one of them leads.
+        // Each server requests its own change; one of them is the leader.
         let entry = members.entry_at(id, &[second(id), first(id)], "participant");
         let config = members.change(id, &[entry], &[])?;
         tell(&mut members, &config, &format!("two-{id}"))?;
@@ -230,21 +230,22 @@ fn moves(kinds: [Kind; 3]) -> Result<Vec<String>> {
     let entries = all.map(|id| members.entry_at(id, &[second(id)], "participant"));
     let config = members.change(1, &entries, &[])?;
     tell(&mut members, &config, "second")?;
-    // Whoever comes back finds the others where they are now.
+    // A server that restarts finds the others at their new addresses.
     let leader = members.leader(&all)?;
     members.server(leader).kill()?;
     let rest: Vec<Id> = all.into_iter().filter(|id| *id != leader).collect();
     members.leader(&rest)?;
     members.server(leader).spawn()?;
     tell(&mut members, &config, "back")?;
-    // The whole at once, and back to where they were.
+    // A complete configuration, and back to the old addresses.
     let whole = all.map(|id| members.entry_at(id, &[first(id), second(id)], "participant"));
     let config = members.replace(1, &whole)?;
     tell(&mut members, &config, "whole")?;
     Ok(told)
 }
 
-/// An observer that keeps no log gets a vote without which nothing is committed; what is committed then is on its disk.
+/// An observer without a log becomes a voter that every commit needs. Transactions committed after
+/// that are on its disk.
 fn vote_without_a_log(kind: Kind) -> Result<()> {
     let options = options().config("syncEnabled", "false");
     let mut members = Members::start_with(&[kind; 2], options, true)?;
@@ -266,7 +267,7 @@ fn vote_without_a_log(kind: Kind) -> Result<()> {
     let begun = members.server(3).log_lines(&["it begins again with what its disk has"]);
     ensure!(begun.lines().count() == 1, "{begun}");
 
-    // Whoever leads has what was acknowledged, and both have all of it.
+    // The leader has all acknowledged transactions, and both members have them.
     for id in [1, 3] {
         members.server(id).kill()?;
     }
@@ -283,16 +284,16 @@ fn vote_without_a_log(kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// While a change of the members waits for those who are to come, those who are to go start anew, and remember what is
-/// proposed: they must not elect a leader of their own.
+/// While a reconfiguration waits for the new members, the leaving members restart. They remember
+/// the proposed configuration, so they must not elect a leader of their own.
 ///
-/// Those who are to come stand still, so learners of the original could not find the leader: they look for a quorum of
-/// what is proposed, too. The simulation has some of that kind.
+/// The new members are paused, so learners of the original could not find the leader: they look for
+/// a quorum of the proposed configuration, too. The simulation covers mixed cases.
 fn a_proposal_outlives_learners() -> Result<()> {
-    // Those who wait are missed late.
+    // The timeouts for paused members are long.
     let options = options().config("syncLimit", 600);
     let mut members = Members::start_with(&[Zebu; 3], options, false)?;
-    // Whoever leads by now is another one, perhaps.
+    // By now another member may lead.
     let_third_lead(&mut members)?;
     for id in [4, 5] {
         members.join(id, Zebu, &[1, 2, 3])?;
@@ -309,7 +310,7 @@ fn a_proposal_outlives_learners() -> Result<()> {
         members.server(id).kill()?;
         members.server(id).spawn()?;
         members.expect_mode(id, "follower")?;
-        // It has been told what is in force since, and is not to forget this.
+        // It was told of the current configuration, and must not forget it.
         proposed(&mut members, id)?;
     }
     for id in [4, 5] {
@@ -323,8 +324,9 @@ fn a_proposal_outlives_learners() -> Result<()> {
     members.write(&[3, 4, 5], "changed")
 }
 
-/// The same with learners of the original. Those who are to come are followers that find their leader, but their disks
-/// hang. Where the others forget what is proposed, two of them elect a leader of their own, and both sides acknowledge.
+/// The same with learners of the original. The new members are followers that find their leader,
+/// but their disks hang. If the others forgot the proposal, two of them would elect a leader, and
+/// both sides would acknowledge writes.
 fn a_proposal_outlives_learners_of_the_original() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let slow_disk = folder.path().join("slow_disk.so");
@@ -354,16 +356,16 @@ fn a_proposal_outlives_learners_of_the_original() -> Result<()> {
         proposed(&mut members, id)?;
     }
     ensure!(!asking.is_finished(), "the change was not pending");
-    // Nothing comes from the others any more.
+    // Packets of the others no longer arrive.
     for id in [3, 4, 5] {
         members.server(id).pause()?;
     }
-    // Both are to miss their leader at once.
+    // Both must lose their leader at the same time.
     for id in [1, 2] {
         members.server(id).kill()?;
         members.server(id).spawn()?;
     }
-    // A fault shows itself soon. Where there is none, time passes.
+    // A fault shows itself soon. Without one, time passes.
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
         for id in [1, 2] {
@@ -378,7 +380,7 @@ fn a_proposal_outlives_learners_of_the_original() -> Result<()> {
     for id in [3, 4, 5] {
         members.server(id).go_on()?;
     }
-    // Who asked may have lost its leader. All five are there, and each of them has what is proposed.
+    // The requester may have lost its leader. All five are running, and each has the proposal.
     if let Ok(err) = asking.join().expect("it does not panic") {
         ensure!(err == 0, "the change is refused: {err}");
     }
@@ -388,7 +390,7 @@ fn a_proposal_outlives_learners_of_the_original() -> Result<()> {
     members.expect(&[3, 4, 5], &config)
 }
 
-/// Lets server 3 lead the first three.
+/// Makes server 3 the leader of the first three.
 fn let_third_lead(members: &mut Members) -> Result<()> {
     while members.leader(&[1, 2, 3])? != 3 {
         let leader = members.leader(&[1, 2, 3])?;
@@ -399,7 +401,7 @@ fn let_third_lead(members: &mut Members) -> Result<()> {
     Ok(())
 }
 
-/// Asks server 3 to take others in for servers 1 and 2, which takes as long as it takes; gives its error code.
+/// Asks server 3 to replace servers 1 and 2, for as long as that takes. Returns the error code.
 fn replace_two(members: &mut Members, joining: String) -> std::thread::JoinHandle<Result<i32>> {
     let leader = members.server(3).address();
     std::thread::spawn(move || -> Result<i32> {
@@ -411,7 +413,7 @@ fn replace_two(members: &mut Members, joining: String) -> std::thread::JoinHandl
     })
 }
 
-/// Waits until a server has in its files that server 5 is to become a member.
+/// Waits until a server's files list server 5 as a future member.
 fn proposed(members: &mut Members, id: Id) -> Result<()> {
     let name = format!("{}.dynamic.next", members.server(id).config().display());
     let start = Instant::now();
@@ -458,7 +460,7 @@ fn an_observer_without_a_log_gets_a_vote_beside_the_original() {
 fn groups_are_changed_as_by_the_original() {
     let [theirs, ours] = [Java395, Zebu].map(|kind| groups(kind).unwrap());
     assert_eq!(ours.0, theirs.0);
-    // Whoever wrote them is wrong; the original has an error of its own instead.
+    // The requests are invalid (-8). The original answers that it cannot decode them (-5).
     assert_eq!((ours.1, theirs.1), (vec![-8; 2], vec![-5; 2]));
 }
 

@@ -1,4 +1,4 @@
-//! What `docs/recovery.md` tells operators to do.
+//! The procedures in `docs/recovery.md`.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Zebu};
 use zebu_interop::server::PATIENCE;
 
-/// Gives a stopped server the history of another one.
+/// Copies the history of another server to a stopped one.
 fn copy_history(from: &Path, to: &Path) -> Result<()> {
     let (from, to) = (from.join("version-2"), to.join("version-2"));
     if to.exists() {
@@ -26,7 +26,7 @@ fn copy_history(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Of three servers two have lost everything; the third one has what it had.
+/// Two of three servers have lost all data, and the third one has its data.
 fn a_majority_loses_its_data() -> Result<()> {
     let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
     let mut session = Session::open(ensemble.member(0).address(), 60_000)?;
@@ -47,7 +47,7 @@ fn a_majority_loses_its_data() -> Result<()> {
         ensemble.member(index).spawn()?;
     }
     let after = ensemble.agreed_tree()?;
-    // Each server fills that znode at its start.
+    // Each server writes that znode at its start.
     let config = |line: &&str| !line.starts_with("/zookeeper/config");
     ensure!(after.lines().filter(config).eq(before.lines().filter(config)), "{after}");
     let mut session = Session::open(ensemble.member(2).address(), 60_000)?;
@@ -57,9 +57,9 @@ fn a_majority_loses_its_data() -> Result<()> {
     Ok(())
 }
 
-/// What a member says whose leader's quorum has lost what it has.
+/// The message of a member whose leader's quorum has lost data.
 const REFUSES: &str = "this server keeps its data and does not follow";
-/// What an empty member says that has heard of a history.
+/// The message of an empty member that has heard of a history.
 const ABSTAINS: &str = "neither votes nor serves until a leader elected without it";
 
 fn wait_for_words(ensemble: &mut Ensemble, index: usize, words: &str) -> Result<()> {
@@ -79,20 +79,19 @@ fn write_all(ensemble: &mut Ensemble, index: usize, numbers: std::ops::Range<u32
     session.close()
 }
 
-/// The port of the last admin server that a log names.
+/// The port of the last admin server in a log.
 fn admin_port(log: &str) -> Result<u16> {
     let (_, behind) = log.rsplit_once("over HTTP on port ").context("no admin server")?;
     let end = behind.find(|it: char| !it.is_ascii_digit()).unwrap_or(behind.len());
     Ok(behind[..end].parse()?)
 }
 
-/// Members that vote for each other have time to elect one of them.
+/// Enough time for members that vote for each other to elect a leader.
 fn while_they_could_elect() {
     std::thread::sleep(Duration::from_secs(3));
 }
 
-/// A majority that has lost everything is started first: it takes itself for a new ensemble, and the survivor keeps
-/// what it has.
+/// A majority without data starts first: it forms a new ensemble, and the survivor keeps its data.
 fn a_majority_starts_empty() -> Result<()> {
     let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
     write_all(&mut ensemble, 0, 0..50)?;
@@ -112,7 +111,7 @@ fn a_majority_starts_empty() -> Result<()> {
     for index in 0..3 {
         ensemble.member(index).kill()?;
     }
-    // As for a majority that has lost its data.
+    // The procedure for a majority that has lost its data.
     let survivor = ensemble.member(0).data().to_owned();
     for index in [1, 2] {
         copy_history(&survivor, ensemble.member(index).data())?;
@@ -124,7 +123,7 @@ fn a_majority_starts_empty() -> Result<()> {
     Ok(())
 }
 
-/// A majority that has lost everything hears the survivor, and waits for its operator.
+/// A majority without data hears of the survivor's history, and waits for its operator.
 fn a_majority_starts_empty_beside_the_survivor() -> Result<()> {
     let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
     write_all(&mut ensemble, 0, 0..50)?;
@@ -141,7 +140,7 @@ fn a_majority_starts_empty_beside_the_survivor() -> Result<()> {
     ensemble.member(2).spawn()?;
     wait_for_words(&mut ensemble, 2, ABSTAINS)?;
     while_they_could_elect();
-    // One of the two may vote with nothing.
+    // The operator lets one of the two vote without data.
     let member = ensemble.member(1);
     member.kill()?;
     fs::write(member.data().join("initialize"), "")?;
@@ -150,7 +149,8 @@ fn a_majority_starts_empty_beside_the_survivor() -> Result<()> {
     Ok(())
 }
 
-/// One is behind, one has lost everything, and only the third has what they have acknowledged.
+/// One member is behind, one has lost its data, and only the third has all acknowledged
+/// transactions.
 fn an_empty_member_starts_beside_a_stale_one(stale: Kind) -> Result<()> {
     let options = options()
         .config("admin.enableServer", "true")
@@ -181,8 +181,8 @@ fn an_empty_member_starts_beside_a_stale_one(stale: Kind) -> Result<()> {
     Ok(())
 }
 
-/// The same where the members have been changed, so that who has lost its data may not vote; and a server that was
-/// removed comes back.
+/// The same after a reconfiguration, so that the member without data may not vote. A removed server
+/// returns.
 fn a_majority_of_a_changed_ensemble_loses_its_data() -> Result<()> {
     let mut members = Members::start(&[Zebu; 3], false)?;
     members.join(4, Zebu, &[1, 2, 3])?;
@@ -191,13 +191,13 @@ fn a_majority_of_a_changed_ensemble_loses_its_data() -> Result<()> {
     let config = members.change(1, &[], &[3])?;
     members.expect(&[1, 2, 4], &config)?;
     members.write(&[1, 2, 4], "before")?;
-    // It has heard of its removal, so it does not start again.
+    // It knows that it was removed, so it does not start again.
     members.expect(&[3], &config)?;
     for id in 1..=4 {
         members.server(id).kill()?;
     }
     ensure!(!members.server(3).expect_refusal()?.success(), "a removed server ends as if in order");
-    // Started without their data, the two wait: nothing is lost by that.
+    // The two start without their data and wait; nothing is lost.
     for id in [1, 2] {
         fs::remove_dir_all(members.server(id).data().join("version-2"))?;
     }
@@ -223,7 +223,7 @@ fn a_majority_of_a_changed_ensemble_loses_its_data() -> Result<()> {
     }
     members.expect(&[1, 2, 4], &config)?;
     members.write(&[1, 2, 4], "after")?;
-    // With nothing, and with the members there are now.
+    // With empty data, and with the current members.
     members.join(3, Zebu, &[1, 2, 4])?;
     let entry = members.entry(3, "participant");
     let config = members.change(1, &[entry], &[])?;

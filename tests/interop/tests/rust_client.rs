@@ -1,4 +1,4 @@
-//! The `zookeeper-client` crate: the most complete asynchronous client, watches and locks included.
+//! The `zookeeper-client` crate, an asynchronous client with watches and locks.
 
 use std::fmt::{Debug, Write};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use zookeeper_client::{
     OneshotWatcher, Permission, Stat,
 };
 
-/// What was seen, line by line.
+/// The transcript, line by line.
 #[derive(Default)]
 struct Transcript(String);
 
@@ -98,7 +98,7 @@ async fn multi(client: &Client, out: &mut Transcript) -> Result<()> {
     writer.add_check_version("/m", 1)?;
     writer.add_delete("/m/s-0000000000", Some(0))?;
     let results = writer.commit().await.map(|results| {
-        // Times are deep inside of the results.
+        // Times are nested deep in the results.
         let shown = format!("{results:?}");
         let times = regex::Regex::new("(ctime|mtime): [0-9]+").expect("a pattern");
         times.replace_all(&shown, "$1").into_owned()
@@ -165,7 +165,7 @@ async fn watches(client: &Client, other: &Client, out: &mut Transcript) -> Resul
     for _ in 0..4 {
         out.say("persistent", persistent.changed().await);
     }
-    // Dropping a watcher removes the watch on the server.
+    // Dropping a watcher removes the watch at the server.
     drop((recursive, persistent));
     let (_, exists) = client.check_and_watch_stat("/w").await?;
     drop(exists);
@@ -182,7 +182,7 @@ async fn locks(client: &Client, other: &Client, out: &mut Transcript) -> Result<
     out.say("create under a lock", created.map(|(stat, _)| timeless(stat)));
     let second = other.lock(prefix()?, b"second", Acls::anyone_all());
     let release = async {
-        // The second waits when its node stands beside the first's.
+        // The second contender waits when its znode exists beside the first one's.
         while other.list_children("/locks").await?.len() < 2 {
             tokio::task::yield_now().await;
         }

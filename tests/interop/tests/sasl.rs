@@ -1,4 +1,5 @@
-//! Clients that authenticate with SASL DIGEST-MD5: the original's client, and one byte by byte, against both servers.
+//! SASL DIGEST-MD5 between clients and servers: the original's client, and a raw exchange, against
+//! both servers.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +29,7 @@ const SERVER: &str = "Server {
 
 const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 
-/// Without it the original's client has no DIGEST-MD5, and every session of a user fails.
+/// Without this setting the original's client has no DIGEST-MD5, and every authentication fails.
 const DIGEST_ALLOWED: &str = "-Dzookeeper.fips-mode=false";
 
 fn file(folder: &TempDir, name: &str, text: &str) -> Result<PathBuf> {
@@ -43,7 +44,7 @@ fn options(jaas: &Path) -> Options {
         .property("java.security.auth.login.config", jaas.display())
 }
 
-/// The original's command line as a user, for one command.
+/// Runs one command of the original's command line as a user.
 fn command(server: &Server, jaas: Option<&Path>, words: &[&str]) -> Result<String> {
     let mut command = java(Kind::Java395);
     command.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=off");
@@ -54,7 +55,7 @@ fn command(server: &Server, jaas: Option<&Path>, words: &[&str]) -> Result<Strin
     command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
     let output = run(command.args(words), PATIENCE)?;
     let output = format!("{}{}", text(&output.text), output.status);
-    // What a thread of its own prints may come before or behind the answer.
+    // A separate thread prints these lines, before or after the answer.
     let mut lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
     lines.sort_unstable();
     Ok(format!("{words:?}\n{}\n", lines.join("\n")))
@@ -89,14 +90,14 @@ fn the_originals_client() -> Result<()> {
         ] {
             story.push_str(&command(server, user.map(PathBuf::as_path), words)?);
         }
-        // Not all failed alike: what amy wrote she read.
+        // At least one attempt succeeded: amy could read her own write.
         anyhow::ensure!(story.contains("hers") && story.contains("sasl: amy"), "{story}");
         Ok(story)
     });
     Ok(())
 }
 
-/// Sends a token, and returns the server's.
+/// Sends a token, and returns the server's token.
 fn token(told: &mut Told, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
     let Some(reply) = told.call("sasl", op::SASL, Writer::new().buffer(token))? else {
         return Ok(None);
@@ -112,7 +113,7 @@ fn token(told: &mut Told, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
             let text = String::from_utf8_lossy(token);
             let nonce = text.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
             let shown = nonce.map_or(text.to_string(), |nonce| text.replace(nonce, "NONCE"));
-            // The end of an exchange depends on the nonce.
+            // The last token depends on the nonce.
             let shown = if shown.starts_with("rspauth=") { "rspauth" } else { &shown };
             writeln!(told.story, "{shown}")?;
         }
@@ -120,7 +121,7 @@ fn token(told: &mut Told, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
     Ok(token)
 }
 
-/// A whole exchange.
+/// A complete exchange.
 fn log_in(told: &mut Told, user: &str, password: &str) -> Result<()> {
     let challenge = token(told, Some(Client::INITIAL))?.context("no challenge")?;
     let mut client = Client::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
@@ -131,7 +132,7 @@ fn log_in(told: &mut Told, user: &str, password: &str) -> Result<()> {
     Ok(())
 }
 
-/// What users may do, and what becomes of those who fail.
+/// The permissions of users, and the result of failed authentications.
 fn story(server: &Server) -> Result<String> {
     let mut story = String::new();
     let mut amy = Told::new(server, "amy")?;
@@ -167,7 +168,7 @@ fn story(server: &Server) -> Result<String> {
         story.push_str(&failing.end()?);
     }
     for (what, first) in [
-        // A short initial response is left out: the original does not look at it, ours refuses it.
+        // A short initial response is left out: the original ignores it, and Zebu refuses it.
         ("a null", None),
         ("a long token", Some(&[b'x'; 5_000][..])),
     ] {
@@ -229,7 +230,7 @@ fn the_same_answers_where_sasl_is_required() -> Result<()> {
     both("sasl-required", &[("sessionRequireClientSASLAuth", "true")])
 }
 
-/// Our own client, with either server: who it is, and what it is told where it is nobody.
+/// Zebu's client with either server: its identity, and the error for an unknown user.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn our_client() -> Result<()> {
@@ -259,7 +260,7 @@ async fn our_story(server: &Server) -> Result<String> {
     writeln!(story, "amy is {ids:?}")?;
     let bob = open("bob", "two words").await??;
     writeln!(story, "bob: {:?}", bob.get_data("/amy").await.map(|(data, _)| data))?;
-    // Its id moves along.
+    // The identity is restored on the next connection.
     bob.create("/bob", "his", CreateMode::Persistent, &Acls::creator()).await?;
     let (acl, _) = bob.get_acl("/bob").await?;
     writeln!(story, "acl of bob: {acl:?}")?;
@@ -275,7 +276,7 @@ async fn our_story(server: &Server) -> Result<String> {
     Ok(story)
 }
 
-/// Both shells, with the same properties, from a file and from Java's options.
+/// Both shells with the same properties, from a file and from Java options.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn both_shells_take_the_same_properties() -> Result<()> {
@@ -298,7 +299,7 @@ fn both_shells_take_the_same_properties() -> Result<()> {
         let mut story = String::new();
         for (section, path, data) in readers {
             for shell in [Shell::Original, Shell::Ours] {
-                // Our shell reads the variable that the original's script hands to Java.
+                // Zebu's shell reads the variable that the original's script passes to Java.
                 let variable = match shell {
                     Shell::Original => "JAVA_TOOL_OPTIONS",
                     Shell::Ours => "CLIENT_JVMFLAGS",

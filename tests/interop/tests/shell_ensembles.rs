@@ -1,5 +1,5 @@
-//! Shells and more than one server: reconfiguration beside the original's shell, and subtrees that go from one
-//! ensemble to another.
+//! Shells with several servers: reconfigurations as in the original's shell, and subtrees copied
+//! between ensembles.
 
 use std::fs;
 use std::process::Stdio;
@@ -10,8 +10,8 @@ use zebu_interop::scenario::compare;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 use zebu_interop::shell::Shell;
 
-/// A transcript without what differs from one ensemble to the next: who leads, which ports there are, which
-/// version a configuration got. `members` begins with the leader.
+/// A transcript without parts that differ between ensembles: the leader, ports, and configuration
+/// versions. `members` begins with the leader.
 fn settled(transcript: &str, members: [Id; 3]) -> String {
     let mut text = transcript.to_owned();
     for (id, name) in members.into_iter().zip(["L", "A", "B"]) {
@@ -23,7 +23,7 @@ fn settled(transcript: &str, members: [Id; 3]) -> String {
             Some((before, _)) => format!("{before}version=V"),
             None => without_port(line),
         };
-        // Members come by their ids; who leads has any of them.
+        // Members are sorted by id, and any member may lead.
         let members = lines.iter().rev().take_while(|line| line.starts_with("server.")).count();
         lines.push(line);
         if lines.last().is_some_and(|line| line.starts_with("server.")) {
@@ -34,7 +34,7 @@ fn settled(transcript: &str, members: [Id; 3]) -> String {
     lines.join("\n")
 }
 
-/// A member's line without the port for its peers.
+/// A member's line without the quorum and election ports.
 fn without_port(line: &str) -> String {
     const HOST: &str = "=SERVER:";
     match line.split_once(HOST) {
@@ -45,7 +45,8 @@ fn without_port(line: &str) -> String {
     }
 }
 
-/// Members are removed, added, and named all at once, by words and by a file; what cannot be is refused.
+/// Members are removed, added, and replaced, by arguments and by a file. Invalid requests are
+/// refused.
 fn reconfigured(kind: Kind, shell: Shell) -> String {
     let mut members = Members::start(&[kind; 3], false).expect("an ensemble");
     let leader = members.leader(&[1, 2, 3]).expect("a leader");
@@ -96,7 +97,7 @@ fn reconfigurations_print_the_same() {
     }
 }
 
-/// What a subtree has: paths, data and ACLs, in this order.
+/// The content of a subtree: paths, data and ACLs, in order.
 const SUBTREE: [&str; 6] = [
     "ls -R /app",
     "get /app",
@@ -140,7 +141,7 @@ create -e /app/ephemeral gone";
         );
         assert!(!wanted.contains("ephemeral"), "{wanted}");
 
-        // From shell to shell.
+        // From one shell to another.
         let target = start(to);
         let mut export = Shell::Ours.command(&source.connect_string());
         let mut export = export
@@ -154,7 +155,7 @@ create -e /app/ephemeral gone";
         assert!(status.success() && export.wait().expect("it ends").success());
         assert_eq!(subtree(&target.connect_string()), wanted);
 
-        // One shell that goes from here to there, with a file.
+        // One shell for both ensembles, with a file.
         let target = start(to);
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("app.jsonl").display().to_string();
@@ -163,7 +164,7 @@ create -e /app/ephemeral gone";
         let moved = Shell::Ours.session(&source.connect_string(), &script).expect("a session");
         assert_eq!(subtree(&target.connect_string()), wanted, "{moved}");
 
-        // At once.
+        // In one command.
         let target = start(to);
         let words = format!("cp -r /app zk://{}/app", target.connect_string());
         one_shot(&source.connect_string(), &words);

@@ -1,8 +1,9 @@
-//! Sessions of servers that get little processor time: whoever speaks in time lives on, however late it is heard.
+//! Sessions of servers with too little processor time: a client that sends in time keeps its
+//! session, however late the server reads.
 //!
-//! The clients are starved as well as the servers, so each keeps a record of what it said, by its own clock. Only those
-//! are judged that have never been silent for as long as their timeout. `ZEBU_STARVED_SESSIONS`, `_TIMEOUT` and
-//! `_SECONDS` (both in seconds) and `_LOOPS` ask for another size; `--nocapture` shows what was measured.
+//! The clients are starved, too, so each records its own sends by its own clock. Only clients that
+//! were never silent for their timeout are checked. `ZEBU_STARVED_SESSIONS`, `_TIMEOUT` and
+//! `_SECONDS` (both in seconds) and `_LOOPS` change the size; `--nocapture` shows measurements.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -24,22 +25,23 @@ use zebu_interop::wire::{Reader, Writer, frame, op, open_acl};
 /// The parent of all ephemerals.
 const PARENT: &str = "/starved";
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct Plan {
     sessions: usize,
     timeout: Duration,
-    /// Loops that do nothing but keep processors busy.
+    /// Number of threads that keep processors busy.
     loops: u64,
-    /// How long they do so; the leader is killed after a quarter of that, and started again after a half.
+    /// How long they run. The leader is killed after a quarter of that time, and restarted after
+    /// half of it.
     starved: Duration,
 }
 
-/// When a client has spoken, by its own clock.
+/// The times of a client's sends, by its own clock.
 #[derive(Clone, Copy, Debug)]
 struct Spoken {
     last: Instant,
-    /// The longest time from before one thing was said until after the next.
+    /// The longest time from before one send until after the next one.
     silence: Duration,
 }
 
@@ -48,7 +50,7 @@ impl Spoken {
         Self { last: now, silence: Duration::ZERO }
     }
 
-    /// Something was said between these times.
+    /// A send happened between these times.
     fn note(&mut self, before: Instant, after: Instant) {
         self.silence = self.silence.max(after - self.last);
         self.last = before;
@@ -63,24 +65,24 @@ struct Client {
     id: i64,
     password: Vec<u8>,
     path: String,
-    /// Everything that a server's socket took.
+    /// Sends that a server's socket accepted.
     said: Spoken,
-    /// The part of it that was answered.
+    /// Sends that were answered.
     answered: Spoken,
-    /// How often it has come to a server again.
+    /// Number of reconnections.
     renewals: usize,
-    /// A server said that there is no such session.
+    /// Whether a server reported that the session does not exist.
     refused: Option<Instant>,
 }
 
-/// One connection, and the part of a frame that has come.
+/// A connection, and the received part of a frame.
 struct Conn {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
 impl Conn {
-    /// The next frame, if one comes in time; an error at the connection's end.
+    /// The next frame, if it arrives in time. The end of the connection is an error.
     async fn receive(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
         let until = Instant::now() + patience;
         loop {
@@ -111,7 +113,8 @@ impl Client {
         Ok(before)
     }
 
-    /// Takes the session to the next server; `None` when that says that there is no such session.
+    /// Connects the session to the next server; `None` if that server reports that the session does
+    /// not exist.
     async fn connect(&mut self) -> Result<Option<Conn>> {
         self.next = (self.next + 1) % self.addresses.len();
         let patience = self.timeout / 3;
@@ -148,7 +151,7 @@ impl Client {
         Ok(conn)
     }
 
-    /// Pings until the connection ends or a server is silent for too long.
+    /// Sends pings until the connection ends or the server is silent for too long.
     async fn ping(&mut self, conn: &mut Conn, stop: &AtomicBool) -> Result<()> {
         let mut unanswered = None;
         let mut next = Instant::now();
@@ -171,7 +174,7 @@ impl Client {
         Ok(())
     }
 
-    /// Keeps the session alive until it is told to stop, or that there is none.
+    /// Keeps the session alive until it must stop, or until the session does not exist.
     async fn live(mut self, mut conn: Conn, stop: Arc<AtomicBool>) -> Self {
         while self.ping(&mut conn, &stop).await.is_err() {
             conn = loop {
@@ -192,7 +195,7 @@ impl Client {
     }
 }
 
-/// All clients, from the opening of their sessions to the end; says when all of them are there.
+/// Runs all clients, and reports when all sessions are open.
 async fn clients(
     plan: Plan,
     addresses: Arc<[SocketAddr]>,
@@ -287,7 +290,7 @@ fn run(plan: Plan) -> Result<()> {
     }
     println!("calm after {:?}", began.elapsed());
     ensemble.wait_for_all()?;
-    // Everybody who still looks for a server finds one.
+    // Every client that still looks for a server finds one.
     thread::sleep(plan.timeout);
     let mut session = Session::open(addresses[0], 30_000)?;
     session.expect(op::SYNC, Writer::new().string("/"))?;

@@ -30,7 +30,7 @@ fn conversation_of_395_is_repeated_by_zebu() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The requests of this conversation that 3.9.5 answers differently from 3.8.0, and why.
+/// Requests of this conversation with a different answer in 3.9.5 than in 3.8.0, and the reasons.
 const CHANGED_SINCE_380: [(&str, &str); 4] = [
     ("B drains events", "a notification carries the causing zxid, not -1"),
     ("B sees events", "a recursive watch leaves the one-shot child watch of its path alone"),

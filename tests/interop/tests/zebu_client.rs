@@ -1,4 +1,4 @@
-//! Our own client: one story, told to the original and to our server.
+//! Zebu's client: the same scenario against the original and against Zebu.
 
 use std::fmt::{Debug, Write};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use zebu_interop::normalise::text;
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Options, PATIENCE, Server};
 
-/// What was seen, line by line.
+/// The transcript, line by line.
 #[derive(Default)]
 struct Transcript(String);
 
@@ -23,7 +23,7 @@ impl Transcript {
     }
 }
 
-/// A stat without its times, and an owner as such.
+/// A stat without its times, with an owner only as a flag.
 fn timeless(stat: Stat) -> Stat {
     let ephemeral_owner = i64::from(stat.ephemeral_owner != 0);
     Stat { ctime: 0, mtime: 0, ephemeral_owner, ..stat }
@@ -122,7 +122,7 @@ async fn several(client: &Client, out: &mut Transcript) -> Result<()> {
     for result in reads.send().await? {
         out.say("read", result.map(|read| format!("{read:?}").len()));
     }
-    // Many on their way at once; the order is that of the calls.
+    // Many requests in flight. They are executed in the order of the calls.
     let sets: Vec<_> =
         (0..500).map(|n| client.set_data("/m", n.to_string(), Version(n + 1))).collect();
     for set in sets {
@@ -155,7 +155,7 @@ async fn access(client: &Client, other: &Client, out: &mut Transcript) -> Result
     Ok(())
 }
 
-/// What a persistent watch reports up to an event at `path`.
+/// Events of a persistent watch, up to an event at `path`.
 async fn up_to(watch: &mut PersistentWatch, path: &str) -> Result<Vec<String>> {
     let mut told = Vec::new();
     loop {
@@ -204,7 +204,7 @@ async fn watches(client: &Client, other: &Client, out: &mut Transcript) -> Resul
     Ok(())
 }
 
-/// The server goes away and comes back; meanwhile nothing changes but the time.
+/// The server is restarted; meanwhile only time passes.
 async fn restart(server: &mut Server, out: &mut Transcript) -> Result<()> {
     let cluster = server.connect_string();
     let client = connect(&cluster).await?;

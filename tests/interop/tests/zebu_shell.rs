@@ -1,5 +1,5 @@
-//! `zebu shell` beside the original's command line: the same input, against the same kind of server, gives the
-//! same output.
+//! `zebu shell` and the original's command line: the same input gives the same output, against the
+//! same kind of server.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn script(name: &str) -> String {
     fs::read_to_string(deps::client("java-cli").join(name)).expect("a script")
 }
 
-/// Gives a script to both shells, each with a fresh server, for each kind of server.
+/// Runs a script in both shells, each with a fresh server, for each kind of server.
 fn alike(name: &str, script: &str) {
     for kind in [Kind::Java395, Kind::Zebu] {
         let [original, ours] = [Shell::Original, Shell::Ours].map(|shell| {
@@ -35,11 +35,12 @@ fn alike(name: &str, script: &str) {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn every_command_prints_the_same() {
-    // The original has no `help`, and says which version it is.
+    // The original has no `help`, and prints its version.
     let ours_alone = |line: &&str| *line != "help" && *line != "version";
     let script: Vec<_> = script("commands.txt").lines().map(str::to_owned).collect();
     let mut script: Vec<&str> = script.iter().map(String::as_str).filter(ours_alone).collect();
-    // The script ends without a session, which is a failure to us; both end with the exit code of these.
+    // The script ends without a session, which is an error in Zebu's shell. Both end with these
+    // exit codes.
     script.extend(["connect", "whoami"]);
     alike("shell-commands", &script.join("\n"));
 }
@@ -50,7 +51,7 @@ fn rare_forms_print_the_same() {
     alike("shell-forms", &script("forms.txt"));
 }
 
-/// Wrong arguments, odd spacing and quoting, options in every order.
+/// Wrong arguments, unusual spacing and quoting, options in every order.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn odd_forms_print_the_same() {
@@ -87,7 +88,7 @@ fn single_commands_and_their_exit_codes_are_the_same() {
                 let program = Program::start_apart(command.args(words)).expect("it starts");
                 let output = program.finish(Duration::from_secs(120)).expect("it ends");
                 let (shown, said) = (shown(&output.text), said(&output.errors));
-                // Our session ends with a txn, the original's by its timeout.
+                // Zebu's session ends with a transaction, the original's by its timeout.
                 let shown: Vec<&str> =
                     shown.lines().filter(|line| !line.starts_with("pZxid = ")).collect();
                 let shown = shown.join("\n");

@@ -1,4 +1,4 @@
-//! What can be done before, instead of, and beside a handshake.
+//! Abuse before, instead of and during a handshake.
 
 use zebu_interop::raw::{Incoming, connect_request};
 use zebu_interop::server::Options;
@@ -6,13 +6,13 @@ use zebu_interop::wire::{Writer, frame, op};
 
 use crate::{MIB, Random, SLACK_BYTES, Target, frames_until_closed};
 
-/// The longest frame there is, by default: `jute.maxbuffer`.
+/// The default maximum length of a frame: `jute.maxbuffer`.
 const FRAME_BYTES_MAX: i32 = 0xf_ffff;
 
 #[test]
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn promised_bytes_cost_nothing() {
-    // 600 times a mebibyte that never comes ends the original's service, with 256 MB of heap.
+    // Announcing a mebibyte 600 times without sending it ends the original with 256 MB of heap.
     let mut target = Target::new();
     let mut promise = FRAME_BYTES_MAX.to_be_bytes().to_vec();
     promise.extend([0; 5]);
@@ -42,7 +42,7 @@ fn impossible_lengths_end_their_connection_only() {
         assert_eq!(frames_until_closed(&mut known), 0, "{length}");
         target.serves();
     }
-    // The longest one that is allowed, and empty ones.
+    // The longest permitted frame, and empty ones.
     let mut known = target.open();
     let path = "x".repeat(usize::try_from(FRAME_BYTES_MAX).unwrap() - 8 - 5);
     let longest = Writer::request(1, op::EXISTS).string(&path).bool(false).done();
@@ -62,7 +62,7 @@ fn impossible_lengths_end_their_connection_only() {
 #[test]
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn a_handshake_has_a_deadline() {
-    // The original never closes the connection whose bytes trickle.
+    // The original never closes a connection whose bytes arrive slowly.
     let options = Options::default().property("zookeeper.nio.sessionlessCnxnTimeout", 4_000);
     let mut target = Target::with(&options);
     let mut silent = target.connect();
@@ -76,7 +76,7 @@ fn a_handshake_has_a_deadline() {
             Incoming::Silence => assert!(sent < 3000, "it may go on for ever"),
             Incoming::Frame(_) => panic!("nothing was asked"),
         }
-        // It may be closed in between.
+        // The server may close it in between.
         sent += 1;
         if trickling.send_bytes(&[0]).is_err() {
             break;
@@ -94,7 +94,7 @@ fn thousands_of_idle_connections_are_cheap() {
     let mut idle = Vec::new();
     for at in 0..COUNT {
         let mut connection = target.connect();
-        // Some have begun.
+        // Some connections have started a handshake.
         let begun = usize::try_from(at % 4).unwrap();
         connection.send_bytes(&[0; 4][..begun]).unwrap();
         idle.push(connection);
@@ -117,7 +117,7 @@ fn connections_that_come_and_go_leave_nothing() {
         let mut connection = target.connect();
         match round % 3 {
             0 => {}
-            // Gone before the answer: the session was made all the same.
+            // The client leaves before the answer. The session exists nevertheless.
             1 => connection.send(&hello).unwrap(),
             _ => connection.send_bytes(&frame(&hello)[..20]).unwrap(),
         }
@@ -135,7 +135,7 @@ fn garbage_ends_its_own_connection_only() {
         let length = 1 + random.below(4000);
         let garbage = random.bytes(length);
         let mut connection = if round % 2 == 0 { target.connect() } else { target.open() };
-        // The server may have seen enough before everything is sent.
+        // The server may close the connection before all bytes are sent.
         connection.send_bytes(&garbage).ok();
         if round % 50 == 0 {
             target.serves();
@@ -173,7 +173,7 @@ fn strange_connect_requests() {
     ahead.send(&request(0, None, 1000, i64::MAX)).unwrap();
     assert_eq!(frames_until_closed(&mut ahead), 0);
     target.serves();
-    // Whoever does not know the password has not disturbed the owner.
+    // A client with a wrong password has not disturbed the owner.
     let mut owner = owner;
     owner.expect(op::PING, Writer::new()).unwrap();
     target.assert_growth_below(SLACK_BYTES + 4 * MIB);

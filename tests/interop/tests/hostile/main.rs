@@ -1,7 +1,7 @@
-//! Clients that mean harm, against our server only: it stays up, serves the others, and its memory follows
-//! what was really sent.
+//! Malicious clients, against Zebu only: the server stays up, serves other clients, and its memory
+//! grows only with the bytes that were really sent.
 //!
-//! Much of this ends or blocks the original.
+//! Many of these inputs end or block the original.
 
 mod connections;
 mod readers;
@@ -17,10 +17,10 @@ use zebu_interop::wire::{Writer, op};
 
 const MIB: u64 = 1 << 20;
 
-/// What the process may grow by, whatever is done to it: its buffers and its allocator's habits.
+/// Permitted growth of the process for buffers and allocator overhead.
 const SLACK_BYTES: u64 = 16 * MIB;
 
-/// A server with a client that has nothing to do with any of this.
+/// A server and a well-behaved client.
 struct Target {
     server: Server,
     neighbour: Session,
@@ -34,7 +34,8 @@ impl Target {
     }
 
     fn with(options: &Options) -> Self {
-        // Both sides of thousands of connections; where it is not allowed, a test says so by itself.
+        // Descriptors for both sides of thousands of connections. If the limit cannot be raised, a
+        // test reports that itself.
         let maximum = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).ok();
         let options = options.clone().config("extendedTypesEnabled", true);
@@ -55,7 +56,7 @@ impl Target {
         Session::open(self.server.address(), 30_000).unwrap()
     }
 
-    /// A connection with a session, for those who do not want to wait for answers.
+    /// A connection with a session, without waiting for answers.
     fn open(&self) -> Connection {
         let mut connection = self.connect();
         connection.send(&connect_request(30_000, 0, &[0; 16], 0)).unwrap();
@@ -63,7 +64,7 @@ impl Target {
         connection
     }
 
-    /// The neighbour writes and reads, and somebody new comes in.
+    /// The well-behaved client writes and reads, and a new client connects.
     fn serves(&mut self) {
         let data = self.turns.to_string();
         let write = Writer::new().string("/neighbour").string(&data).int(self.turns);
@@ -78,7 +79,7 @@ impl Target {
         assert!(self.server.is_alive(), "{}", self.server.log());
     }
 
-    /// Waits until there are so many watches: those of a connection that is gone go at leisure.
+    /// Waits for this number of watches. Those of closed connections are removed in the background.
     fn wait_for_watches(&self, count: &str) {
         let start = Instant::now();
         while self.server.monitor("zk_watch_count").unwrap() != count {
@@ -87,7 +88,7 @@ impl Target {
         }
     }
 
-    /// How many bytes the process has grown by since it was new.
+    /// Growth of the process since its start, in bytes.
     fn growth_bytes(&self) -> u64 {
         self.server.resident_bytes().unwrap().saturating_sub(self.before_bytes)
     }
@@ -110,7 +111,7 @@ fn frames_until_closed(connection: &mut Connection) -> usize {
     }
 }
 
-/// Numbers that look random and follow from a seed.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {

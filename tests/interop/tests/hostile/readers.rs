@@ -1,4 +1,4 @@
-//! Clients that ask for more than they read.
+//! Clients that request more than they read.
 
 use zebu_interop::raw::{Incoming, Reply};
 use zebu_interop::wire::{Writer, frame, op};
@@ -24,7 +24,7 @@ fn answers_that_nobody_reads_are_not_made() {
         target.serves();
     }
     target.assert_growth_below(SLACK_BYTES + 8 * MIB);
-    // Nothing is lost either, and everything is in order.
+    // Nothing is lost, and the order is kept.
     for xid in 0..ANSWERS {
         let Incoming::Frame(payload) = reader.receive().unwrap() else { panic!("closed at {xid}") };
         let reply = Reply::parse(&payload).unwrap();
@@ -37,7 +37,7 @@ fn answers_that_nobody_reads_are_not_made() {
 #[test]
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn queued_reads_are_not_made_either() {
-    // Behind a write of the same connection, reads wait for their turn.
+    // Reads after a write of the same connection wait for it.
     const ROUNDS: i32 = 100;
     let mut target = Target::new();
     target.neighbour.create("/large", &vec![b'x'; 900_000], 0).unwrap();
@@ -53,7 +53,7 @@ fn queued_reads_are_not_made_either() {
     for _ in 0..20 {
         target.serves();
     }
-    // Each of those that may wait has one answer.
+    // Each request that may wait has one answer.
     target.assert_growth_below(SLACK_BYTES + 80 * MIB);
     for xid in 0..2 * ROUNDS {
         let Incoming::Frame(payload) = reader.receive().unwrap() else { panic!("closed at {xid}") };
@@ -83,7 +83,7 @@ fn a_watcher_that_does_not_read_is_closed() {
             written += 1;
         }
     }
-    // 64 MiB may wait, and as much again may have been allocated for it.
+    // 64 MiB may wait, and as much again may be allocated for it.
     assert!(written * 500_000 > 64 * MIB, "closed too early: {written}");
     target.assert_growth_below(SLACK_BYTES + 200 * MIB);
     target.serves();

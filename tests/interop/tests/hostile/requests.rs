@@ -1,4 +1,4 @@
-//! Requests that promise, nest, repeat or lie.
+//! Invalid requests: wrong lengths, deep nesting, repetition, and contradictions.
 
 use zebu_interop::raw::{Connection, Incoming, Reply};
 use zebu_interop::wire::{Writer, frame, op, open_acl};
@@ -37,7 +37,7 @@ fn what_ends_the_original_is_refused() {
         let body = session.expect(op::MULTI, multi).unwrap();
         assert_eq!(body[5..9], (-8_i32).to_be_bytes());
     }
-    // Statistics that are none, by every way there is, and then changes below that quota.
+    // Invalid statistics, set by every possible request, and then changes below that quota.
     let stats = "/zookeeper/quota/q/zookeeper_stats";
     session.create("/q", b"", 0).unwrap();
     session.create("/zookeeper/quota/q", b"", 0).unwrap();
@@ -57,7 +57,7 @@ fn what_ends_the_original_is_refused() {
     }
     target.serves();
     session.close().unwrap();
-    // What was accepted can be read again.
+    // Accepted data can be read again.
     target.server.restart().unwrap();
     target.neighbour = target.session();
     target.serves();
@@ -118,11 +118,11 @@ fn counts_are_not_believed() {
 fn a_multi_in_a_multi_in_a_multi() {
     let mut target = Target::new();
     let mut session = target.session();
-    // As deep as a frame can be.
+    // As deep as a frame permits.
     let nested = Writer::new().raw(&header(op::MULTI).done().repeat(110_000));
     assert_eq!(session.call(op::MULTI, nested.clone()).unwrap().err, -5);
     assert_eq!(session.call(op::MULTI_READ, nested).unwrap().err, -5);
-    // And as long: reads and writes that each cost a few bytes.
+    // And as long as it permits: reads and writes of a few bytes each.
     let read = header(op::GET_DATA).string("/").bool(false).done();
     let reads = Writer::new().raw(&read.repeat(60_000)).raw(&end());
     let body = session.expect(op::MULTI_READ, reads).unwrap();
@@ -141,7 +141,7 @@ fn a_list_of_reads_has_an_end() {
     let mut target = Target::new();
     let mut session = target.session();
     session.create("/large", &vec![7; 900_000], 0).unwrap();
-    // 27 GB, if somebody answered it.
+    // The complete answer would have 27 GB.
     let read = header(op::GET_DATA).string("/large").bool(false).done();
     let reads = Writer::new().raw(&read.repeat(30_000)).raw(&end());
     let reply = session.call(op::MULTI_READ, reads).unwrap();
@@ -156,7 +156,7 @@ fn a_hundred_thousand_watches_in_one_request() {
     let mut target = Target::new();
     let names: Vec<String> = (0..100_000).map(|at| format!("{at:x}")).collect();
     let mut session = target.session();
-    // Nothing is there: each data watch fires at once, each watch for a creation stays.
+    // The znodes do not exist: each data watch fires at once, and each exists watch stays.
     let data = Writer::new().long(0).strings(&names).strings(&NONE).strings(&NONE);
     session.expect(op::SET_WATCHES, data).unwrap();
     assert_eq!(session.notifications.len(), names.len());
@@ -179,7 +179,7 @@ fn broken_credentials_end_their_connection() {
     let auth = |scheme: Option<&str>, data: Option<&[u8]>| {
         Writer::new().int(0).optional_string(scheme).buffer(data).done()
     };
-    // Refused, and told so.
+    // Refused with an error.
     for body in [
         auth(Some("digest"), None),
         auth(Some("nonsense"), Some(b"x")),
@@ -192,7 +192,7 @@ fn broken_credentials_end_their_connection() {
         assert_eq!(Reply::parse(&payload).unwrap().err, -115, "{body:?}");
         assert_eq!(frames_until_closed(&mut connection), 0);
     }
-    // Cut short: not a word.
+    // Truncated: no answer.
     let whole = auth(Some("digest"), Some(b"u:p"));
     for length in 0..whole.len() {
         let mut connection = target.open();
@@ -219,7 +219,7 @@ fn identities_are_limited() {
             frame(&packet.string(&format!("user{at}:secret")).done())
         })
         .collect();
-    // It may be closed before everything is sent.
+    // The server may close the connection before all bytes are sent.
     connection.send_bytes(&packets).ok();
     let answers = frames_until_closed(&mut connection);
     assert!((100..20_000).contains(&answers), "{answers}");
@@ -235,7 +235,7 @@ fn short_requests_make_no_long_records() {
     for at in 0..500 {
         session.auth("digest", &format!("{}{at}:secret", "u".repeat(1000))).unwrap();
     }
-    // Each entry stands for all of these identities, and no two are the same.
+    // Each ACL entry stands for all of these identities, and all are different.
     let acl = |count| -> Vec<_> {
         (0..count).map(|perms| (perms, Some("auth".to_owned()), Some(String::new()))).collect()
     };
@@ -267,7 +267,7 @@ fn long_paths_and_lists_are_walked_once() {
         assert_ne!(session.call(op::DELETE, Writer::new().string(path).int(-1)).unwrap().err, 0);
         session.expect(op::ADD_WATCH, Writer::new().string(path).int(1)).unwrap();
     }
-    // An ACL of many entries, once with all the same and once with all different.
+    // An ACL with many entries, once all equal and once all different.
     let entry = |at: usize| {
         let id = format!("10.{}.{}.{}", at >> 16 & 255, at >> 8 & 255, at & 255);
         (31, Some("ip".to_owned()), Some(id))
@@ -313,7 +313,7 @@ fn thousands_of_malformed_requests() {
     target.serves();
 }
 
-/// Sends a request and waits for its answer, or for the end.
+/// Sends a request and waits for its answer, or for the end of the connection.
 fn is_answered(connection: &mut Connection, request: &[u8]) -> bool {
     if connection.send(request).is_err() {
         return false;
@@ -328,7 +328,7 @@ fn is_answered(connection: &mut Connection, request: &[u8]) -> bool {
     }
 }
 
-/// One of each kind.
+/// One request of each kind.
 fn valid_requests() -> Vec<(i32, Vec<u8>)> {
     let path = || Writer::new().string("/m");
     let multi = header(op::CREATE)
@@ -378,7 +378,7 @@ fn valid_requests() -> Vec<(i32, Vec<u8>)> {
     .into()
 }
 
-/// Bytes changed, taken out, put in, or repeated.
+/// Bytes changed, removed, inserted or repeated.
 fn damage(random: &mut Random, mut body: Vec<u8>) -> Vec<u8> {
     for _ in 0..=random.below(3) {
         let at = random.below(body.len() + 1);

@@ -1,4 +1,4 @@
-//! Four-letter words, whole, in pieces, together, and nearly.
+//! Four-letter words: whole, in pieces, several together, and misspelt.
 
 use zebu_interop::raw::{Connection, connect_request};
 use zebu_interop::wire::{frame, op};
@@ -6,11 +6,11 @@ use zebu_interop::{raw::Incoming, wire::Writer};
 
 use crate::{SLACK_BYTES, Target};
 
-/// Everything that comes until the connection ends.
+/// All bytes until the connection ends.
 fn rest(mut connection: Connection) -> String {
     use std::io::Read;
     let mut text = Vec::new();
-    // What was sent too much may end it with a reset, behind the answer.
+    // Surplus bytes may cause a reset after the answer.
     connection.stream().read_to_end(&mut text).ok();
     String::from_utf8(text).unwrap()
 }
@@ -24,13 +24,13 @@ fn words_in_pieces() {
         connection.send_bytes(&[*byte]).unwrap();
     }
     assert_eq!(rest(connection), "imok");
-    // One with an argument.
+    // A word with an argument.
     let mut connection = target.connect();
     connection.send_bytes(b"stm").unwrap();
     connection.send_bytes(b"k\0\0\0\0").unwrap();
     connection.send_bytes(&[0, 0, 1, 50]).unwrap();
     assert_eq!(rest(connection), "306");
-    // One that stays half a word.
+    // An incomplete word.
     let mut half = target.connect();
     half.send_bytes(b"ru").unwrap();
     target.serves();
@@ -46,11 +46,11 @@ fn words_with_something_behind_them() {
         connection.send_bytes(&[b"ruok", behind].concat()).unwrap();
         assert_eq!(rest(connection), "imok", "{behind:?}");
     }
-    // After the handshake a word is a length.
+    // After the handshake the bytes of a word are a length.
     let mut connection = target.open();
     connection.send_bytes(b"ruok").unwrap();
     assert_eq!(connection.receive().unwrap(), Incoming::Closed);
-    // A handshake and a request in one piece.
+    // A handshake and a request in one write.
     let mut connection = target.connect();
     let ping = frame(&Writer::request(-2, op::PING).done());
     connection.send_bytes(&[hello, ping].concat()).unwrap();
@@ -76,7 +76,7 @@ fn what_is_no_word_is_closed() {
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn long_answers_that_nobody_reads_are_not_made() {
     let mut target = Target::new();
-    // A hundred thousand watches on long paths, and many who ask for all of them.
+    // A hundred thousand watches on long paths, and many clients that request the list.
     let mut watcher = target.session();
     let paths: Vec<String> = (0..30_000).map(|at| format!("/{at:0>24}")).collect();
     let none: [&str; 0] = [];

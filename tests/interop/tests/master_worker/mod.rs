@@ -1,4 +1,4 @@
-//! Workers and clients for masters of `examples` in other languages, and what the masters say.
+//! Workers and clients for masters of `examples` in other languages, and the output of the masters.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use zebu_client::{Acls, Connector, CreateMode, Retry};
 use zebu_interop::run::Program;
 use zebu_interop::server::{PATIENCE, Server};
 
-/// Whose znodes they are.
+/// Owner of the znodes.
 pub const AUTH: &str = "amy:secret";
 
 /// Waits until a master has printed this line.
@@ -18,7 +18,7 @@ pub fn says(program: &Program, line: &str) -> Result<()> {
     program.wait_for(PATIENCE, |text| text.lines().any(|found| found == line))
 }
 
-/// A worker, or a client of the system, as long as its session.
+/// A worker or a client of the system. It exists as long as its session.
 pub struct Member<'a> {
     client: Client,
     story: &'a RefCell<String>,
@@ -35,38 +35,39 @@ impl<'a> Member<'a> {
         Ok(self.client.create(path, data, mode, &Acls::creator())?.path)
     }
 
-    /// Waits until the server, which may have been away, answers.
+    /// Waits until the server answers; it may have been restarted.
     pub fn is_connected(&self) -> Result<()> {
         let ask = || self.client.asynchronous().exists("/tasks");
         self.client.wait(Retry::default().reads(ask))?;
         Ok(())
     }
 
-    /// Ends its session, and with it what it is.
+    /// Closes its session, which deletes its ephemeral znodes.
     pub fn leave(self) -> Result<()> {
         Ok(self.client.close()?)
     }
 
-    /// MWK-34: its place first, so that whoever sees it may assign to it.
+    /// MWK-34: first the znode for its tasks, so that a master that sees the worker can assign
+    /// tasks to it.
     pub fn work_as(self, name: &str) -> Result<Self> {
         self.create(&format!("/assign/{name}"), "", CreateMode::Persistent)?;
         self.create(&format!("/workers/{name}"), "", CreateMode::Ephemeral)?;
         Ok(self)
     }
 
-    /// A task that waits for a worker, as the znode's name and what is to be done.
+    /// A task that waits for a worker: the name of its znode, and the work.
     pub fn submit<'b>(&self, command: &'b str) -> Result<(String, &'b str)> {
         let path = self.create("/tasks/task-", command, CreateMode::PersistentSequential)?;
         writeln!(self.story.borrow_mut(), "{command} is {path}")?;
         Ok((path.trim_start_matches("/tasks/").to_owned(), command))
     }
 
-    /// Waits until exactly this is there, and nothing below /tasks.
+    /// Waits until exactly these znodes exist, and none below /tasks.
     pub fn is_assigned(&self, worker: &str, tasks: &[(String, &str)]) -> Result<()> {
         let place = format!("/assign/{worker}");
         let start = Instant::now();
         loop {
-            // The server may have been away.
+            // The server may have been restarted.
             let read = || async {
                 let client = self.client.asynchronous();
                 let (names, waiting) = (client.get_children(&place), client.get_children("/tasks"));
