@@ -86,7 +86,7 @@ pub(crate) fn delete_behind(client: &Client, mine: Mine) {
             match error.kind() {
                 ErrorKind::SessionOver => return,
                 ErrorKind::Denied | ErrorKind::Invalid | ErrorKind::Conflict => {
-                    warn!("left behind until the session ends: {error}");
+                    warn!("a znode could not be deleted and stays until the session ends: {error}");
                     return;
                 }
                 _ => {}

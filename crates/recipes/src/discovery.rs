@@ -209,7 +209,7 @@ impl Discovery {
 fn read(path: &str, data: &[u8]) -> Option<ServiceInstance> {
     let instance = ServiceInstance::from_json(data);
     if instance.is_none() {
-        warn!("not an instance of a service: {path}");
+        warn!("ignored, because the data are no service instance: {path}");
     }
     instance
 }

@@ -24,23 +24,23 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] zebu_client::Error),
     /// Another client deleted a znode that the recipe relies on.
-    #[error("deleted by somebody else: {0}")]
+    #[error("another client deleted a znode that the recipe needs: {0}")]
     Deleted(String),
     /// A znode has content or a name that this recipe never writes: another library uses it.
-    #[error("not a znode of this recipe: {0}")]
+    #[error("znode with a name or data that this recipe never writes: {0}")]
     Foreign(String),
     /// A cache exceeds its limits. The path is the cache's root.
-    #[error("too large for this cache: {0}")]
+    #[error("znodes exceed the limits of the cache, nodes_max and bytes_max: {0}")]
     TooLarge(String),
     /// A holder of the read lock asks for the write lock. Two such owners would wait for each other
     /// forever.
-    #[error("a reader cannot become a writer: {0}")]
+    #[error("a holder of the read lock must release it before it takes the write lock: {0}")]
     Upgrade(String),
     /// Other clients changed a value again and again between reading and writing it.
-    #[error("others were faster: {0}")]
+    #[error("other clients changed the value at every attempt, try again later: {0}")]
     Contended(String),
     /// An invalid name.
-    #[error("not a possible name: {name:?}: {reason}")]
+    #[error("invalid name: {name:?}: {reason}")]
     Name {
         /// The name.
         name: String,

@@ -82,7 +82,7 @@ mod tests {
             ("ready", "this recipe uses it itself"),
         ] {
             let error = check_name(name, &["ready"]).unwrap_err().to_string();
-            assert_eq!(error, format!("not a possible name: {name:?}: {reason}"));
+            assert_eq!(error, format!("invalid name: {name:?}: {reason}"));
         }
         check_name("amy b", &["ready"]).unwrap();
     }

@@ -303,7 +303,10 @@ impl Queue {
         };
         let seen = item.map(|item| LetLie { first: first.to_owned(), item });
         if seen.is_some() && *let_lie == seen {
-            warn!("{first} lets an item of {} lie: the next in line takes over", self.items);
+            warn!(
+                "{first} is first in line but takes no item of {}: the next in line takes over",
+                self.items
+            );
             let place = Mine { path: path::join(&self.line, first), created: None };
             match cleanup::delete(&self.client, &place).await {
                 // The creator's ACL may forbid others to delete the place.

@@ -79,7 +79,7 @@ impl Options {
             };
             let missing = || {
                 Failure::new(format!("no argument found for option {word}"))
-                    .hint("zebu shell --help")
+                    .hint("see zebu shell --help")
             };
             let mut value = || attached.take().or_else(|| rest.next().cloned()).ok_or_else(missing);
             match name {
@@ -97,7 +97,7 @@ impl Options {
                 "log" => options.log = Some(level(&value()?)?),
                 _ => {
                     return Err(Failure::new(format!("no such option: {word}"))
-                        .hint("zebu shell --help; options of a command stand behind it"));
+                        .hint("see zebu shell --help; options of a command follow the command"));
                 }
             }
             if let Some(value) = attached {
@@ -138,7 +138,7 @@ impl Options {
                 let is_taken =
                     tls.take(&key, &value, &place)? || sasl.take(&key, &value, &place)?;
                 if !is_taken && !apply(&mut settings, &key, &value, &place)? {
-                    remarks.push(format!("{place}: {key} has no effect here"));
+                    remarks.push(format!("{place}: {key} has no effect in this shell"));
                 }
             }
         }
@@ -184,12 +184,13 @@ fn colour(text: &str) -> Result<Colour> {
         "auto" => Ok(Colour::Auto),
         "always" => Ok(Colour::Always),
         "never" => Ok(Colour::Never),
-        other => Err(Failure::new(format!("-color is auto, always or never, not {other}"))),
+        other => Err(Failure::new(format!("-color must be auto, always or never, not {other}"))),
     }
 }
 
 fn level(text: &str) -> Result<LevelFilter> {
-    let wrong = |_| Failure::new(format!("-log is error, warn, info, debug or trace, not {text}"));
+    let wrong =
+        |_| Failure::new(format!("-log must be error, warn, info, debug or trace, not {text}"));
     text.parse().map_err(wrong)
 }
 
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(parse("-r=1").unwrap_err(), "-r takes no value: 1");
         assert_eq!(parse("-log info").unwrap().log, Some(LevelFilter::INFO));
         let refused = parse("-log loud").unwrap_err();
-        assert_eq!(refused, "-log is error, warn, info, debug or trace, not loud");
+        assert_eq!(refused, "-log must be error, warn, info, debug or trace, not loud");
     }
 
     #[tokio::test]
@@ -309,7 +310,7 @@ mod tests {
         let (settings, remarks) = options.settings().unwrap();
         assert_eq!((settings.bytes_max, settings.forget_watches), (Some(4_194_304), true));
         assert_eq!((remarks.len(), settings.request_timeout), (1, None));
-        assert!(remarks[0].ends_with("zookeeper.x has no effect here"));
+        assert!(remarks[0].ends_with("zookeeper.x has no effect in this shell"));
         // ERR-10.
         std::fs::write(file.path(), "zookeeper.request.timeout=1500\n").unwrap();
         let (settings, _) = options.settings().unwrap();

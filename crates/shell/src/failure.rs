@@ -58,7 +58,7 @@ impl Failure {
 
     pub(crate) fn unknown_option(spec: &Spec, option: &str) -> Self {
         let failure = Self::new(format!("Unrecognized option: {option}"));
-        failure.hint(format!("{}; data that begin with a dash stand behind --", spec.syntax()))
+        failure.hint(format!("{}; put -- before data that begin with a dash", spec.syntax()))
     }
 
     /// Unknown command. `similar` is the name of a similar one.
@@ -98,7 +98,8 @@ impl Failure {
     /// An invalid path.
     pub(crate) fn of_path(wrong: PathError, path: &str) -> Self {
         let failure = Self::new(bad_path(wrong, path));
-        failure.hint("a path is /, or names each with a / in front: /app/config")
+        failure
+            .hint("a path begins with a slash and does not end with one, for example /app/config")
     }
 
     pub(crate) fn message(&self) -> &str {
@@ -274,35 +275,45 @@ fn words(code: ErrorCode) -> String {
 /// The remedy.
 fn hint(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
-        ErrorCode::NO_NODE => "ls of its parent shows what there is; create needs the parent first",
-        ErrorCode::NODE_EXISTS => "set changes its data",
-        ErrorCode::NOT_EMPTY => "deleteall deletes it with everything below",
-        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => "create it beside the ephemeral znode, not below",
-        ErrorCode::NOT_READ_ONLY => "this server has no quorum; writes work again when it has one",
+        ErrorCode::NO_NODE => "list the parent with ls; create the parent before its child",
+        ErrorCode::NODE_EXISTS => "change its data with set",
+        ErrorCode::NOT_EMPTY => "delete it with everything below with deleteall",
+        ErrorCode::NO_CHILDREN_FOR_EPHEMERALS => "create the znode below a persistent one",
+        ErrorCode::NOT_READ_ONLY => {
+            "this server has lost its quorum; writes work again when it has one"
+        }
         ErrorCode::INVALID_ACL => {
             "an ACL is scheme:id:perms, such as world:anyone:r; auth::cdrwa needs addauth first"
         }
         ErrorCode::NO_AUTH => {
-            "getAcl shows who may; addauth digest user:password shows who you are"
+            "getAcl shows the permissions; authenticate with addauth digest user:password"
         }
         ErrorCode::BAD_VERSION => {
-            "somebody changed it meanwhile; stat shows the version it has now"
+            "another client changed the znode meanwhile; stat shows its current version"
         }
         ErrorCode::QUOTA_EXCEEDED => "listquota shows the limits; setquota changes them",
         ErrorCode::CONNECTION_LOSS => {
-            "is a server running there? what was sent and not answered may have been carried out"
+            "check that a server runs there; an unanswered request may have been executed"
         }
-        ErrorCode::REQUEST_TIMEOUT => "it may have been carried out: look before you repeat it",
+        ErrorCode::REQUEST_TIMEOUT => {
+            "the request may have been executed; check before you repeat it"
+        }
         ErrorCode::UNIMPLEMENTED => {
-            "the server does not know this; -t needs extendedTypesEnabled=true at all servers"
+            "the server does not support this request; -t needs extendedTypesEnabled=true on all servers"
         }
         ErrorCode::SESSION_EXPIRED => {
-            "connect opens a new session; the old one's ephemerals are gone"
+            "open a new session with connect; the ephemeral znodes of the old one are deleted"
         }
-        ErrorCode::RECONFIG_DISABLED => "reconfigEnabled=true at all servers allows it",
-        ErrorCode::RECONFIG_IN_PROGRESS => "try again when it is done; config shows the outcome",
-        ErrorCode::THROTTLED_OP => "the server is too busy; it was not carried out, try again",
-        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => "the server takes SASL clients only",
+        ErrorCode::RECONFIG_DISABLED => "set reconfigEnabled=true on all servers",
+        ErrorCode::RECONFIG_IN_PROGRESS => {
+            "try again when the other one has ended; config shows its result"
+        }
+        ErrorCode::THROTTLED_OP => {
+            "the server is too busy and did not execute the request; try again later"
+        }
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+            "the server requires SASL; set java.security.auth.login.config"
+        }
         _ => return None,
     })
 }
@@ -355,7 +366,7 @@ mod tests {
         let failure = Failure::answered(ErrorCode::NOT_EMPTY, "/a");
         assert_eq!(
             failure.text(),
-            "Node not empty: /a\nhint: deleteall deletes it with everything below"
+            "Node not empty: /a\nhint: delete it with everything below with deleteall"
         );
         let json = failure.json();
         assert_eq!(json["error"]["code"], -111);

@@ -92,7 +92,7 @@ impl<'a> Planter<'a> {
                 self.planted.overwritten += 1;
             }
             Err(error) if error.code() == ErrorCode::NODE_EXISTS => {
-                return Err(Failure::from(error).hint("-f overwrites what is there"));
+                return Err(Failure::from(error).hint("overwrite existing znodes with -f"));
             }
             Err(error) => return Err(error.into()),
         }

@@ -113,7 +113,7 @@ impl Properties {
         match &self.krb5_conf {
             Some((path, place)) if known.as_ref() != Some(path) => {
                 let path = path.display();
-                Err(Failure::new(format!("{place}: {KRB5_CONF}={path} is Java's"))
+                Err(Failure::new(format!("{place}: {KRB5_CONF}={path} has an effect in Java only"))
                     .hint(format!("{KRB5_CONFIG}={path} in the environment")))
             }
             _ => Ok(()),
@@ -173,7 +173,10 @@ mod tests {
         };
         assert_eq!(conf(Some("/k")), Ok(()));
         for known in [None, Some("/other")] {
-            assert_eq!(conf(known), Err("F: java.security.krb5.conf=/k is Java's".to_owned()));
+            assert_eq!(
+                conf(known),
+                Err("F: java.security.krb5.conf=/k has an effect in Java only".to_owned())
+            );
         }
         let mut properties = Properties::default();
         assert!(properties.take(ENABLED, "maybe", "F").is_err());

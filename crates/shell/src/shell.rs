@@ -341,7 +341,9 @@ impl Shell {
             return Ok(());
         }
         if self.out.is_json() {
-            return Err(Failure::new("Not connected").hint("connect opens a session"));
+            return Err(
+                Failure::new("Not connected").hint("open a session with: connect host:port")
+            );
         }
         self.out.text_only("Not connected")?;
         Err(Failure::silent())
@@ -410,12 +412,11 @@ impl Shell {
         let Some(number) = args.try_word(0) else { return Err(Failure::usage(spec)) };
         let number: usize = number
             .parse()
-            .map_err(|_| Failure::new(format!("not a number of a command: {number}")))?;
+            .map_err(|_| Failure::new(format!("not the number of a command: {number}")))?;
         let this = self.history.len().saturating_sub(1);
         let Some(line) = self.history.get(number).filter(|_| number < this).cloned() else {
-            return Err(
-                Failure::new("Command index out of range").hint("history shows the numbers")
-            );
+            return Err(Failure::new("Command index out of range")
+                .hint("history lists the numbers of commands"));
         };
         let words = words::split(&line);
         if words.first().is_some_and(|name| name == "redo") {

@@ -139,7 +139,7 @@ impl Properties {
             if let Some((kind, place)) = self.get(name)
                 && !["JKS", "PEM", "PKCS12"].iter().any(|own| own.eq_ignore_ascii_case(kind))
             {
-                let wrong = format!("{place}: {SSL}{name}: no such kind of store: {kind}");
+                let wrong = format!("{place}: {SSL}{name}: unknown type of store: {kind}");
                 return Err(Failure::new(wrong).hint("PEM, PKCS12 or JKS"));
             }
         }
@@ -279,7 +279,7 @@ mod tests {
             ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: revocation lists are not fetched"),
             ("zookeeper.ssl.ocsp", "true", "zookeeper.ssl.ocsp: OCSP is not part of this shell"),
             ("zookeeper.ssl.context.supplier.class", "a.B", "classes of Java cannot be used here"),
-            ("zookeeper.ssl.keyStore.type", "BCFKS", "no such kind of store: BCFKS"),
+            ("zookeeper.ssl.keyStore.type", "BCFKS", "unknown type of store: BCFKS"),
             ("zookeeper.ssl.hostnameVerification", "no", "is neither true nor false: no"),
             ("zookeeper.clientCnxnSocket", "my.Socket", "no such transport: my.Socket"),
         ];

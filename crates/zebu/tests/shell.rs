@@ -354,10 +354,10 @@ fn data_are_edited_unless_somebody_else_was_quicker() {
     let (code, _, err) = finished(output);
     assert_eq!(code, Some(1));
     assert!(
-        err.starts_with("/text was changed by somebody else meanwhile\nhint: your text is in "),
+        err.starts_with("another client changed /text meanwhile\nhint: your text is in the file "),
         "{err}"
     );
-    let kept = err.split("your text is in ").nth(1).unwrap().split(';').next().unwrap();
+    let kept = err.split("your text is in the file ").nth(1).unwrap().split(';').next().unwrap();
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine world");
     fs::remove_file(kept).unwrap();
     assert_eq!(server.run(&["-q", "get", "/text"]).1, "theirs\n");

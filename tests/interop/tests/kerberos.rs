@@ -261,7 +261,7 @@ fn our_client_says_what_is_wrong() -> Result<()> {
     let client = kdc.jaas("client.conf", &[("Client", "amy", "")])?;
     let output = run(shell(&kdc, &at, &client, &[wrong]).arg("whoami"), PATIENCE)?;
     ensure!(
-        output.text.contains("java.security.krb5.conf=/no/such.conf is Java's"),
+        output.text.contains("java.security.krb5.conf=/no/such.conf has an effect in Java only"),
         "{}",
         output.text
     );

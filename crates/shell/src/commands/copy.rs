@@ -21,14 +21,14 @@ pub(super) async fn cp(cx: &Context, args: &Arguments) -> Result {
         let target = args.word(1);
         let inside = target.strip_prefix(source.trim_end_matches('/'));
         if inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-            return Err(Failure::new(format!("{target} is inside of {source}"))
+            return Err(Failure::new(format!("{target} is below {source}"))
                 .hint("a subtree cannot be copied into itself"));
         }
         return copy(cx, args, source, &cx.client, target).await;
     };
     let Some((hosts, path)) = elsewhere.split_once('/') else {
-        return Err(Failure::new(format!("no path in {ELSEWHERE}{elsewhere}"))
-            .hint("a target elsewhere is zk://host:port/path"));
+        return Err(Failure::new(format!("the target has no path: {ELSEWHERE}{elsewhere}"))
+            .hint("write a target in another ensemble as zk://host:port/path"));
     };
     let other = Session::open(hosts, &cx.settings)?;
     for (scheme, auth) in cx.credentials.lock().iter() {

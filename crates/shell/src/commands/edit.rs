@@ -50,10 +50,10 @@ pub(super) async fn edit(cx: &Context, args: &Arguments) -> Result {
             let kept = file.keep().map_err(|error| Failure::from(error.error))?.1;
             let kept = kept.display();
             if error.code() == ErrorCode::BAD_VERSION {
-                return Err(Failure::new(format!("{path} was changed by somebody else meanwhile"))
-                    .hint(format!("your text is in {kept}; edit again and merge it")));
+                return Err(Failure::new(format!("another client changed {path} meanwhile"))
+                    .hint(format!("your text is in the file {kept}; edit again and merge it")));
             }
-            Err(Failure::from(error).hint(format!("your text is in {kept}")))
+            Err(Failure::from(error).hint(format!("your text is in the file {kept}")))
         }
     }
 }
@@ -66,8 +66,9 @@ fn run_editor(file: &std::path::Path) -> Result {
     let mut words = editor.split_whitespace();
     let status =
         Command::new(words.next().unwrap_or(DEFAULT_EDITOR)).args(words).arg(file).status();
-    let failed =
-        |what: String| Failure::new(format!("{editor}: {what}")).hint("set EDITOR to yours");
+    let failed = |what: String| {
+        Failure::new(format!("{editor}: {what}")).hint("set the variable EDITOR to your editor")
+    };
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(failed(status.to_string())),

@@ -64,7 +64,7 @@ pub(super) async fn export(cx: &Context, args: &Arguments) -> Result {
     sink.line(&json!({ "znodes": written }))?;
     drop(progress);
     if skipped > 0 {
-        cx.out.note(&format!("{skipped} ephemeral znodes were left out, -e takes them along"));
+        cx.out.note(&format!("{skipped} ephemeral znodes were left out; include them with -e"));
     }
     let (Sink::File(writer), Some(file)) = (sink, file) else { return Ok(()) };
     // The file appears under its name only when it is complete.

@@ -18,7 +18,7 @@ pub(super) async fn watch(cx: &Context, args: &Arguments) -> Result {
     let seconds = args.number("t")?.map(Duration::from_secs);
     let mut watch = cx.client.watch(path, WatchMode::Recursive).await?;
     if !cx.out.is_json() {
-        cx.out.note(&format!("following {path}, Ctrl-C ends it"));
+        cx.out.note(&format!("following {path}; stop with Ctrl-C"));
     }
     let follow = follow(cx, &mut watch, count, args.has("v"));
     match seconds {

@@ -55,10 +55,12 @@ impl Lines {
         if head.get("format").and_then(Value::as_str) != Some(FORMAT) {
             return Err(self
                 .wrong("not written by export")
-                .hint("export PATH FILE writes such a file"));
+                .hint("write such a file with: export PATH FILE"));
         }
         if head.get("version").and_then(Value::as_u64) != Some(FORMAT_VERSION) {
-            return Err(self.wrong("written by a later version").hint("import it with that"));
+            return Err(self
+                .wrong("written by a later version")
+                .hint("import it with that version"));
         }
         match head.get("root") {
             Some(Value::String(root)) => Ok(root.clone()),
@@ -93,7 +95,7 @@ impl Lines {
                 return Err(self.wrong(what));
             }
             if acl.entries().is_empty() {
-                return Err(self.wrong("no ACL").hint("-no-acl lets everybody do everything"));
+                return Err(self.wrong("no ACL").hint("-no-acl gives everybody all permissions"));
             }
         }
         Ok(Seedling { path: path.clone(), data, acl })

@@ -64,7 +64,7 @@ fn wanted(args: &Arguments) -> Result<(&'static str, i64)> {
     let mut given = KINDS.iter().filter(|(option, _)| args.has(option));
     let (Some((option, key)), None) = (given.next(), given.next()) else {
         let failure = Failure::usage(command::find("setquota").expect("a command"));
-        return Err(failure.hint("one limit at a time, for example: setquota -n 100 /app"));
+        return Err(failure.hint("set one limit at a time, for example: setquota -n 100 /app"));
     };
     let value = args.value(option).unwrap_or_default();
     let number = match *key {
@@ -91,13 +91,13 @@ pub(super) async fn set(cx: &Context, args: &Arguments) -> Result {
     }
     if path == "/" {
         return Err(Failure::new("Path must not end with / character")
-            .hint("the root has no quota of its own: set one on each znode below it"));
+            .hint("the root cannot have a quota; set one on each znode below it"));
     }
     let (key, value) = wanted(args)?;
     let client = &cx.client;
     if client.exists(path).await?.is_none() {
         return Err(Failure::new(format!("{path} does not exist."))
-            .hint("create it first; a quota belongs to what is there"));
+            .hint("create the znode before its quota"));
     }
     refuse_below(client, path).await?;
     refuse_above(client, path).await?;
@@ -199,7 +199,7 @@ pub(super) async fn delete(cx: &Context, args: &Arguments) -> Result {
         KINDS.iter().filter(|(option, _)| args.has(option)).map(|(_, key)| *key).collect();
     if given.len() > 1 {
         let failure = Failure::usage(command::find("delquota").expect("a command"));
-        return Err(failure.hint("one limit at a time, or none for all of them"));
+        return Err(failure.hint("delete one limit at a time, or all of them without an option"));
     }
     let client = &cx.client;
     let limits_path = limits_of(path);

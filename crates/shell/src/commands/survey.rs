@@ -36,7 +36,7 @@ impl Unreadable {
         match self.0 {
             0 => Ok(()),
             count => Err(Failure::new(format!("{count} znodes could not be read"))
-                .hint("addauth shows who you are, getAcl who may read")),
+                .hint("authenticate with addauth; getAcl shows the permissions")),
         }
     }
 }
@@ -174,7 +174,7 @@ impl Conditions {
             None => None,
             Some("e") => Some(true),
             Some("p") => Some(false),
-            Some(other) => return Err(Failure::new(format!("-type is p or e, not {other}"))),
+            Some(other) => return Err(Failure::new(format!("-type must be p or e, not {other}"))),
         };
         let owner = args.value("owner").map(|text| {
             let digits = text.trim_start_matches("0x");
@@ -207,7 +207,9 @@ impl Conditions {
 
 fn regex(pattern: &str, ignore_case: bool) -> Result<Regex> {
     let built = RegexBuilder::new(pattern).case_insensitive(ignore_case).build();
-    built.map_err(|error| Failure::new(error.to_string()).hint("-F in grep takes it as it is"))
+    built.map_err(|error| {
+        Failure::new(error.to_string()).hint("grep -F searches for the text itself")
+    })
 }
 
 /// A regular expression for a pattern in which only `*` and `?` are special.

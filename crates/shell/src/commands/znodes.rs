@@ -322,7 +322,8 @@ pub(super) async fn sync(cx: &Context, args: &Arguments) -> Result {
     let path = args.word(0);
     let synced = tokio::time::timeout(SYNC_TIME_MAX, cx.client.sync(path)).await;
     match synced {
-        Err(_) => Err(Failure::new("sync has not ended within 30 s").hint("is there a leader?")),
+        Err(_) => Err(Failure::new("sync has not ended within 30 s")
+            .hint("check whether the ensemble has a leader")),
         Ok(Err(error)) if error.kind() == ErrorKind::Invalid => Err(error.into()),
         Ok(Err(error)) => {
             let code = error.code().0;
