@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::steps::{cargo, root, run, target};
 
@@ -28,28 +28,25 @@ const FLAVOURS: [Flavour; 2] = [
     Flavour { name: "zookeeper_st", define: &[], map: "st.map" },
 ];
 
+/// Options of `cargo xtask capi`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Build without optimisation.
+    #[arg(long)]
+    debug: bool,
+    /// The folder that gets the libraries, headers and pkg-config files; `target/capi` unless given.
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+    /// The folder where the files will be installed.
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<String>,
+}
+
 /// Builds both libraries, and lays out `lib`, `include` and `lib/pkgconfig` below a folder.
-pub(crate) fn install(words: &[String]) -> Result<()> {
-    let mut profile = "release";
-    let mut prefix = root().join("target/capi");
-    let mut at = None;
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match (word.as_str(), words.as_slice().first()) {
-            ("--debug", _) => profile = "debug",
-            ("--into", Some(folder)) => {
-                prefix = PathBuf::from(folder);
-                words.next();
-            }
-            ("--prefix", Some(folder)) => {
-                at = Some(folder.clone());
-                words.next();
-            }
-            _ => bail!(
-                "what is {word:?}?\nhint: cargo xtask capi [--debug] [--into DIR] [--prefix DIR]"
-            ),
-        }
-    }
+pub(crate) fn install(options: &Options) -> Result<()> {
+    let profile = if options.debug { "debug" } else { "release" };
+    let prefix = options.into.clone().unwrap_or_else(|| root().join("target/capi"));
+    let at = options.prefix.clone();
     ensure!(cfg!(target_os = "linux"), "the libraries are built for Linux only");
     let mut build = cargo(&["build", "--package", "zebu-capi", "--lib"]);
     if profile == "release" {

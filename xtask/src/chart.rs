@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::deps;
 use crate::steps::{root, run};
@@ -41,13 +41,8 @@ const REFUSED: [&str; 7] = [
     "ports.client=70000",
 ];
 
-/// Renders and validates; with `--write` the plain manifests are written, else compared.
-pub(crate) fn check(words: &[String]) -> Result<()> {
-    let write = match words {
-        [] => false,
-        [word] if word == "--write" => true,
-        _ => bail!("only --write is an option"),
-    };
+/// Renders and validates; with `write` the plain manifests are written, else compared.
+pub(crate) fn check(write: bool) -> Result<()> {
     let programs = deps::install_chart()?;
     let helm = |words: &[&str]| {
         let mut helm = Command::new(programs.join("helm"));

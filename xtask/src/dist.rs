@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use archive::{Entry, gzip, tar};
 use flate2::Compression;
 use sha2::{Digest as _, Sha256};
@@ -38,16 +38,26 @@ struct Parts {
     libc: String,
 }
 
-struct Options {
-    program: Option<PathBuf>,
-    out: PathBuf,
+/// Options of `cargo xtask dist`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Make only these kinds of files, separated by commas.
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',', value_parser = KINDS, default_values = KINDS)]
     only: Vec<String>,
+    /// The folder that gets the files; `target/dist` unless given.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A program that is built already. Without this option the task builds a release.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// The version that the files carry.
+    #[arg(long, value_name = "V", default_value = env!("CARGO_PKG_VERSION"))]
     version: String,
 }
 
-/// Makes what `words` ask for.
-pub(crate) fn make(words: &[String]) -> Result<()> {
-    let options = options(words)?;
+/// Makes the files that the options ask for.
+pub(crate) fn make(options: &Options) -> Result<()> {
+    let out = options.out.clone().unwrap_or_else(|| target().join("dist"));
     let program = match &options.program {
         Some(program) => program.clone(),
         None => {
@@ -58,11 +68,11 @@ pub(crate) fn make(words: &[String]) -> Result<()> {
             target().join("release/zebu")
         }
     };
-    fs::create_dir_all(&options.out)?;
-    let parts = Parts::gather(&program, &options)?;
+    fs::create_dir_all(&out)?;
+    let parts = Parts::gather(&program, options)?;
     let mut made = Vec::new();
     let mut write = |name: String, bytes: &[u8]| -> Result<()> {
-        let path = options.out.join(&name);
+        let path = out.join(&name);
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
         made.push(format!("{:x}  {name}\n", Sha256::digest(bytes)));
@@ -83,32 +93,12 @@ pub(crate) fn make(words: &[String]) -> Result<()> {
                 write(name, &image::image(&parts)?)?;
             }
             "bill" => write(format!("zebu-{}.cdx.json", parts.version), &materials::bill(&parts)?)?,
-            other => bail!("--only {other}: there are {}", KINDS.join(", ")),
+            other => unreachable!("clap refuses the kind {other}"),
         }
     }
     made.sort();
-    fs::write(options.out.join("SHA256SUMS"), made.concat())?;
+    fs::write(out.join("SHA256SUMS"), made.concat())?;
     Ok(())
-}
-
-fn options(words: &[String]) -> Result<Options> {
-    let mut options = Options {
-        program: None,
-        out: target().join("dist"),
-        only: KINDS.map(str::to_owned).to_vec(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    for pair in words.chunks(2) {
-        let [option, value] = pair else { bail!("{} wants a value", pair[0]) };
-        match option.as_str() {
-            "--program" => options.program = Some(value.into()),
-            "--out" => options.out = value.into(),
-            "--only" => options.only = value.split(',').map(str::to_owned).collect(),
-            "--version" => options.version.clone_from(value),
-            _ => bail!("no such option: {option}"),
-        }
-    }
-    Ok(options)
 }
 
 impl Parts {

@@ -11,46 +11,105 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
 
-const USAGE: &str = "\
-usage: cargo xtask <task>
+/// Developer tasks of Zebu.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
 
-  test           all checks and all tests; installs the third-party programs they need
-  ci             the same
-  deps           only installs the third-party programs
-  tidy           only the checks of layers, files, words, links and ids
-  dist [--only tar,deb,image,bill] [--out DIR] [--program FILE] [--version V]
-                 what a release hands out, in target/dist: a tar archive, a Debian package, a container
-                 image and a bill of materials
-  chart [--write]
-                 renders the Helm chart and holds it against Kubernetes' schemas; builds helm for that, which takes
-                 minutes; --write also writes the plain manifests
-  capi [--debug] [--into DIR] [--prefix DIR]
-                 builds libzookeeper_mt and libzookeeper_st, the C client's ABI, and lays them out below DIR (target/capi)
-                 with headers and pkg-config files; --prefix is where those will be installed
-  book           builds the book of docs/SUMMARY.md with mdBook
-  counted [--steps]
-                 what a request costs in instructions, allocations and system calls, against its limits;
-                 --steps also where: by crate, by function, and the atomic instructions
-  bench-report FILE...
-                 tables and plots of docs/performance.md and the README, from what zebu bench compare --json wrote
-  interop [...]  only the interop tests; further words go to the test runner
-  suites [curator] [kafka] [zookeeper] [--only CLASS[#METHOD]] [--times N]
-                 the test-suites of Curator, of Kafka's ZooKeeper client and of ZooKeeper itself; installs them, takes
-                 about an hour
-  diff [--ops N] [--seed S]
-                 the differential test against the original, as long as you like
-  faults [--minutes M] [--seed S] [--only FAULT,...]
-                 ensembles of real processes, and what goes wrong with them, as long as you like
-  sim [--seeds N | --minutes M] [--first S]
-                 simulated ensembles; what fails is printed with its seed, as small as it gets
-  mutants [--seeds N] [--first S]
-                 shows which faults put in on purpose the simulation finds, within so many seeds";
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run all checks and all tests.
+    ///
+    /// The task first installs the third-party programs that the tests need.
+    #[command(visible_alias = "ci")]
+    Test,
+    /// Install the third-party programs that the tests need, and do nothing else.
+    Deps,
+    /// Check layers, files, words, links and ids.
+    Tidy,
+    /// Make the files of a release in target/dist.
+    ///
+    /// The files are a tar archive, a Debian package, a container image and a bill of materials.
+    Dist(dist::Options),
+    /// Render the Helm chart and check it against the schemas of Kubernetes.
+    ///
+    /// The task builds helm, which takes minutes.
+    Chart {
+        /// Also write the plain manifests. Without this option the task compares them.
+        #[arg(long)]
+        write: bool,
+    },
+    /// Build libzookeeper_mt and libzookeeper_st, the ABI of the C client.
+    Capi(capi::Options),
+    /// Build the book of docs/SUMMARY.md with mdBook.
+    Book,
+    /// Count what a request costs, and compare the counts with their limits.
+    ///
+    /// The task counts instructions, allocations and system calls of a release build.
+    Counted(Further),
+    /// Write the tables and plots of docs/performance.md and of the README.
+    BenchReport {
+        /// Files that `zebu bench compare --json FILE` wrote, for example with `--suite all --rounds 5`.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<String>,
+    },
+    /// Run the interop tests only.
+    ///
+    /// Further words go to the test runner.
+    Interop(Further),
+    /// Run the test suites of Curator, of Kafka's ZooKeeper client and of ZooKeeper itself.
+    ///
+    /// The words are [curator] [kafka] [zookeeper] [--only CLASS[#METHOD]] [--times N].
+    /// The task installs the suites. It takes about an hour.
+    Suites(Further),
+    /// Run random operations against the original and against Zebu, and compare the answers.
+    Diff {
+        /// Number of operations.
+        #[arg(long, value_name = "N")]
+        ops: Option<u64>,
+        /// Seed of the random numbers.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Run ensembles of real processes while faults happen to them.
+    Faults {
+        /// Minutes that the task runs.
+        #[arg(long, value_name = "M")]
+        minutes: Option<u64>,
+        /// Seed of the random numbers.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only these faults, separated by commas.
+        #[arg(long, value_name = "FAULT,...")]
+        only: Option<String>,
+    },
+    /// Run simulated ensembles, and print each failure with its seed.
+    ///
+    /// The words go to zebu-sim, for example [--seeds N | --minutes M] [--first S].
+    /// `cargo xtask sim -- --help` lists all of them.
+    Sim(Further),
+    /// Show which of the faults in our own code the simulation finds.
+    ///
+    /// The words go to zebu-sim, for example [--seeds N] [--first S].
+    Mutants(Further),
+}
+
+/// Words for the program that a task starts.
+#[derive(Debug, Args)]
+struct Further {
+    /// Words for the program that the task starts.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
+    words: Vec<String>,
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match run(&words) {
+    match run(Cli::parse().task) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -59,28 +118,77 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(words: &[String]) -> Result<()> {
-    let (task, rest) = words.split_first().map_or(("help", words), |(t, rest)| (t.as_str(), rest));
+fn run(task: Task) -> Result<()> {
     match task {
-        "test" | "ci" => steps::test(),
-        "deps" => deps::install(),
-        "tidy" => tidy::check(),
-        "capi" => capi::install(rest),
-        "book" => book::build(),
-        "chart" => chart::check(rest),
-        "dist" => dist::make(rest),
-        "counted" => steps::counted(rest),
-        "bench-report" => report::write(&steps::root(), rest),
-        "interop" => steps::interop(rest),
-        "suites" => steps::suites(rest),
-        "diff" => steps::diff(rest),
-        "faults" => steps::faults(rest),
-        "sim" => steps::sim(rest),
-        "mutants" => steps::mutants(rest),
-        "help" | "--help" | "-h" => {
-            println!("{USAGE}");
-            Ok(())
+        Task::Test => steps::test(),
+        Task::Deps => deps::install(),
+        Task::Tidy => tidy::check(),
+        Task::Dist(options) => dist::make(&options),
+        Task::Chart { write } => chart::check(write),
+        Task::Capi(options) => capi::install(&options),
+        Task::Book => book::build(),
+        Task::Counted(further) => steps::counted(&further.words),
+        Task::BenchReport { files } => report::write(&steps::root(), &files),
+        Task::Interop(further) => steps::interop(&further.words),
+        Task::Suites(further) => steps::suites(&further.words),
+        Task::Diff { ops, seed } => steps::diff(ops, seed),
+        Task::Faults { minutes, seed, only } => steps::faults(minutes, seed, only),
+        Task::Sim(further) => steps::sim(&further.words),
+        Task::Mutants(further) => steps::mutants(&further.words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn task(line: &str) -> Task {
+        Cli::try_parse_from(line.split(' ')).unwrap().task
+    }
+
+    #[test]
+    fn commands_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn words_for_another_program_are_passed_on_as_they_are() {
+        let Task::Sim(further) = task("xtask sim --minutes 120 --first 7 --calm") else { panic!() };
+        assert_eq!(further.words, ["--minutes", "120", "--first", "7", "--calm"]);
+        let Task::Counted(further) = task("xtask counted --steps") else { panic!() };
+        assert_eq!(further.words, ["--steps"]);
+        let Task::Suites(further) = task("xtask suites kafka --times 2") else { panic!() };
+        assert_eq!(further.words, ["kafka", "--times", "2"]);
+        let Task::Interop(further) = task("xtask interop") else { panic!() };
+        assert_eq!(further.words.len(), 0);
+    }
+
+    #[test]
+    fn tasks_have_the_names_and_options_of_the_documentation() {
+        assert!(matches!(task("xtask ci"), Task::Test));
+        assert!(matches!(task("xtask test"), Task::Test));
+        assert!(
+            matches!(task("xtask bench-report a b"), Task::BenchReport { files } if files == ["a", "b"])
+        );
+        let Task::Faults { minutes, only, .. } =
+            task("xtask faults --minutes 90 --only kill,pause")
+        else {
+            panic!()
+        };
+        assert_eq!((minutes, only.as_deref()), (Some(90), Some("kill,pause")));
+        assert!(matches!(task("xtask chart --write"), Task::Chart { write: true }));
+        for line in [
+            "xtask capi --debug --into target/x --prefix /usr",
+            "xtask dist --only tar,deb --out /tmp --program zebu --version 1.2.3",
+            "xtask diff --ops 1000 --seed 3",
+            "xtask mutants --seeds 512",
+        ] {
+            task(line);
         }
-        other => bail!("no such task: {other}\n{USAGE}"),
+        for line in ["xtask", "xtask none", "xtask dist --only floppy", "xtask faults --minutes"] {
+            Cli::try_parse_from(line.split(' ')).unwrap_err();
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::{deps, tidy};
 
@@ -94,32 +94,33 @@ pub(crate) fn counted(words: &[String]) -> Result<()> {
 }
 
 /// The differential test alone.
-pub(crate) fn diff(words: &[String]) -> Result<()> {
-    let names = [("--ops", "ZEBU_DIFF_OPS"), ("--seed", "ZEBU_DIFF_SEED")];
-    one_test("differential", "random_operations", &names, words)
+pub(crate) fn diff(ops: Option<u64>, seed: Option<u64>) -> Result<()> {
+    let variables = [
+        ("ZEBU_DIFF_OPS", ops.map(|ops| ops.to_string())),
+        ("ZEBU_DIFF_SEED", seed.map(|seed| seed.to_string())),
+    ];
+    one_test("differential", "random_operations", &variables)
 }
 
 /// Ensembles of real processes under faults, as long as one likes.
-pub(crate) fn faults(words: &[String]) -> Result<()> {
-    let names = [
-        ("--minutes", "ZEBU_FAULTS_MINUTES"),
-        ("--seed", "ZEBU_FAULTS_SEED"),
-        ("--only", "ZEBU_FAULTS_ONLY"),
+pub(crate) fn faults(minutes: Option<u64>, seed: Option<u64>, only: Option<String>) -> Result<()> {
+    let variables = [
+        ("ZEBU_FAULTS_MINUTES", minutes.map(|minutes| minutes.to_string())),
+        ("ZEBU_FAULTS_SEED", seed.map(|seed| seed.to_string())),
+        ("ZEBU_FAULTS_ONLY", only),
     ];
-    one_test("faults", "members_outlive_faults_drawn_from_a_seed", &names, words)
+    one_test("faults", "members_outlive_faults_drawn_from_a_seed", &variables)
 }
 
-/// One interop test with options, each of which becomes an environment variable.
-fn one_test(file: &str, name: &str, names: &[(&str, &str)], words: &[String]) -> Result<()> {
+/// One interop test; the options that were given become environment variables.
+fn one_test(file: &str, name: &str, variables: &[(&str, Option<String>)]) -> Result<()> {
     deps::install()?;
     let mut command = cargo(&["test", "-p", "zebu-interop", "--test", file, "--"]);
     command.args(["--include-ignored", "--nocapture", name]);
-    for pair in words.chunks(2) {
-        let [option, value] = pair else { bail!("{} wants a value", pair[0]) };
-        let Some((_, variable)) = names.iter().find(|(name, _)| name == option) else {
-            bail!("no such option: {option}")
-        };
-        command.env(variable, value);
+    for (variable, value) in variables {
+        if let Some(value) = value {
+            command.env(variable, value);
+        }
     }
     if std::env::var_os("ZEBU_BIN").is_none() {
         run(cargo(&["build", "-p", "zebu"]))?;
