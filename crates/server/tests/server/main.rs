@@ -8,6 +8,7 @@ mod client;
 mod console;
 mod counted;
 mod gate;
+mod hardened;
 mod limits;
 mod members;
 mod order;

@@ -20,8 +20,19 @@ pub struct Running {
     pub port: u16,
 }
 
-/// A configuration as the command line makes it; `settings` are keys, or properties after `-D`.
+/// A configuration as the command line makes it; `settings` are keys, properties after `-D`, a file after `@`, or names
+/// after `!` of what these tests set and this one does not.
 pub fn config(dir: &Path, settings: &[&str]) -> Config {
+    arguments(dir, settings).load_from(Vec::new(), &|path| std::fs::read(path)).unwrap().config
+}
+
+/// What is wrong with a configuration.
+pub fn refused_config(dir: &Path, settings: &[&str]) -> String {
+    let loaded = arguments(dir, settings).load_from(Vec::new(), &|path| std::fs::read(path));
+    loaded.expect_err("it is refused").to_string()
+}
+
+fn arguments(dir: &Path, settings: &[&str]) -> ServerArgs {
     let mut args = ServerArgs {
         set: vec![
             "clientPort=0".to_owned(),
@@ -38,17 +49,24 @@ pub fn config(dir: &Path, settings: &[&str]) -> Config {
         ..ServerArgs::default()
     };
     for setting in settings {
-        match setting.strip_prefix("-D") {
-            Some(define) => args.define.push(define.to_owned()),
-            None => {
-                let key = setting.split('=').next().unwrap();
-                args.set.retain(|other| other.split('=').next() != Some(key));
-                args.set.push((*setting).to_owned());
-            }
+        if let Some(define) = setting.strip_prefix("-D") {
+            args.define.push(define.to_owned());
+            continue;
+        }
+        if let Some(file) = setting.strip_prefix('@') {
+            args.arguments.push(file.to_owned());
+            continue;
+        }
+        let (key, is_unset) = match setting.strip_prefix('!') {
+            Some(key) => (key, true),
+            None => (setting.split('=').next().unwrap(), false),
+        };
+        args.set.retain(|other| other.split('=').next() != Some(key));
+        if !is_unset {
+            args.set.push((*setting).to_owned());
         }
     }
-    let loaded = args.load_from(Vec::new(), &|path| std::fs::read(path)).unwrap();
-    loaded.config
+    args
 }
 
 impl Running {
@@ -76,7 +94,8 @@ impl Running {
 
     pub fn try_on(path: &Path, settings: &[&str]) -> Result<Self, StartError> {
         let server = Server::start(config(path, settings), Vec::new())?;
-        let port = server.port().unwrap();
+        // A server that has TLS only has none of these.
+        let port = server.port().unwrap_or_default();
         Ok(Self { server: Some(server), dir: None, path: path.to_owned(), port })
     }
 

@@ -11,10 +11,11 @@ use crate::running::{Running, config};
 const ALL: i32 = 31;
 const READ: i32 = 1;
 const SASL: i32 = 102;
-const SCHEME: &str = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+pub const SCHEME: &str =
+    "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 
 /// A server with the users amy, bob, root, super and ann@ZOO.
-fn server(settings: &[&str]) -> Running {
+pub fn server(settings: &[&str]) -> Running {
     let dir = tempfile::tempdir().unwrap();
     let jaas = dir.path().join("jaas.conf");
     std::fs::write(
@@ -44,7 +45,7 @@ fn send(client: &mut Client, token: &[u8]) -> Reply {
 }
 
 /// The answer to the client's proof. A client that gets the proof of the server checks it.
-fn log_in(client: &mut Client, user: &str, password: &str) -> Reply {
+pub fn log_in(client: &mut Client, user: &str, password: &str) -> Reply {
     let challenge = send(client, Exchange::INITIAL);
     assert_eq!((challenge.err, challenge.zxid), (0, 0));
     let mut exchange = Exchange::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
@@ -54,6 +55,14 @@ fn log_in(client: &mut Client, user: &str, password: &str) -> Reply {
         assert_eq!(exchange.step(end), Ok(None));
     }
     answer
+}
+
+/// Whether that user gets in; a connection that is closed instead is none.
+pub fn try_log_in(client: &mut Client, user: &str, password: &str) -> bool {
+    let challenge = send(client, Exchange::INITIAL);
+    let mut exchange = Exchange::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
+    let proof = exchange.step(token(&challenge).unwrap()).unwrap().unwrap();
+    client.try_call(SASL, &Bytes::new().buffer(&proof)).is_some_and(|answer| answer.err == 0)
 }
 
 fn logged_in(running: &Running, user: &str, password: &str) -> Client {

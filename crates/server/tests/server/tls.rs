@@ -62,7 +62,7 @@ pub fn connect(port: u16, config: Arc<ClientConfig>) -> StreamOwned<ClientConnec
 }
 
 /// Whether the server lets that client in: it answers a word.
-fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
+pub fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
     let mut stream = connect(port, config);
     let mut answer = Vec::new();
     let _ = stream.write_all(b"ruok");
@@ -71,7 +71,7 @@ fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
 }
 
 /// A port of this machine behind which every connection goes on to that port with TLS.
-fn tunnel(port: u16, config: Arc<ClientConfig>) -> u16 {
+pub fn tunnel(port: u16, config: Arc<ClientConfig>) -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().port();
     listener.set_nonblocking(true).unwrap();
@@ -123,7 +123,7 @@ pub fn start(more: &[&str]) -> Secure {
     Secure { running, port, _stores: dir }
 }
 
-fn who_am_i(client: &mut Client) -> Vec<(String, String)> {
+pub fn who_am_i(client: &mut Client) -> Vec<(String, String)> {
     let reply = client.call(op::WHO_AM_I, &Bytes::new());
     let mut parts = Parts(&reply.body);
     (0..parts.int()).map(|_| (parts.text(), parts.text())).collect()
