@@ -70,6 +70,9 @@ pub(crate) struct Driver {
     dialer: Dialer,
     #[cfg(feature = "sasl")]
     exchange: Option<crate::sasl::Exchange>,
+    /// The call of Kerberos whose outcome is wanted.
+    #[cfg(feature = "sasl")]
+    _kerberos: Option<crate::waiters::Claim>,
     answer_bytes_max: usize,
     start: Instant,
     metrics: Metrics,
@@ -126,6 +129,8 @@ impl Driver {
             dialer,
             #[cfg(feature = "sasl")]
             exchange: None,
+            #[cfg(feature = "sasl")]
+            _kerberos: None,
             answer_bytes_max,
             start,
             metrics: Metrics::default(),
@@ -571,15 +576,18 @@ impl Driver {
         match exchange.answer(attempt, &challenge, &host.unwrap_or_default()) {
             Answer::Now(proof) => self.proved(attempt, proof),
             Answer::Later(mut kerberos) => {
-                // On a thread that nobody waits for, as whoever issues tickets may be silent for long.
+                // On a thread that nobody waits for, as whoever issues tickets may be silent for long. What an earlier
+                // attempt waits for is given up.
                 let reporter = self.reporter.clone();
-                let answers = std::thread::Builder::new().name("zebu-kerberos".to_owned());
-                let spawned = answers.spawn(move || {
+                let called = crate::waiters::KERBEROS.call(move || {
                     let proof = kerberos.answer(&challenge);
                     let _ = reporter.send(Report::Proved(attempt, kerberos, proof));
                 });
-                if let Err(error) = spawned {
-                    self.proved(attempt, Err(format!("no thread for Kerberos: {error}")));
+                match called {
+                    Ok(claim) => self._kerberos = Some(claim),
+                    Err(error) => {
+                        self.proved(attempt, Err(format!("no thread for Kerberos: {error}")));
+                    }
                 }
             }
         }

@@ -246,6 +246,8 @@ mod thread;
 mod tls;
 mod transaction;
 mod tree;
+#[cfg(feature = "sasl")]
+mod waiters;
 mod watch;
 
 pub use acl::{Acls, digest};
@@ -261,7 +263,7 @@ pub use pending::Pending;
 pub use reads::{ReadResult, ReadResults, Reads};
 pub use retry::Retry;
 #[cfg(feature = "sasl")]
-pub use sasl::Sasl;
+pub use sasl::{Sasl, SaslExchange};
 pub use state::{SessionEvents, SessionState};
 pub use thread::SessionThread;
 #[cfg(feature = "tls")]

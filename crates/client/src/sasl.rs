@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
 use zebu_auth::Secret;
 use zebu_auth::digest_md5::{self, CLIENTS, NONCE_BYTES};
 use zebu_auth::gssapi::{self, Context, Gss, Initiator, Source, Target};
@@ -231,6 +232,64 @@ impl Sasl {
     }
 }
 
+/// An exchange with one server, for a program that sends the tokens itself. Requests of the type 102 carry them.
+///
+/// [`SaslExchange::begin`] comes first. Then [`SaslExchange::answer`] gets the token of each reply, until it gives none back:
+/// the server has proved itself. Steps of Kerberos may ask the key distribution centre, and block meanwhile.
+///
+/// ```
+/// let mut exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
+/// assert_eq!(exchange.begin()?, b"");
+/// assert!(exchange.answer(Some(b"no challenge")).is_err());
+/// # Ok::<(), zebu_client::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SaslExchange(Side);
+
+impl SaslExchange {
+    /// The first token.
+    ///
+    /// # Errors
+    /// There is no ticket. [`Error::reason`] says why.
+    ///
+    /// ```
+    /// let mut exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
+    /// assert_eq!(exchange.begin()?, b"");
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
+    pub fn begin(&mut self) -> Result<Vec<u8>> {
+        Ok(self.step(&Challenge::First)?.unwrap_or_default())
+    }
+
+    /// What is said to the token of a reply, which may have none; nothing at the end.
+    ///
+    /// # Errors
+    /// The server does not prove itself, or speaks another mechanism. [`Error::reason`] says why.
+    ///
+    /// ```
+    /// let mut exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
+    /// exchange.begin()?;
+    /// let error = exchange.answer(None).unwrap_err();
+    /// assert!(error.reason().unwrap().contains("the server sends no challenge"));
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
+    pub fn answer(&mut self, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        self.step(&Challenge::Token(token.map(Bytes::copy_from_slice)))
+    }
+
+    fn step(&mut self, challenge: &Challenge) -> Result<Option<Vec<u8>>> {
+        let proof = match &mut self.0 {
+            Side::Digest(client) => digest(client, challenge),
+            Side::Kerberos(kerberos) => kerberos.answer(challenge),
+        };
+        match proof.map_err(|fault| Error::sasl(&fault))? {
+            Proof::Token(token) => Ok(Some(token)),
+            Proof::Done => Ok(None),
+            Proof::Failed => Err(Error::sasl("the server does not prove itself")),
+        }
+    }
+}
+
 /// The side of the client in an exchange.
 #[derive(Debug)]
 enum Side {
@@ -310,6 +369,20 @@ impl Exchange {
 }
 
 impl Sasl {
+    /// An exchange with a server of this host, for a program that sends the tokens itself.
+    ///
+    /// # Errors
+    /// The system gives no random bytes, or Kerberos has no credentials. [`Error::reason`] says why.
+    ///
+    /// ```
+    /// let exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
+    /// assert!(!format!("{exchange:?}").contains("secret"));
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
+    pub fn exchange(&self, host: &str) -> Result<SaslExchange> {
+        self.begin(host).map(SaslExchange).map_err(|fault| Error::sasl(&fault))
+    }
+
     /// An exchange that has said nothing, with a server of this host.
     fn begin(&self, host: &str) -> std::result::Result<Side, String> {
         match &self.how {

@@ -290,6 +290,22 @@ impl Tls {
         self.config().map(drop).map_err(|fault| Error::tls(&fault))
     }
 
+    /// Reads all stores, and gives what rustls makes connections with, for a program that makes its own.
+    ///
+    /// # Errors
+    /// As [`Tls::check`].
+    ///
+    /// ```
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
+    /// # let file = format!("{folder}/ca.pem");
+    /// let config = zebu_client::Tls::new().trust_store(file).rustls_config()?;
+    /// assert!(config.alpn_protocols.is_empty());
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
+    pub fn rustls_config(&self) -> Result<Arc<ClientConfig>> {
+        self.config().map(Arc::new).map_err(|fault| Error::tls(&fault))
+    }
+
     fn config(&self) -> std::result::Result<ClientConfig, String> {
         let named = |error: &dyn std::fmt::Display| error.to_string();
         let mut trusted = match self.trust.file() {
