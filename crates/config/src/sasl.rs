@@ -205,6 +205,26 @@ impl Reader<'_> {
                 Ok(login.map(PeerUsers::Kerberos))
             }
         });
+        let is_mixed = match (&own, &others) {
+            (Ok(Some(PeerLogin::Digest { .. })), Ok(Some(PeerUsers::Kerberos(_)))) => {
+                Some(("DIGEST-MD5", "Kerberos"))
+            }
+            (Ok(Some(PeerLogin::Kerberos { .. })), Ok(Some(PeerUsers::Digest(_)))) => {
+                Some(("Kerberos", "DIGEST-MD5"))
+            }
+            _ => None,
+        };
+        if let Some((mine, theirs)) = is_mixed {
+            let file = path.display();
+            let text = format!(
+                "{FILE}: {file}: section {} is for {mine} and section {} for {theirs}: members with this file refuse each other\n\
+                 hint: give both sections the same login module",
+                self.text(OWN_SECTION).unwrap_or_default(),
+                self.text(OTHERS_SECTION).unwrap_or_default(),
+            );
+            self.problem(FILE, text);
+            return None;
+        }
         match (own, others) {
             (Ok(own), Ok(others)) => {
                 Some(PeerSaslConfig { own: own?, others: others?, authenticates, is_required })

@@ -208,6 +208,28 @@ fn servers_may_authenticate_with_kerberos() {
         .fails(&format!("{place}:5: section QuorumLearner: useKeyTab=true needs principal"));
 }
 
+/// Every member both dials and is dialled, with one file.
+#[test]
+fn the_sections_of_servers_are_of_one_mechanism() {
+    let on = "quorum.auth.enableSasl=true";
+    let section = |text: &str, name: &str| {
+        let at = text.find(name).unwrap();
+        let end = at + text[at..].find("};").unwrap() + 2;
+        text[at..end].to_owned()
+    };
+    for (server, learner, mine, theirs) in [
+        (PRINCIPALS, SERVERS, "DIGEST-MD5", "Kerberos"),
+        (SERVERS, PRINCIPALS, "Kerberos", "DIGEST-MD5"),
+    ] {
+        let jaas =
+            format!("{}\n{}", section(server, "QuorumServer"), section(learner, "QuorumLearner"));
+        between_servers(on, &jaas).fails(&format!(
+            "-D: java.security.auth.login.config: /jaas: section QuorumLearner is for {mine} and section QuorumServer for \
+             {theirs}: members with this file refuse each other\nhint: give both sections the same login module"
+        ));
+    }
+}
+
 #[test]
 fn faults_of_sasl_between_servers_are_told() {
     let on = "quorum.auth.enableSasl=true";
