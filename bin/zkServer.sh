@@ -145,9 +145,15 @@ status() {
     fi
     echo "Client port found: $port. Client address: $address. Client SSL: $ssl."
     case "$address" in *:*) address="[$address]" ;; esac
-    mode="$("$ZEBU" word "$address:$port" srvr 2>/dev/null | grep Mode)"
+    # What CLIENT_JVMFLAGS says of TLS is for the port that has it.
+    local flags="-Dzookeeper.client.secure=$ssl"
+    mode="$(CLIENT_JVMFLAGS="$JVMFLAGS $CLIENT_JVMFLAGS $flags" JVMFLAGS='' "$ZEBU" word "$address:$port" srvr 2>/dev/null |
+        grep Mode)"
     if [ -z "$mode" ]; then
         echo "Error contacting service. It is probably not running."
+        if [ "$ssl" = true ]; then
+            echo "hint: the port has TLS; set zookeeper.ssl.trustStore.location, and what else its clients need, with -D words in CLIENT_JVMFLAGS" >&2
+        fi
         exit 1
     fi
     echo "$mode"

@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["proto", "gssapi"],
     &["tree", "store", "zab", "session", "auth"],
     &["replica", "state", "client"],
-    &["engine", "transport", "config", "metrics", "logs"],
+    &["engine", "transport", "config", "metrics", "logs", "credentials"],
     &["admin", "backup"],
     &["server", "recipes", "shell", "tools", "capi", "sim"],
     &["zebu"],

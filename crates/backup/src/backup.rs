@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
+use zebu_credentials::CredentialArgs;
 use zebu_store::OsVfs;
 
 use crate::repository::Repository;
@@ -87,6 +88,10 @@ struct CreateArgs {
     /// A file with what the server asks for, one line: a scheme and a credential, as in `digest root:secret`
     #[arg(long, value_name = "FILE", requires = "server")]
     auth_file: Option<PathBuf>,
+
+    /// How a server is asked whose address begins with https://.
+    #[command(flatten)]
+    credentials: CredentialArgs,
 
     /// The directory of the backups; a new or empty one for the first backup
     #[arg(short, long, value_name = "BACKUP")]
@@ -185,9 +190,10 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
         }
         (None, Some(server)) => {
             let authorization = args.auth_file.as_deref().map(read_authorization).transpose()?;
+            let door = args.credentials.load(|remark| eprintln!("note: {remark}"))?.door()?;
             let repository = Repository::create(&args.to)?;
             let lock = repository.lock()?;
-            let received = receive(server, authorization, &repository, now_ms)?;
+            let received = receive(server, &door, authorization, &repository, now_ms)?;
             if let Some(traces) = received.traces() {
                 eprintln!(
                     "note: the server applied transactions up to {traces} while it took snapshot {}, so the snapshot has \

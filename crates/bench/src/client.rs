@@ -1,28 +1,47 @@
 //! One session, one request at a time: what a run needs before and after it measures.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use zebu_credentials::Wire;
 use zebu_jute::Encoder;
 
+use crate::entry::Entry;
 use crate::wire::{self, LENGTH_BYTES, REPLY_HEADER_BYTES, SessionKey, op};
 
 /// A blocking session.
 #[derive(Debug)]
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Wire,
+    /// How long the answer to a request may take.
+    patience: Duration,
     next_xid: i32,
 }
 
 impl Client {
     /// Opens a session, with `patience` for the connection and for every reply.
     pub(crate) fn connect(server: SocketAddr, patience: Duration) -> anyhow::Result<Self> {
-        match Self::resume(server, patience, &SessionKey::default())? {
-            Some((client, _)) => Ok(client),
-            None => bail!("{server} granted no session"),
-        }
+        Self::enter(&Entry::default(), server, patience, 30_000).map(|(client, _)| client)
+    }
+
+    /// Opens a session, and proves who this is.
+    pub(crate) fn enter(
+        entry: &Entry,
+        server: SocketAddr,
+        patience: Duration,
+        timeout_ms: i32,
+    ) -> anyhow::Result<(Self, SessionKey)> {
+        let opened = Self::open(entry, server, patience, timeout_ms, &SessionKey::default())?;
+        let Some((mut client, key)) = opened else { bail!("{server} granted no session") };
+        entry.prove(&mut client, server)?;
+        Ok((client, key))
+    }
+
+    /// The connection.
+    pub(crate) fn into_wire(self) -> Wire {
+        self.stream
     }
 
     /// Goes on with a session, or opens one with the key of none. `None`: the server says that it is over.
@@ -31,15 +50,22 @@ impl Client {
         patience: Duration,
         session: &SessionKey,
     ) -> anyhow::Result<Option<(Self, SessionKey)>> {
-        let mut stream = TcpStream::connect_timeout(&server, patience)
-            .with_context(|| format!("connect to {server}"))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        stream.write_all(&wire::connect_request(30_000, session))?;
+        Self::open(&Entry::default(), server, patience, 30_000, session)
+    }
+
+    fn open(
+        entry: &Entry,
+        server: SocketAddr,
+        patience: Duration,
+        timeout_ms: i32,
+        session: &SessionKey,
+    ) -> anyhow::Result<Option<(Self, SessionKey)>> {
+        let mut stream = entry.connect(server, patience)?;
+        stream.set_deadline(Instant::now() + patience);
+        stream.write_all(&wire::connect_request(timeout_ms, session))?;
         let hello = receive(&mut stream).with_context(|| format!("handshake with {server}"))?;
         let granted = wire::granted(&hello);
-        Ok(granted.map(|key| (Self { stream, next_xid: 1 }, key)))
+        Ok(granted.map(|key| (Self { stream, patience, next_xid: 1 }, key)))
     }
 
     /// Sends one request and returns its error code and the body of the reply.
@@ -52,6 +78,7 @@ impl Client {
         self.next_xid += 1;
         let mut request = Vec::new();
         wire::frame(&mut request, xid, opcode, body);
+        self.stream.set_deadline(Instant::now() + self.patience);
         self.stream.write_all(&request).context("send a request")?;
         loop {
             let mut reply = receive(&mut self.stream)?;
@@ -113,7 +140,7 @@ impl Client {
     }
 }
 
-fn receive(stream: &mut TcpStream) -> anyhow::Result<Vec<u8>> {
+fn receive(stream: &mut Wire) -> anyhow::Result<Vec<u8>> {
     let mut length = [0; LENGTH_BYTES];
     stream.read_exact(&mut length).context("wait for a reply")?;
     let length = i32::from_be_bytes(length);

@@ -3,7 +3,7 @@
 //!
 //! Owns load, timing and reporting. Speaks the little of the protocol it needs by itself, so that it
 //! shares no code, and no mistakes, with the servers it measures. Only where client libraries are
-//! measured ours is used.
+//! measured ours is used; TLS is rustls', and what SASL says is `zebu-auth`'s.
 //!
 //! **Invariant:** per request the generator costs far less than any server: frames are built once,
 //! replies are read no further than their header, and one system call serves a whole batch.
@@ -17,6 +17,7 @@ mod compare;
 mod contestant;
 mod echo;
 mod ensemble;
+mod entry;
 mod floor;
 mod load;
 mod output;

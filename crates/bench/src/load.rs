@@ -11,6 +11,7 @@ use zebu_figures::number;
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos, nanos};
+use crate::entry::Entry;
 use crate::process::Process;
 use crate::swarm::Workload;
 use crate::swarm::{Plan, Swarm};
@@ -59,6 +60,8 @@ pub(crate) struct LoadSpec {
     pub(crate) threads: usize,
     /// The parent of the znodes, created when missing.
     pub(crate) root: String,
+    /// Over what, and as whom.
+    pub(crate) entry: Entry,
 }
 
 impl LoadSpec {
@@ -114,8 +117,17 @@ impl LoadSpec {
             None => "closed loop".to_owned(),
         };
         format!(
-            "{mix}; {} connections x depth {}, {pace}; {} znodes of {} bytes",
-            self.connections, self.depth, self.keys, self.value_bytes
+            "{mix}; {} connections x depth {}{}, {pace}; {} znodes of {} bytes",
+            self.connections,
+            self.depth,
+            match self.entry.has() {
+                (false, false) => "",
+                (true, false) => " over TLS",
+                (false, true) => " with SASL",
+                (true, true) => " over TLS, with SASL",
+            },
+            self.keys,
+            self.value_bytes
         )
     }
 
@@ -133,6 +145,8 @@ impl LoadSpec {
             "rate": self.rate,
             "threads": self.threads,
             "root": self.root,
+            "tls": self.entry.has().0,
+            "sasl": self.entry.has().1,
         })
     }
 }
@@ -359,14 +373,14 @@ pub(crate) fn expect_errors(what: &str, tally: &Tally, expected: &[i32]) -> anyh
 /// Creates the znodes of `spec`, each with a value of the right size.
 pub(crate) fn prepare(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
     spec.check()?;
-    let mut client = Client::connect(server, Duration::from_secs(10))?;
+    let (mut client, _) = Client::enter(&spec.entry, server, Duration::from_secs(10), 30_000)?;
     client.ensure(&spec.root)?;
     client.close()?;
     let data = wire::value(spec.value_bytes);
     let pattern = spec.pattern();
     let depth = setup_depth(spec.value_bytes);
     let clock = Clock::start();
-    let mut swarm = Swarm::new(clock)?;
+    let mut swarm = Swarm::new(clock)?.by(&spec.entry);
     swarm.open(&[server], 1, 1, SESSION_TIMEOUT, SETUP_LIMIT)?;
     let create = Template::new(op::CREATE, &pattern, |to, path| wire::create_body(to, path, &data));
     let tally = pass(&mut swarm, clock, &mut Each::new(create, Kind::Write, spec.keys), depth)?;
@@ -399,14 +413,14 @@ pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
     let names = client.children(&spec.root)?;
     client.close()?;
     let clock = Clock::start();
-    let mut swarm = Swarm::new(clock)?;
+    let mut swarm = Swarm::new(clock)?.by(&spec.entry);
     swarm.open(&[server], 1, 1, SESSION_TIMEOUT, SETUP_LIMIT)?;
     let paths: Vec<String> = names.iter().map(|name| format!("{}/{name}", spec.root)).collect();
     let mut work = Deletes { paths: paths.into_iter() };
     let tally = pass(&mut swarm, clock, &mut work, setup_depth(0))?;
     expect_errors("delete the znodes", &tally, &[wire::ERR_NO_NODE])?;
     swarm.close(SETUP_LIMIT)?;
-    let mut client = Client::connect(server, Duration::from_secs(10))?;
+    let (mut client, _) = Client::enter(&spec.entry, server, Duration::from_secs(10), 30_000)?;
     let root = spec.root.as_str();
     client.expect("delete the root", op::DELETE, |to| wire::delete_body(to, root))?;
     client.close()
@@ -424,7 +438,7 @@ pub(crate) fn measure(
     let mut swarms = Vec::with_capacity(threads);
     for index in 0..threads {
         let share = (0..spec.connections).skip(index).step_by(threads).count();
-        let mut swarm = Swarm::new(clock)?;
+        let mut swarm = Swarm::new(clock)?.by(&spec.entry);
         // Thread by thread the first server is another one, so that all get their share.
         let mut servers = servers.to_vec();
         let first = index % servers.len();

@@ -7,9 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use zebu_credentials::CredentialArgs;
 use zebu_figures::number;
 
 use crate::echo::EchoServer;
+use crate::entry::Entry;
 use crate::load::{LoadResult, LoadSpec, Write, clean, measure, prepare};
 use crate::output::{Output, unit_us};
 use crate::process::{self, Process};
@@ -108,6 +110,7 @@ impl LoadArgs {
             rate: self.rate,
             threads: self.threads,
             root: root.to_owned(),
+            entry: Entry::default(),
         }
     }
 }
@@ -127,6 +130,9 @@ pub(crate) struct RunArgs {
     /// Leave the znodes behind
     #[arg(long)]
     keep: bool,
+    /// Over what, and as whom.
+    #[command(flatten)]
+    credentials: CredentialArgs,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -148,7 +154,10 @@ pub(crate) struct EchoArgs {
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<()> {
     process::raise_open_files();
     let servers = resolve(&args.server)?;
-    let spec = args.load.spec(&args.root);
+    let hosts = servers.iter().cloned().collect();
+    let servers: Vec<SocketAddr> = servers.into_iter().map(|(server, _)| server).collect();
+    let entry = Entry::new(&args.credentials, hosts)?;
+    let spec = LoadSpec { entry, ..args.load.spec(&args.root) };
     prepare(servers[0], &spec)?;
     let result = measure(&servers, args.server_pid.map(Process).as_slice(), &spec)?;
     report(&args.server, &spec, &result, args.load.json.as_deref())?;
@@ -178,12 +187,14 @@ pub(crate) fn echo(args: &EchoArgs) -> anyhow::Result<()> {
     report(&name, &spec, &result, args.load.json.as_deref())
 }
 
-/// The addresses of a comma-separated list of servers.
-fn resolve(list: &str) -> anyhow::Result<Vec<SocketAddr>> {
+/// The addresses of a comma-separated list of servers, with the names of their hosts.
+fn resolve(list: &str) -> anyhow::Result<Vec<(SocketAddr, String)>> {
     let mut servers = Vec::new();
     for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let mut found = name.to_socket_addrs().with_context(|| format!("resolve {name}"))?;
-        servers.push(found.next().with_context(|| format!("no address for {name}"))?);
+        let server = found.next().with_context(|| format!("no address for {name}"))?;
+        let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+        servers.push((server, host.trim_matches(['[', ']']).to_owned()));
     }
     ensure!(!servers.is_empty(), "no server given");
     Ok(servers)

@@ -21,6 +21,7 @@ use crate::client::Client;
 use crate::clock::Nanos;
 use crate::compare::Bout;
 use crate::contestant::Running;
+use crate::entry::Entry;
 use crate::load::{LoadSpec, Write, measure, prepare};
 use crate::process::Process;
 
@@ -55,6 +56,7 @@ pub(crate) fn mixed_load(bout: &Bout<'_>) -> LoadSpec {
         rate: None,
         threads: bout.args.threads,
         root: ROOT.to_owned(),
+        entry: Entry::default(),
     }
 }
 

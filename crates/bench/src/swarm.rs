@@ -6,6 +6,7 @@
 //! at.
 
 mod conn;
+mod link;
 mod moving;
 mod schedule;
 mod timer;
@@ -20,11 +21,14 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
 use conn::{Broken, Conn, Phase};
+use link::Link;
 use schedule::{CpuWindow, Schedule};
 use timer::Timer;
 pub(crate) use workload::{Idle, Once, Plan, Workload};
 
+use crate::client::Client;
 use crate::clock::{Clock, Nanos, nanos};
+use crate::entry::Entry;
 use crate::tally::Tally;
 use crate::wire::{self, SessionKey};
 
@@ -48,6 +52,8 @@ pub(crate) struct Swarm {
     events: Events,
     timer: Option<Timer>,
     conns: Vec<Conn>,
+    /// How servers are entered.
+    entry: Entry,
     scratch: Vec<u8>,
     clock: Clock,
     /// Requests in flight over all connections.
@@ -67,6 +73,7 @@ impl Swarm {
             events: Events::with_capacity(EVENTS_MAX),
             timer: None,
             conns: Vec::new(),
+            entry: Entry::default(),
             scratch: vec![0; READ_BYTES],
             clock,
             in_flight: 0,
@@ -74,6 +81,11 @@ impl Swarm {
             first_break: None,
             last_ping_round: 0,
         })
+    }
+
+    /// Enters servers that way.
+    pub(crate) fn by(self, entry: &Entry) -> Self {
+        Self { entry: entry.clone(), ..self }
     }
 
     /// Opens `count` sessions more, spread over `servers`, at most `opening_max` at a time.
@@ -89,6 +101,14 @@ impl Swarm {
         let hello = wire::connect_request(timeout_ms, &SessionKey::default());
         let deadline = self.clock.now() + nanos(limit);
         let goal = self.conns.len() + count;
+        while !self.entry.is_plain() && self.conns.len() < goal {
+            if self.clock.now() > deadline {
+                bail!("only {} of {goal} sessions open after {limit:?}", self.ready);
+            }
+            self.ping_idle(self.clock.now(), session_timeout / 3);
+            let server = servers[self.conns.len() % servers.len()];
+            self.enter(server, timeout_ms, limit)?;
+        }
         while self.ready < goal {
             while self.conns.len() < goal && self.conns.len() - self.ready < opening_max {
                 let id = self.conns.len();
@@ -118,14 +138,37 @@ impl Swarm {
     }
 
     fn connect(&mut self, server: SocketAddr) -> io::Result<()> {
-        let mut stream = TcpStream::connect(server)?;
+        self.add(TcpStream::connect(server)?.into())
+    }
+
+    /// Opens one session with what has to come before it: TLS and SASL.
+    fn enter(
+        &mut self,
+        server: SocketAddr,
+        timeout_ms: i32,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
+        let number = self.conns.len() + 1;
+        let (client, session) = Client::enter(&self.entry, server, patience, timeout_ms)
+            .with_context(|| format!("session {number}"))?;
+        let (socket, tls) = client.into_wire().into_parts();
+        socket.set_nonblocking(true)?;
+        self.add(Link::new(TcpStream::from_std(socket), tls))?;
+        if let Some(conn) = self.conns.last_mut() {
+            (conn.session, conn.phase) = (session, Phase::Ready);
+        }
+        self.ready += 1;
+        Ok(())
+    }
+
+    fn add(&mut self, mut link: Link) -> io::Result<()> {
         let token = Token(self.conns.len());
         self.poll.registry().register(
-            &mut stream,
+            link.socket(),
             token,
             Interest::READABLE | Interest::WRITABLE,
         )?;
-        self.conns.push(Conn::new(stream, self.clock.now()));
+        self.conns.push(Conn::new(link, self.clock.now()));
         Ok(())
     }
 
@@ -304,7 +347,7 @@ impl Swarm {
         self.in_flight -= in_flight;
         self.ready -= 1;
         self.first_break.get_or_insert(why);
-        let _ = self.poll.registry().deregister(&mut conn.stream); // it is going away either way
+        let _ = self.poll.registry().deregister(conn.stream.socket()); // it is going away either way
     }
 
     /// Ends all sessions in order and waits, at most `limit`, for the server to say so.

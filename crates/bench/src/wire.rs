@@ -7,6 +7,7 @@ use zebu_jute::{Decoder, Encoder};
 
 /// Opcodes this generator sends.
 pub(crate) mod op {
+    pub(crate) const SASL: i32 = 102;
     pub(crate) const CREATE: i32 = 1;
     pub(crate) const DELETE: i32 = 2;
     pub(crate) const EXISTS: i32 = 3;

@@ -1,18 +1,14 @@
 //! The shell's own command line, and the client settings from files and environment variables.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
-use zebu_proto::properties;
+use zebu_credentials::{Properties, VARIABLES, defines, read};
 
 use crate::failure::{Failure, Result};
 use crate::output::Colour;
 use crate::session::{Identity, Settings};
-use crate::{sasl, tls};
-
-/// Environment variables whose `-D` words are client settings, as in the original's scripts.
-pub(crate) const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
 
 /// Environment variable with the user's credentials, one identity a line. Other users cannot read
 /// it.
@@ -122,12 +118,11 @@ impl Options {
             tls: None,
             sasl: None,
         };
-        let (mut tls, mut sasl) = (tls::Properties::default(), sasl::Properties::default());
-        let mut remarks = Vec::new();
+        let (mut credentials, mut remarks) = (Properties::default(), Vec::new());
         for name in VARIABLES {
             for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
                 // Most properties belong to other programs.
-                if !tls.take(key, value, name)? && !sasl.take(key, value, name)? {
+                if !credentials.take(key, value, name)? {
                     apply(&mut settings, key, value, name)?;
                 }
             }
@@ -135,15 +130,14 @@ impl Options {
         if let Some(file) = &self.client_configuration {
             for (key, value) in read(file)? {
                 let place = file.display().to_string();
-                let is_taken =
-                    tls.take(&key, &value, &place)? || sasl.take(&key, &value, &place)?;
+                let is_taken = credentials.take(&key, &value, &place)?;
                 if !is_taken && !apply(&mut settings, &key, &value, &place)? {
                     remarks.push(format!("{place}: {key} has no effect in this shell"));
                 }
             }
         }
-        settings.tls = tls.settle(&mut remarks)?;
-        settings.sasl = sasl.settle(&mut remarks)?;
+        let credentials = credentials.settle(&mut remarks)?;
+        (settings.tls, settings.sasl) = (credentials.tls, credentials.sasl);
         Ok((settings, remarks))
     }
 }
@@ -192,19 +186,6 @@ fn level(text: &str) -> Result<LevelFilter> {
     let wrong =
         |_| Failure::new(format!("-log must be error, warn, info, debug or trace, not {text}"));
     text.parse().map_err(wrong)
-}
-
-/// The `-Dkey=value` words of an environment variable.
-fn defines(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split_whitespace().filter_map(|word| word.strip_prefix("-D")?.split_once('='))
-}
-
-fn read(file: &Path) -> Result<Vec<(String, String)>> {
-    let wrong =
-        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", file.display()));
-    let bytes = std::fs::read(file).map_err(|error| wrong(&error))?;
-    let found = properties::parse(&bytes).map_err(|error| wrong(&error))?;
-    Ok(found.entries.into_iter().map(|entry| (entry.key, entry.value.trim().to_owned())).collect())
 }
 
 /// Applies one setting. Returns whether the shell knows it.

@@ -30,6 +30,14 @@ pub(crate) struct Failure {
     exit_code: u8,
 }
 
+impl From<zebu_credentials::Failure> for Failure {
+    fn from(failure: zebu_credentials::Failure) -> Self {
+        let mut own = Self::new(failure.message());
+        own.hint = failure.hint().map(str::to_owned);
+        own
+    }
+}
+
 /// The result of a command.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 

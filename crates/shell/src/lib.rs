@@ -16,11 +16,9 @@ mod output;
 mod plant;
 mod progress;
 mod render;
-mod sasl;
 mod session;
 mod shell;
 mod terminal;
-mod tls;
 mod walk;
 mod words;
 

@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
+use zebu_credentials::{Door, Wire};
 use zebu_proto::HostPort;
 
 /// Longest answer that is read.
@@ -45,17 +46,22 @@ pub(crate) fn connect(at: &HostPort, timeout: Duration) -> io::Result<TcpStream>
 }
 
 /// Asks a four-letter word.
-pub(crate) fn word(at: &HostPort, word: &str, timeout: Duration) -> io::Result<String> {
+pub(crate) fn word(
+    door: &Door,
+    at: &HostPort,
+    word: &str,
+    timeout: Duration,
+) -> io::Result<String> {
     assert_eq!(word.len(), 4, "{word} does not have four letters");
-    exchange(at, word, timeout).map(lossy)
+    exchange(door, at, word, timeout).map(lossy)
 }
 
 /// Asks for a page.
-pub(crate) fn get(at: &HostPort, path: &str, timeout: Duration) -> io::Result<Page> {
+pub(crate) fn get(door: &Door, at: &HostPort, path: &str, timeout: Duration) -> io::Result<Page> {
     let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
     // The body of this version of HTTP ends with the connection and has no chunks.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}:{}\r\n\r\n", at.port);
-    page(&exchange(at, &request, timeout)?)
+    page(&exchange(door, at, &request, timeout)?)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no answer of HTTP"))
 }
 
@@ -69,20 +75,30 @@ fn page(answer: &[u8]) -> Option<Page> {
     Some(Page { status, head: head.to_owned(), body: lossy(answer[end + 4..].to_vec()) })
 }
 
-fn exchange(at: &HostPort, request: &str, timeout: Duration) -> io::Result<Vec<u8>> {
+/// Connects to the first address of the host that answers, and does the handshake of TLS there, if there is one.
+fn enter(door: &Door, at: &HostPort, timeout: Duration) -> io::Result<Wire> {
     let deadline = Instant::now() + timeout;
-    let mut stream = connect(at, timeout)?;
-    stream.set_write_timeout(Some(left(deadline)?))?;
+    door.enter(connect(at, timeout)?, &at.host, deadline)
+}
+
+/// Sends this, and gives back all that is said until the connection ends.
+pub(crate) fn exchange(
+    door: &Door,
+    at: &HostPort,
+    request: &str,
+    timeout: Duration,
+) -> io::Result<Vec<u8>> {
+    let mut stream = enter(door, at, timeout)?;
     stream.write_all(request.as_bytes())?;
+    stream.flush()?;
     let mut answer = Vec::new();
     let mut part = [0; 16 << 10];
     loop {
-        stream.set_read_timeout(Some(left(deadline)?))?;
         match stream.read(&mut part) {
             Ok(0) => return Ok(answer),
             Ok(read) => answer.extend_from_slice(&part[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
             // A server that closes while a part of the question is unread resets the connection; the answer counts.
             Err(_) if !answer.is_empty() => return Ok(answer),
             Err(error) => return Err(error),
@@ -139,8 +155,9 @@ pub(crate) mod tests {
             "ruok" => "imok".to_owned(),
             _ => "HTTP/1.1 200 OK\r\nDate: now\r\n\r\n{}".to_owned(),
         });
-        assert_eq!(word(&at, "ruok", PATIENCE).unwrap(), "imok");
-        let page = get(&at, "/commands", PATIENCE).unwrap();
+        let door = Door::plain();
+        assert_eq!(word(&door, &at, "ruok", PATIENCE).unwrap(), "imok");
+        let page = get(&door, &at, "/commands", PATIENCE).unwrap();
         assert_eq!((page.status, page.header("date"), &*page.body), (200, Some("now"), "{}"));
     }
 
@@ -162,7 +179,7 @@ pub(crate) mod tests {
                 thread::yield_now();
             }
         });
-        let failure = word(&at, "mntr", Duration::from_millis(200)).unwrap_err();
+        let failure = word(&Door::plain(), &at, "mntr", Duration::from_millis(200)).unwrap_err();
         let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::InvalidData];
         assert!(kinds.contains(&failure.kind()), "{failure}");
         served.join().unwrap();

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use zebu_config::{ConfigError, Loaded, ReadFile, Sources, Start};
+use zebu_config::{AdminConfig, Config, ConfigError, Loaded, ReadFile, Sources, Start};
+use zebu_credentials::{CredentialArgs, Credentials, Door};
 
 /// A server's configuration, as arguments name it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -34,5 +35,37 @@ impl ConfigArgs {
             sets: self.set.clone(),
             read,
         })
+    }
+}
+
+/// Over what a tool asks servers, and as whom it comes.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// For sessions.
+    pub(crate) credentials: Credentials,
+    /// For words and pages.
+    pub(crate) door: Door,
+}
+
+impl Access {
+    /// Reads what the arguments and the variables name; remarks are said on stderr.
+    ///
+    /// # Errors
+    /// A file or a store cannot be used.
+    pub(crate) fn of(args: &CredentialArgs) -> Result<Self, zebu_credentials::Failure> {
+        let credentials = args.load(|remark| eprintln!("note: {remark}"))?;
+        let door = credentials.door()?;
+        Ok(Self { credentials, door })
+    }
+
+    /// How the admin servers of the members are asked, if they are where this server's is and take such requests.
+    pub(crate) fn admin<'c>(&self, config: &'c Config) -> Option<(Door, &'c AdminConfig)> {
+        let admin = config.admin.as_ref().filter(|admin| admin.port > 0)?;
+        match &admin.tls {
+            Some(tls) if !tls.accepts_plain => {
+                self.door.is_secure().then(|| (self.door.clone(), admin))
+            }
+            _ => Some((Door::plain(), admin)),
+        }
     }
 }

@@ -22,8 +22,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use zebu_config::{Config, Loaded, dirs};
+use zebu_credentials::CredentialArgs;
 
-use crate::configuration::ConfigArgs;
+use crate::configuration::{Access, ConfigArgs};
 
 pub use finding::{Check, Finding, Report, Severity};
 
@@ -41,6 +42,7 @@ Examples:
   zebu doctor --offline zoo.cfg                    ask no other machine
   zebu doctor --only disks,directories zoo.cfg
   zebu doctor --json --strict zoo.cfg              for CI: warnings fail, too
+  zebu doctor --client-configuration client.properties zoo.cfg    ask servers over TLS
 
 Exit codes: 0 no error was found, 1 an error was found (with --strict: or a warning), 2 bad arguments."
 )]
@@ -48,6 +50,10 @@ pub struct DoctorArgs {
     /// The configuration.
     #[command(flatten)]
     pub configuration: ConfigArgs,
+
+    /// How the servers are asked.
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
 
     /// Make these checks only
     #[arg(long, value_name = "CHECK", value_delimiter = ',')]
@@ -77,7 +83,14 @@ pub struct DoctorArgs {
 
 /// Checks, and prints what was found.
 pub fn run(args: &DoctorArgs) -> ExitCode {
-    let report = check(args);
+    let access = match Access::of(&args.credentials) {
+        Ok(access) => access,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            return ExitCode::from(2);
+        }
+    };
+    let report = check(args, &access);
     let text = if args.json { format!("{:#}\n", report.json()) } else { report.to_string() };
     // Nobody may be reading it; the exit code says it all the same.
     io::stdout().write_all(text.as_bytes()).ok();
@@ -89,9 +102,9 @@ pub fn run(args: &DoctorArgs) -> ExitCode {
 }
 
 /// Makes the checks.
-pub fn check(args: &DoctorArgs) -> Report {
+fn check(args: &DoctorArgs, access: &Access) -> Report {
     match args.configuration.load(zebu_config::variables(), &|path: &Path| std::fs::read(path)) {
-        Ok(loaded) => all(args, &loaded),
+        Ok(loaded) => all(args, &loaded, access),
         Err(error) => {
             let mut report = Report::default();
             report.add(Check::Configuration, configuration::refused(&error));
@@ -109,7 +122,7 @@ fn is_asked(args: &DoctorArgs, check: Check) -> bool {
     (args.only.is_empty() || args.only.contains(&check)) && !args.skip.contains(&check)
 }
 
-fn all(args: &DoctorArgs, loaded: &Loaded) -> Report {
+fn all(args: &DoctorArgs, loaded: &Loaded, access: &Access) -> Report {
     let config = &loaded.config;
     let needs_answers = |check: Check| {
         is_asked(args, check)
@@ -117,7 +130,7 @@ fn all(args: &DoctorArgs, loaded: &Loaded) -> Report {
             && (check.needs_network() || matches!(check, Check::Clocks | Check::Limits))
     };
     let answers = if !args.offline && Check::ALL.into_iter().any(needs_answers) {
-        answers::look(config, Duration::from_millis(args.timeout))
+        answers::look(config, access, Duration::from_millis(args.timeout))
     } else {
         Vec::new()
     };

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use zebu_config::Config;
+use zebu_credentials::CredentialArgs;
 use zebu_proto::Zxid;
 
 use self::decide::{Facts, Verdict};
-use crate::configuration::ConfigArgs;
+use crate::configuration::{Access, ConfigArgs};
 use crate::failure::{Failure, end};
 
 /// Arguments of `zebu recover`.
@@ -44,6 +45,10 @@ pub struct RecoverArgs {
     /// The configuration.
     #[command(flatten)]
     pub configuration: ConfigArgs,
+
+    /// How the members are asked.
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
 
     /// Look at this dataDir of another member, or a copy of one, too
     #[arg(long, value_name = "DIR", num_args = 1, action = clap::ArgAction::Append)]
@@ -74,7 +79,8 @@ fn recover(args: &RecoverArgs, out: &mut dyn io::Write) -> Result<(), Failure> {
     let read = |path: &Path| std::fs::read(path);
     let loaded = args.configuration.load(zebu_config::variables(), &read)?;
     let config = loaded.config;
-    let mut facts = look::look(&config, &args.also, Duration::from_millis(args.timeout))?;
+    let access = Access::of(&args.credentials)?;
+    let mut facts = look::look(&config, &args.also, &access, Duration::from_millis(args.timeout))?;
     facts.newest = args.newest.map(Zxid);
     decide_and_act(&config, &facts, args.lose.as_deref(), Timestamp::now(), out)
 }

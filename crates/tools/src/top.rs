@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use zebu_credentials::CredentialArgs;
 use zebu_proto::{ConnectString, HostPort};
 
 use crate::ask;
+use crate::configuration::Access;
 use look::Sample;
 use screen::{Screen, Wish};
 use view::View;
@@ -49,6 +51,10 @@ pub struct TopArgs {
     /// Some servers of the ensemble
     #[arg(value_name = "HOST[:PORT],...", default_value = "localhost:2181")]
     pub servers: String,
+
+    /// How the servers are asked.
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
 
     /// Time between two looks, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2000,
@@ -95,6 +101,7 @@ struct Looks {
     given: Vec<HostPort>,
     known: Vec<HostPort>,
     only_given: bool,
+    access: Access,
     timeout: Duration,
     start: Instant,
 }
@@ -109,6 +116,7 @@ impl Looks {
             given: servers.servers,
             known: Vec::new(),
             only_given: args.only,
+            access: Access::of(&args.credentials)?,
             timeout: Duration::from_millis(args.timeout),
             start: Instant::now(),
         })
@@ -116,8 +124,11 @@ impl Looks {
 
     fn next(&mut self) -> Vec<Sample> {
         let timeout = self.timeout;
-        let ask = move |at: &HostPort, word: &str| ask::word(at, word, timeout);
-        let samples = look::look(&self.given, &self.known, self.start, self.only_given, &ask);
+        let door = &self.access.door;
+        let ask = move |at: &HostPort, word: &str| ask::word(door, at, word, timeout);
+        let only_given = self.only_given;
+        let samples =
+            look::look(&self.given, &self.known, self.start, only_given, door.is_secure(), &ask);
         self.known = samples.iter().map(|sample| sample.at.clone()).collect();
         samples
     }

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use report::Report;
+use zebu_credentials::CredentialArgs;
 
 use crate::configuration::ConfigArgs;
 use crate::failure::Failure;
@@ -55,6 +56,10 @@ enum Command {
 struct MembersArgs {
     #[command(flatten)]
     configuration: ConfigArgs,
+
+    /// How the members are asked.
+    #[command(flatten)]
+    credentials: CredentialArgs,
 
     /// Read and compare every znode
     #[arg(long)]

@@ -1,12 +1,15 @@
 //! `zebu word`: asks a server a four-letter word, for scripts on machines without `nc`.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+use zebu_credentials::CredentialArgs;
 use zebu_proto::ConnectString;
+
+use crate::ask;
+use crate::configuration::Access;
 
 /// Arguments of `zebu word`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -16,6 +19,7 @@ use zebu_proto::ConnectString;
 Examples:
   zebu word localhost:2181 srvr
   zebu word --timeout 1000 zk1 ruok
+  zebu word --client-configuration client.properties zk1:2281 srvr    over TLS
 
 Exit codes: 0 answered, 1 not."
 )]
@@ -31,6 +35,10 @@ pub struct WordArgs {
     #[arg(long, value_name = "MS", default_value_t = 5000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
+
+    /// Over what, and as whom.
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
 }
 
 /// Asks, and prints the answer.
@@ -51,27 +59,13 @@ fn ask(args: &WordArgs) -> anyhow::Result<Vec<u8>> {
     }
     let servers: ConnectString = args.server.parse()?;
     let [server] = &servers.servers[..] else { bail!("more than one server") };
-    let timeout = Duration::from_millis(args.timeout);
-    let mut failure = None;
-    for address in (server.host.as_str(), server.port).to_socket_addrs()? {
-        let mut stream = match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => stream,
-            Err(error) => {
-                failure = Some(error);
-                continue;
-            }
-        };
-        stream.set_read_timeout(Some(timeout))?;
-        stream.write_all(args.word.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).context("no answer")?;
-        return Ok(answer);
-    }
-    Err(failure.unwrap_or_else(|| io::ErrorKind::NotFound.into()).into())
+    let access = Access::of(&args.credentials)?;
+    Ok(ask::exchange(&access.door, server, &args.word, Duration::from_millis(args.timeout))?)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::net::TcpListener;
 
     use super::*;
@@ -87,7 +81,12 @@ mod tests {
             stream.write_all(b"imok").unwrap();
             word
         });
-        let args = WordArgs { server, word: "ruok".to_owned(), timeout: 60_000 };
+        let args = WordArgs {
+            server,
+            word: "ruok".to_owned(),
+            timeout: 60_000,
+            credentials: CredentialArgs::default(),
+        };
         assert_eq!(ask(&args).unwrap(), b"imok");
         assert_eq!(served.join().unwrap(), *b"ruok");
         // Nobody listens there any more.

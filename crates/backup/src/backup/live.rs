@@ -6,11 +6,17 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
+use hyper::client::conn::http1::SendRequest;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use zebu_credentials::Door;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
@@ -34,11 +40,12 @@ const SHOWN_BYTES_MAX: usize = 300;
 pub struct Address {
     host: String,
     port: u16,
+    is_secure: bool,
 }
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { host, port } = self;
+        let Self { host, port, .. } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
 }
@@ -84,12 +91,13 @@ pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
     Ok(value)
 }
 
-/// Reads `http://host:port`, `host:port` or `host`.
+/// Reads `http://host:port`, `https://host:port`, `host:port` or `host`.
 ///
 /// # Errors
 /// It is another kind of address.
 pub fn parse_server(text: &str) -> Result<Address, String> {
-    let rest = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+    let secure = text.strip_prefix("https://");
+    let rest = secure.or(text.strip_prefix("http://")).unwrap_or(text).trim_end_matches('/');
     if rest.contains("://") || rest.contains('/') || rest.is_empty() {
         return Err(format!("{text:?} is no address such as http://host:8080"));
     }
@@ -99,36 +107,48 @@ pub fn parse_server(text: &str) -> Result<Address, String> {
         }
         _ => (rest, PORT),
     };
-    Ok(Address { host: host.trim_matches(['[', ']']).to_owned(), port })
+    let host = host.trim_matches(['[', ']']).to_owned();
+    Ok(Address { host, port, is_secure: secure.is_some() })
 }
 
-/// Asks a server for a snapshot, and checks all of it.
+/// Asks a server for a snapshot, and checks all of it. `door`: how TLS is spoken where the address wants it.
 ///
 /// # Errors
 /// The server does not answer, refuses, or sends something else than a whole snapshot.
 pub fn receive(
     address: &Address,
+    door: &Door,
     authorization: Option<HeaderValue>,
     repository: &Repository,
     now_ms: i64,
 ) -> Result<Received> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (zxid, staged) = runtime
-        .block_on(download(address, authorization, repository))
+        .block_on(download(address, door, authorization, repository))
         .with_context(|| format!("snapshot of {address}"))?;
     check(zxid, staged, now_ms).with_context(|| format!("what {address} has sent is no snapshot"))
 }
 
 async fn download(
     address: &Address,
+    door: &Door,
     authorization: Option<HeaderValue>,
     repository: &Repository,
 ) -> Result<(Zxid, Staged)> {
     let stream = timeout(SILENCE_MAX, TcpStream::connect((address.host.as_str(), address.port)));
     let stream = stream.await.context("no connection in time")??;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let driver = tokio::spawn(connection);
+    let (mut sender, driver) = if address.is_secure {
+        let config = door.config().context(
+            "TLS is wanted, and nobody says how\nhint: --client-configuration names a file with zookeeper.client.secure=true \
+             and zookeeper.ssl.trustStore.location",
+        )?;
+        let name = ServerName::try_from(address.host.clone())?;
+        let handshake = TlsConnector::from(config).connect(name, stream);
+        let stream = timeout(SILENCE_MAX, handshake).await.context("no TLS in time")?;
+        speak(stream.context("no TLS")?).await?
+    } else {
+        speak(stream).await?
+    };
     let mut request = Request::get("/commands/snapshot").header(HOST, address.to_string());
     if let Some(authorization) = authorization {
         request = request.header(AUTHORIZATION, authorization);
@@ -158,6 +178,15 @@ async fn download(
     drop(sender);
     driver.abort();
     Ok((zxid, staged))
+}
+
+/// HTTP on a connection, and the task that drives it.
+async fn speak<S>(stream: S) -> Result<(SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    Ok((sender, tokio::spawn(connection)))
 }
 
 fn zxid_of(answer: &Response<()>) -> Result<Zxid> {
@@ -222,8 +251,8 @@ mod tests {
     /// Receives what a server answers, and what it was asked.
     fn received(answer: Vec<u8>, authorization: Option<&str>) -> (Result<Received>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address =
-            Address { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+        let port = listener.local_addr().unwrap().port();
+        let address = Address { host: "127.0.0.1".to_owned(), port, is_secure: false };
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut asked = Vec::new();
@@ -238,7 +267,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::create(dir.path()).unwrap();
         let authorization = authorization.map(|text| HeaderValue::from_str(text).unwrap());
-        let received = receive(&address, authorization, &repository, 1000);
+        let received = receive(&address, &Door::plain(), authorization, &repository, 1000);
         (received, server.join().unwrap())
     }
 
@@ -303,12 +332,14 @@ mod tests {
     #[test]
     fn addresses_are_read() {
         let of = |text| parse_server(text);
-        let at = |host: &str, port| Ok(Address { host: host.to_owned(), port });
+        let at = |host: &str, port| Ok(Address { host: host.to_owned(), port, is_secure: false });
+        let secure = Address { host: "zk1".to_owned(), port: 8081, is_secure: true };
+        assert_eq!(of("https://zk1:8081/"), Ok(secure));
         assert_eq!(of("http://zk1:8081"), at("zk1", 8081));
         assert_eq!(of("zk1/"), at("zk1", 8080));
         assert_eq!(of("http://[::1]:9"), at("::1", 9));
         assert_eq!(of("[::1]"), at("::1", 8080));
-        for wrong in ["https://zk1:8080", "", "http://", "zk1:port", "zk1/commands"] {
+        for wrong in ["ftp://zk1:8080", "", "http://", "zk1:port", "zk1/commands"] {
             of(wrong).unwrap_err();
         }
     }

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-use mio::net::TcpStream;
-
 use super::READ_BYTES;
+use super::link::Link;
 use super::workload::Workload;
 use crate::clock::{Clock, Nanos};
 use crate::tally::{Kind, Tally};
@@ -34,7 +33,7 @@ pub(super) enum Phase {
 
 #[derive(Debug)]
 pub(super) struct Conn {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Link,
     pub(super) phase: Phase,
     pub(super) session: SessionKey,
     /// Requests not yet taken by the kernel; those before `written` are.
@@ -62,7 +61,7 @@ impl From<io::Error> for Broken {
 
 impl Conn {
     /// A session that is about to connect.
-    pub(super) fn new(stream: TcpStream, now: Nanos) -> Self {
+    pub(super) fn new(stream: Link, now: Nanos) -> Self {
         Self {
             stream,
             phase: Phase::Connecting,
@@ -90,15 +89,15 @@ impl Conn {
     /// Takes a connection further towards a session; `true` when it has one now.
     pub(super) fn greet(&mut self, hello: &[u8], scratch: &mut [u8]) -> Result<bool, Broken> {
         if self.phase == Phase::Connecting {
-            if let Some(error) = self.stream.take_error()? {
+            if let Some(error) = self.stream.socket().take_error()? {
                 return Err(error.into());
             }
-            match self.stream.peer_addr() {
+            match self.stream.socket().peer_addr() {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
-            self.stream.set_nodelay(true)?;
+            self.stream.socket().set_nodelay(true)?;
             self.out.extend_from_slice(hello);
             self.phase = Phase::Greeting;
         }
@@ -151,7 +150,7 @@ impl Conn {
             let used = self.replies(id, bytes, now, work, tally)?;
             self.partial.clear();
             self.partial.extend_from_slice(&bytes[used..]);
-            if kept + count < scratch.len() {
+            if kept + count < scratch.len() && !self.stream.may_have_more() {
                 return Ok(last); // drained: the next byte raises a new event
             }
         }
@@ -244,7 +243,10 @@ impl Conn {
         }
         self.out.clear();
         self.written = 0;
-        Ok(())
+        match self.stream.flush() {
+            Err(error) if !is_for_later(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl Swarm {
     fn drop_conn(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         conn.phase = Phase::Gone;
-        let _ = self.poll.registry().deregister(&mut conn.stream); // it is going away either way
+        let _ = self.poll.registry().deregister(conn.stream.socket()); // it is going away either way
     }
 
     fn reconnect(&mut self, id: usize, server: SocketAddr) -> std::io::Result<()> {
@@ -150,7 +150,7 @@ impl Swarm {
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut stream, Token(id), interest)?;
         let conn = &mut self.conns[id];
-        conn.stream = stream;
+        conn.stream = stream.into();
         conn.phase = Phase::Connecting;
         conn.out.clear();
         conn.written = 0;

@@ -9,11 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zebu_client::{Acl, Connector, blocking};
 use zebu_config::Config;
+use zebu_credentials::Door;
 use zebu_proto::{HostPort, ServerId};
 use zebu_zab::config::{CONFIG_PATH, Member, Membership, Role};
 
 use super::clocks::{Skew, parse_date};
 use crate::ask;
+use crate::configuration::Access;
 
 /// Znodes at the top whose ACLs are looked at.
 const ZNODES_MAX: usize = 1_000;
@@ -38,7 +40,7 @@ pub(super) struct Answers {
     pub(super) election: Vec<(HostPort, Reached)>,
     /// Each quorum address.
     pub(super) quorum: Vec<(HostPort, Reached)>,
-    /// Where clients are served without TLS, as far as this configuration tells.
+    /// Where clients are served in the way that this check connects, as far as this configuration tells.
     pub(super) client: Option<HostPort>,
     /// What `srvr` says of its mode and version, or why it does not.
     pub(super) status: Result<Status, String>,
@@ -75,18 +77,20 @@ impl Status {
 }
 
 /// Asks everybody whom the configuration names.
-pub(super) fn look(config: &Config, timeout: Duration) -> Vec<Answers> {
+pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<Answers> {
+    let is_secure = access.door.is_secure();
     let mut asked = match &config.ensemble {
-        None => vec![unasked(ALONE, true, Role::Participant, own_client(config))],
+        None => vec![unasked(ALONE, true, Role::Participant, own_client(config, is_secure))],
         Some(ensemble) => (ensemble.members.members())
             .map(|member| {
                 let is_me = member.id == ensemble.me;
-                let client = if is_me && member.client.is_none() {
-                    own_client(config)
+                // A certificate is for a host, and hardly ever for 127.0.0.1.
+                let client = if is_me && member.client.is_none() && !is_secure {
+                    own_client(config, false)
                 } else {
-                    client_of(member, &ensemble.members, config.net.client_port)
+                    client_of(member, &ensemble.members, config, is_secure)
                 };
-                let is_unknown = client.is_none() && config.net.client_port.is_some();
+                let is_unknown = client.is_none() && port_of(config, is_secure).is_some();
                 let mut answers = unasked(member.id, is_me, member.role, client);
                 if is_unknown {
                     answers.status = Err(SHARES_HOST.to_owned());
@@ -97,21 +101,46 @@ pub(super) fn look(config: &Config, timeout: Duration) -> Vec<Answers> {
             })
             .collect(),
     };
-    let admin_port = config.admin.as_ref().map(|admin| admin.port).filter(|port| *port > 0);
+    let admin = access.admin(config).map(|(door, admin)| (door, admin.port));
+    let admin = admin.as_ref();
     thread::scope(|scope| {
         for answers in &mut asked {
-            scope.spawn(move || ask_one(answers, admin_port, timeout));
+            scope.spawn(move || ask_one(answers, access, admin, timeout));
         }
     });
     asked
 }
 
-/// Where another member serves clients: where its line says, else at the same port as this server. Members that share
-/// a host have different ports, so there nobody knows.
-pub(crate) fn client_of(member: &Member, all: &Membership, port: Option<u16>) -> Option<HostPort> {
+/// The port of this server that clients use with TLS, or without it.
+fn port_of(config: &Config, is_secure: bool) -> Option<u16> {
+    let secure = config.client_tls.as_ref().filter(|_| is_secure).and_then(|tls| tls.port);
+    secure.or(config.net.client_port).filter(|port| *port > 0)
+}
+
+/// Where another member serves clients, with TLS or without: where its line says, else at the same port as this server.
+/// Members that share a host have different ports, so there nobody knows.
+pub(crate) fn client_of(
+    member: &Member,
+    all: &Membership,
+    config: &Config,
+    is_secure: bool,
+) -> Option<HostPort> {
+    // A line names the port of clients without TLS, which may be the one for both.
+    let has_own_port = config.client_tls.as_ref().is_some_and(|tls| tls.port.is_some());
+    let named = member.client.as_ref().filter(|_| !(is_secure && has_own_port));
+    client_at(member, all, named, port_of(config, is_secure))
+}
+
+/// The same with the address that the line of the member names, unless it is another kind of port.
+pub(crate) fn client_at(
+    member: &Member,
+    all: &Membership,
+    named: Option<&HostPort>,
+    port: Option<u16>,
+) -> Option<HostPort> {
     let host_of = |member: &Member| member.addresses.first().map(|at| at.host.clone());
     let host = host_of(member)?;
-    match &member.client {
+    match named {
         Some(client) if client.is_wildcard() => Some(HostPort::new(host, client.port)),
         Some(client) => Some(client.clone()),
         None => {
@@ -126,9 +155,13 @@ fn with(addresses: Vec<HostPort>) -> Vec<(HostPort, Reached)> {
     addresses.into_iter().map(|at| (at, Ok(()))).collect()
 }
 
-fn own_client(config: &Config) -> Option<HostPort> {
-    let port = config.net.client_port.filter(|port| *port > 0)?;
-    let address = config.net.client_address.as_deref();
+fn own_client(config: &Config, is_secure: bool) -> Option<HostPort> {
+    let port = port_of(config, is_secure)?;
+    let secure = config.client_tls.as_ref().filter(|tls| is_secure && tls.port.is_some());
+    let address = match secure {
+        Some(tls) => tls.address.as_deref(),
+        None => config.net.client_address.as_deref(),
+    };
     Some(HostPort::new(address.unwrap_or("127.0.0.1"), port))
 }
 
@@ -145,7 +178,10 @@ pub(super) fn unasked(
         election: Vec::new(),
         quorum: Vec::new(),
         client,
-        status: Err("clients are served over TLS only, which this check does not speak".to_owned()),
+        status: Err(
+            "clients are served over TLS only: --client-configuration names a file that says how to speak it"
+                .to_owned(),
+        ),
         members: None,
         skew: None,
         files_max: None,
@@ -153,13 +189,13 @@ pub(super) fn unasked(
     }
 }
 
-fn ask_one(answers: &mut Answers, admin_port: Option<u16>, timeout: Duration) {
+fn ask_one(answers: &mut Answers, access: &Access, admin: Option<&(Door, u16)>, timeout: Duration) {
     for (at, reached) in answers.election.iter_mut().chain(&mut answers.quorum) {
         *reached = ask::connect(at, timeout).map(drop).map_err(|error| error.kind());
     }
     let Some(client) = answers.client.clone() else { return };
-    let word = |word: &str| ask::word(&client, word, timeout);
-    answers.status = word("srvr").map_err(|error| in_words(error.kind())).and_then(|answer| {
+    let word = |word: &str| ask::word(&access.door, &client, word, timeout);
+    answers.status = word("srvr").map_err(|error| fault_in_words(&error)).and_then(|answer| {
         let first = answer.lines().next().unwrap_or_default().to_owned();
         Status::parse(&answer).ok_or_else(|| format!("srvr is answered with {first:?}"))
     });
@@ -173,22 +209,28 @@ fn ask_one(answers: &mut Answers, admin_port: Option<u16>, timeout: Duration) {
     let is_serving = !status.mode.is_empty();
     answers.members = members_of_conf(&conf);
     answers.files_max = word("mntr").ok().and_then(|answer| files_of_mntr(&answer));
-    if let Some(port) = admin_port
+    if let Some((door, port)) = admin
         && !answers.is_me
     {
         let before = now_ms();
-        let page = ask::get(&HostPort::new(client.host.clone(), port), "/commands/ruok", timeout);
+        let at = HostPort::new(client.host.clone(), *port);
+        let page = ask::get(door, &at, "/commands/ruok", timeout);
         let date = page.ok().and_then(|page| parse_date(page.header("date")?));
         answers.skew = date.map(|date| Skew::between(before, date, now_ms(), 1_000));
     }
     if is_serving {
         // A server that ends the session is not this check's matter; srvr has said what the server is.
-        session(answers, &client, timeout).ok();
+        session(answers, &client, access, timeout).ok();
     }
 }
 
 /// What takes a session.
-fn session(answers: &mut Answers, at: &HostPort, timeout: Duration) -> zebu_client::Result<()> {
+fn session(
+    answers: &mut Answers,
+    at: &HostPort,
+    access: &Access,
+    timeout: Duration,
+) -> zebu_client::Result<()> {
     let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
     let connector = Connector::new()
         .session_timeout(Duration::from_secs(10))
@@ -196,10 +238,11 @@ fn session(answers: &mut Answers, at: &HostPort, timeout: Duration) -> zebu_clie
         .request_timeout(timeout)
         .give_up_after(timeout)
         .allow_read_only();
+    let connector = access.credentials.apply(connector);
     let before = now_ms();
     let client = blocking::Client::open(connector, &format!("{host}:{}", at.port))?;
     let after = now_ms();
-    if let Ok(cons) = ask::word(at, "cons", timeout)
+    if let Ok(cons) = ask::word(&access.door, at, "cons", timeout)
         && let Some(made) = established(&cons, &client.session_id().to_string())
     {
         answers.skew = Some(Skew::between(before, made, after, 1));
@@ -241,6 +284,14 @@ fn members_of_conf(conf: &str) -> Option<Membership> {
 fn files_of_mntr(mntr: &str) -> Option<u64> {
     let mut lines = mntr.lines().filter_map(|line| line.split_once('\t'));
     lines.find(|(name, _)| *name == "zk_max_file_descriptor_count")?.1.trim().parse().ok()
+}
+
+/// What TLS has to say is said as it is.
+fn fault_in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => error.to_string(),
+        kind => in_words(kind),
+    }
 }
 
 pub(super) fn in_words(kind: io::ErrorKind) -> String {
@@ -296,12 +347,20 @@ mod tests {
     fn a_client_port_is_guessed_only_where_no_other_member_has_the_host() {
         let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=b:3:4\nserver.4=b:5:6;c:7\nserver.5=d:1:2;0.0.0.0:8";
         let all = Membership::agreed(text.as_bytes()).unwrap();
-        let clients: Vec<_> =
-            all.members().map(|member| client_of(member, &all, Some(2181))).collect();
+        let clients: Vec<_> = all
+            .members()
+            .map(|member| client_at(member, &all, member.client.as_ref(), Some(2181)))
+            .collect();
         let at = |host: &str, port| Some(HostPort::new(host, port));
         assert_eq!(clients, [at("a", 2181), None, None, at("c", 7), at("d", 8)]);
         let first = all.members().next().unwrap();
-        assert_eq!(client_of(first, &all, None), None, "this server has TLS only");
+        assert_eq!(client_at(first, &all, None, None), None, "this server has TLS only");
+        let fifth = all.members().last().unwrap();
+        assert_eq!(
+            client_at(fifth, &all, None, Some(2281)),
+            at("d", 2281),
+            "the line names the other port"
+        );
     }
 
     #[test]

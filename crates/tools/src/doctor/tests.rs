@@ -10,6 +10,7 @@ use super::*;
 fn args(config: &Path) -> DoctorArgs {
     DoctorArgs {
         configuration: ConfigArgs { config: config.to_owned(), ..ConfigArgs::default() },
+        credentials: CredentialArgs::default(),
         only: Vec::new(),
         skip: Vec::new(),
         offline: false,
@@ -43,7 +44,7 @@ pub(super) fn refusal(text: &str, myid: Option<&str>) -> ConfigError {
 #[test]
 fn errors_of_the_configuration_end_the_check() {
     let root = tempfile::tempdir().unwrap();
-    let report = check(&args(&root.path().join("nowhere.cfg")));
+    let report = check(&args(&root.path().join("nowhere.cfg")), &Access::default());
     assert_eq!(report.worst(), Some(Severity::Error));
     assert_eq!(report.checked, [Check::Configuration]);
     assert_eq!(report.skipped.len(), Check::ALL.len() - 1);
@@ -68,12 +69,12 @@ fn what_is_asked_for_is_checked() {
     fs::write(&file, text).unwrap();
     let mut args = args(&file);
     args.only = vec![Check::Directories, Check::Peers];
-    assert_eq!(check(&args).checked, [Check::Directories, Check::Peers]);
+    assert_eq!(check(&args, &Access::default()).checked, [Check::Directories, Check::Peers]);
     args.offline = true;
-    assert_eq!(check(&args).skipped, [(Check::Peers, "--offline".to_owned())]);
+    assert_eq!(check(&args, &Access::default()).skipped, [(Check::Peers, "--offline".to_owned())]);
     args.only.clear();
     args.skip = vec![Check::Disks, Check::Clocks];
-    let report = check(&args);
+    let report = check(&args, &Access::default());
     assert!(!report.checked.contains(&Check::Disks) && report.checked.contains(&Check::Limits));
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "nothing is left behind");
 }

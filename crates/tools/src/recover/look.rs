@@ -16,11 +16,17 @@ use zebu_zab::config::Role;
 
 use super::decide::{Answer, Facts, Member, Place};
 use crate::ask;
+use crate::configuration::Access;
 use crate::doctor::answers::client_of;
 use crate::failure::Failure;
 
 /// Looks at everything.
-pub(super) fn look(config: &Config, also: &[PathBuf], timeout: Duration) -> Result<Facts, Failure> {
+pub(super) fn look(
+    config: &Config,
+    also: &[PathBuf],
+    access: &Access,
+    timeout: Duration,
+) -> Result<Facts, Failure> {
     let Some(ensemble) = &config.ensemble else {
         return Err(Failure::new(
             "error: the configuration names no other server: a server that stands alone has no quorum to lose; restore its \
@@ -41,7 +47,7 @@ pub(super) fn look(config: &Config, also: &[PathBuf], timeout: Duration) -> Resu
     let me = ensemble.me;
     let mut asked: Vec<_> = (all.members())
         .map(|member| {
-            let client = client_of(member, all, config.net.client_port);
+            let client = client_of(member, all, config, access.door.is_secure());
             // This server is looked at by its lock: whoever leads is another one.
             let quorum = if member.id == me { Vec::new() } else { member.quorum_addresses() };
             let votes = member.role == Role::Participant;
@@ -54,7 +60,7 @@ pub(super) fn look(config: &Config, also: &[PathBuf], timeout: Duration) -> Resu
             scope.spawn(move || {
                 member.leads = quorum.iter().any(|at| ask::connect(at, timeout).is_ok());
                 if let Some(client) = client {
-                    member.answer = ask_one(client, timeout);
+                    member.answer = ask_one(client, access, timeout);
                 }
             });
         }
@@ -70,8 +76,8 @@ pub(super) fn look(config: &Config, also: &[PathBuf], timeout: Duration) -> Resu
     })
 }
 
-fn ask_one(at: &HostPort, timeout: Duration) -> Result<Answer, String> {
-    let answer = ask::word(at, "srvr", timeout).map_err(|error| error.to_string())?;
+fn ask_one(at: &HostPort, access: &Access, timeout: Duration) -> Result<Answer, String> {
+    let answer = ask::word(&access.door, at, "srvr", timeout).map_err(|error| error.to_string())?;
     parse(&answer).ok_or_else(|| {
         format!("srvr is answered with {:?}", answer.lines().next().unwrap_or_default())
     })

@@ -167,6 +167,7 @@ impl Three {
                 config: self.0.path().join("zoo.cfg"),
                 ..ConfigArgs::default()
             },
+            credentials: CredentialArgs::default(),
             also: Vec::new(),
             newest,
             lose: lose.map(str::to_owned),

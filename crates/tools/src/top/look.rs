@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use zebu_proto::{HostPort, ServerId, Zxid};
-use zebu_zab::config::Membership;
+use zebu_zab::config::{Member, Membership};
+
+use crate::doctor::answers::client_at;
 
 /// Asks a server a word.
 pub(super) type Ask<'a> = dyn Fn(&HostPort, &str) -> io::Result<String> + Sync + 'a;
@@ -79,24 +81,26 @@ pub(super) struct Client {
     pub(super) latency_max: u64,
 }
 
-/// Asks these servers, and the members that they name unless `only_given`, all at the same time.
+/// Asks these servers, and the members that they name unless `only_given`, all at the same time. `is_secure`: with TLS,
+/// at the port of the first one.
 pub(super) fn look(
     given: &[HostPort],
     known: &[HostPort],
     start: Instant,
     only_given: bool,
+    is_secure: bool,
     ask: &Ask<'_>,
 ) -> Vec<Sample> {
     let mut asked = given.to_vec();
     asked.extend(known.iter().filter(|at| !given.contains(at)).cloned());
     let mut samples = ask_all(&asked, start, ask);
     if !only_given {
-        let others = others(&samples);
+        let others = others(&samples, is_secure);
         if !others.is_empty() {
             samples.extend(ask_all(&others, start, ask));
         }
     }
-    once_each(samples, given)
+    once_each(samples, given, is_secure)
 }
 
 fn ask_all(servers: &[HostPort], start: Instant, ask: &Ask<'_>) -> Vec<Sample> {
@@ -108,7 +112,7 @@ fn ask_all(servers: &[HostPort], start: Instant, ask: &Ask<'_>) -> Vec<Sample> {
 }
 
 /// The members that have not answered yet, at the addresses that the newest list of members gives them.
-fn others(samples: &[Sample]) -> Vec<HostPort> {
+fn others(samples: &[Sample], is_secure: bool) -> Vec<HostPort> {
     let facts = || samples.iter().filter_map(|sample| sample.facts.as_ref().ok());
     let Some(newest) = facts().filter_map(|it| it.members.as_ref()).max_by_key(|it| it.version())
     else {
@@ -119,14 +123,14 @@ fn others(samples: &[Sample]) -> Vec<HostPort> {
     newest
         .members()
         .filter(|member| !answered.contains(&member.id))
-        .filter_map(|member| crate::doctor::answers::client_of(member, newest, port))
+        .filter_map(|member| client_of(member, newest, is_secure, port))
         .filter(|at| samples.iter().all(|sample| sample.at != *at))
         .take(SERVERS_MAX.saturating_sub(samples.len()))
         .collect()
 }
 
 /// A server that was asked at two addresses counts once, and a former member that is silent does not count.
-fn once_each(samples: Vec<Sample>, given: &[HostPort]) -> Vec<Sample> {
+fn once_each(samples: Vec<Sample>, given: &[HostPort], is_secure: bool) -> Vec<Sample> {
     let newest = samples
         .iter()
         .filter_map(|sample| sample.facts.as_ref().ok()?.members.clone())
@@ -134,8 +138,7 @@ fn once_each(samples: Vec<Sample>, given: &[HostPort]) -> Vec<Sample> {
     let port = samples.first().map(|sample| sample.at.port);
     let is_member = |at: &HostPort| {
         newest.as_ref().is_none_or(|all| {
-            let mut clients =
-                all.members().map(|member| crate::doctor::answers::client_of(member, all, port));
+            let mut clients = all.members().map(|member| client_of(member, all, is_secure, port));
             clients.any(|client| client.as_ref() == Some(at))
         })
     };
@@ -151,6 +154,16 @@ fn once_each(samples: Vec<Sample>, given: &[HostPort]) -> Vec<Sample> {
         (id.is_none(), id)
     });
     once
+}
+
+/// Where a member serves clients. Its line names a port without TLS.
+fn client_of(
+    member: &Member,
+    all: &Membership,
+    is_secure: bool,
+    port: Option<u16>,
+) -> Option<HostPort> {
+    client_at(member, all, member.client.as_ref().filter(|_| !is_secure), port)
 }
 
 fn ask_one(at: &HostPort, start: Instant, ask: &Ask<'_>) -> Sample {
@@ -333,13 +346,13 @@ mod tests {
             (1 | 2, _) => Ok(String::new()),
             _ => Err(io::ErrorKind::ConnectionRefused.into()),
         };
-        let samples = look(&[at(2)], &[], Instant::now(), false, &ask);
+        let samples = look(&[at(2)], &[], Instant::now(), false, false, &ask);
         let found: Vec<_> = samples
             .iter()
             .map(|it| (it.at.port, it.facts.as_ref().ok().and_then(|facts| facts.id)))
             .collect();
         assert_eq!(found, [(1, Some(ServerId(1))), (2, Some(ServerId(2))), (3, None)]);
-        let samples = look(&[at(2)], &[], Instant::now(), true, &ask);
+        let samples = look(&[at(2)], &[], Instant::now(), true, false, &ask);
         assert_eq!(samples.len(), 1, "only those that were named");
     }
 
@@ -351,7 +364,7 @@ mod tests {
                 "{word} is not executed because it is not in the whitelist.\u{1b}[31m\n"
             )),
         };
-        let samples = look(&[at(1)], &[], Instant::now(), false, &ask);
+        let samples = look(&[at(1)], &[], Instant::now(), false, false, &ask);
         let missing = &samples[0].facts.as_ref().unwrap().missing;
         assert_eq!(missing.len(), 3);
         assert!(missing[1].starts_with("cons: no clients (cons is not executed"), "{missing:?}");
@@ -361,7 +374,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_of_a_server_is_told() {
         let ask = |_: &HostPort, _: &str| Ok("HTTP/1.1 400 Bad Request\r\n".to_owned());
-        let samples = look(&[at(1)], &[], Instant::now(), false, &ask);
+        let samples = look(&[at(1)], &[], Instant::now(), false, false, &ask);
         let why = samples[0].facts.clone().unwrap_err();
         assert_eq!(why, "srvr is answered with \"HTTP/1.1 400 Bad Request\"");
     }

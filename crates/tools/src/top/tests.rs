@@ -23,7 +23,7 @@ fn facts(words: &[(&str, &str)]) -> Facts {
         Ok(found.map_or_else(String::new, |(_, answer)| (*answer).to_owned()))
     };
     let at = HostPort::new("127.0.0.1", 1);
-    let mut samples = look::look(&[at], &[], std::time::Instant::now(), true, &ask);
+    let mut samples = look::look(&[at], &[], std::time::Instant::now(), true, false, &ask);
     samples.remove(0).facts.unwrap()
 }
 
@@ -88,6 +88,7 @@ pub(super) fn samples() -> (Vec<Sample>, Vec<Sample>) {
 fn args(servers: &str) -> TopArgs {
     TopArgs {
         servers: servers.to_owned(),
+        credentials: CredentialArgs::default(),
         interval: 10,
         timeout: 60_000,
         clients: 50,

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use zebu_config::Config;
+use zebu_credentials::Door;
 use zebu_proto::{HostPort, Zxid};
 
 use super::MembersArgs;
@@ -13,6 +14,7 @@ use super::report::{Finding, Kind, Place, Report};
 use super::spool::{Difference, Spool, compare};
 use super::walk::{Seen, Session};
 use crate::ask;
+use crate::configuration::Access;
 use crate::doctor::answers::client_of;
 use crate::failure::Failure;
 use crate::recover::look::parse;
@@ -31,8 +33,8 @@ pub(super) struct Member {
     pub(super) name: String,
     /// Where it serves clients.
     pub(super) client: Option<HostPort>,
-    /// Where it may serve HTTP, and below which path.
-    pub(super) admin: Option<(HostPort, String)>,
+    /// How and where it may serve HTTP, and below which path.
+    pub(super) admin: Option<(Door, HostPort, String)>,
 }
 
 /// What a member answers.
@@ -52,14 +54,15 @@ pub(super) struct Answer {
 pub(super) fn verify(args: &MembersArgs) -> Result<Report, Failure> {
     let read = |path: &Path| std::fs::read(path);
     let config = args.configuration.load(zebu_config::variables(), &read)?.config;
-    let members = members_of(&config)?;
+    let access = Access::of(&args.credentials)?;
+    let members = members_of(&config, &access)?;
     let auth = args.auth_file.as_deref().map(identity).transpose()?;
     let timeout = Duration::from_millis(args.timeout);
     let mut report = Report::default();
-    let answers = rounds(&members, timeout);
+    let answers = rounds(&members, &access, timeout);
     judge(&members, &answers, args.znodes, &mut report);
     if args.znodes {
-        znodes(&members, auth.as_ref(), timeout, args.limit, &mut report)?;
+        znodes(&members, &access, auth.as_ref(), timeout, args.limit, &mut report)?;
     }
     Ok(report)
 }
@@ -73,7 +76,7 @@ fn identity(path: &Path) -> Result<(String, String), Failure> {
     Ok((scheme.to_owned(), credential.trim().to_owned()))
 }
 
-fn members_of(config: &Config) -> Result<Vec<Member>, Failure> {
+fn members_of(config: &Config, access: &Access) -> Result<Vec<Member>, Failure> {
     let Some(ensemble) = &config.ensemble else {
         return Err(Failure::new(
             "error: the configuration names no other server, so there is nothing to compare; hint: zebu verify directories checks \
@@ -81,12 +84,14 @@ fn members_of(config: &Config) -> Result<Vec<Member>, Failure> {
         ));
     };
     let all = &ensemble.members;
-    let admin = config.admin.as_ref().filter(|admin| admin.port > 0);
+    let admin = access.admin(config);
+    let admin = admin.as_ref();
     Ok((all.members())
         .map(|member| {
-            let client = client_of(member, all, config.net.client_port);
-            let admin = client.as_ref().zip(admin).map(|(client, admin)| {
-                (HostPort::new(client.host.clone(), admin.port), admin.command_url.clone())
+            let client = client_of(member, all, config, access.door.is_secure());
+            let admin = client.as_ref().zip(admin).map(|(client, (door, admin))| {
+                let at = HostPort::new(client.host.clone(), admin.port);
+                (door.clone(), at, admin.command_url.clone())
             });
             // Members of one host do not all have this server's port.
             let shares = |other: &zebu_zab::config::Member| {
@@ -102,10 +107,10 @@ fn members_of(config: &Config) -> Result<Vec<Member>, Failure> {
 }
 
 /// Asks all members until they are at the same transaction, but not forever.
-fn rounds(members: &[Member], timeout: Duration) -> Vec<Result<Answer, String>> {
-    let mut before = ask_all(members, timeout);
+fn rounds(members: &[Member], access: &Access, timeout: Duration) -> Vec<Result<Answer, String>> {
+    let mut before = ask_all(members, access, timeout);
     for _ in 1..ROUNDS_MAX {
-        let now = ask_all(members, timeout);
+        let now = ask_all(members, access, timeout);
         // Twice the same: counts and transaction belong together.
         let is_same = now == before && one_zxid(&now).is_some();
         before = now;
@@ -123,10 +128,12 @@ fn one_zxid(answers: &[Result<Answer, String>]) -> Option<Zxid> {
     zxids.all(|zxid| zxid == first).then_some(first)
 }
 
-fn ask_all(members: &[Member], timeout: Duration) -> Vec<Result<Answer, String>> {
+fn ask_all(members: &[Member], access: &Access, timeout: Duration) -> Vec<Result<Answer, String>> {
     thread::scope(|scope| {
-        let asked: Vec<_> =
-            members.iter().map(|member| scope.spawn(move || ask_one(member, timeout))).collect();
+        let asked: Vec<_> = members
+            .iter()
+            .map(|member| scope.spawn(move || ask_one(member, access, timeout)))
+            .collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|_| Err("the question failed".to_owned()))
         };
@@ -134,21 +141,23 @@ fn ask_all(members: &[Member], timeout: Duration) -> Vec<Result<Answer, String>>
     })
 }
 
-fn ask_one(member: &Member, timeout: Duration) -> Result<Answer, String> {
+fn ask_one(member: &Member, access: &Access, timeout: Duration) -> Result<Answer, String> {
+    let door = &access.door;
     let Some(client) = &member.client else {
         return Err("its server.N line names no client port, and another member has the same host"
             .to_owned());
     };
-    let text = ask::word(client, "srvr", timeout).map_err(|error| error.to_string())?;
+    let text = ask::word(door, client, "srvr", timeout).map_err(|error| error.to_string())?;
     let answer = parse(&text).ok_or_else(|| {
         format!("srvr is answered with {:?}", text.lines().next().unwrap_or_default())
     })?;
     let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
     let znodes = line("Node count: ").and_then(|count| count.trim().parse().ok());
-    let digests = ask::word(client, "hash", timeout).ok().and_then(|text| digests_of_word(&text));
+    let digests =
+        ask::word(door, client, "hash", timeout).ok().and_then(|text| digests_of_word(&text));
     let digests = digests.or_else(|| {
-        let (at, url) = member.admin.as_ref()?;
-        let page = ask::get(at, &format!("{url}/hash"), timeout).ok()?;
+        let (door, at, url) = member.admin.as_ref()?;
+        let page = ask::get(door, at, &format!("{url}/hash"), timeout).ok()?;
         digests_of_page(&page.body)
     });
     let digests = digests.unwrap_or_default();
@@ -285,6 +294,7 @@ fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Re
 /// Reads every znode of every member that serves, and compares them.
 pub(super) fn znodes(
     members: &[Member],
+    access: &Access,
     auth: Option<&(String, String)>,
     timeout: Duration,
     limit: usize,
@@ -293,7 +303,7 @@ pub(super) fn znodes(
     let mut sessions = Vec::new();
     for member in members {
         let Some(client) = &member.client else { continue };
-        let opened = Session::open(client, auth, timeout);
+        let opened = Session::open(client, access, auth, timeout);
         match opened.and_then(|session| session.sync().map(|()| session)) {
             Ok(session) => sessions.push((member.name.clone(), session)),
             Err(error) => {

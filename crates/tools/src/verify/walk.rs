@@ -7,6 +7,7 @@ use zebu_proto::{HostPort, Stat, StatPersisted};
 use zebu_tree::digest_counts;
 
 use super::spool::{Spool, Znode, acl_text};
+use crate::configuration::Access;
 use crate::failure::Failure;
 
 /// Znodes that are asked for at once.
@@ -32,6 +33,7 @@ impl Session {
     /// Connects to one server, and to no other.
     pub(super) fn open(
         at: &HostPort,
+        access: &Access,
         auth: Option<&(String, String)>,
         timeout: Duration,
     ) -> Result<Self> {
@@ -44,6 +46,7 @@ impl Session {
         if let Some((scheme, credential)) = auth {
             connector = connector.authenticate(scheme, credential);
         }
+        let connector = access.credentials.apply(connector);
         Ok(Self { client: blocking::Client::open(connector, &format!("{host}:{}", at.port))? })
     }
 

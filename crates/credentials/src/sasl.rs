@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use zebu_client::Sasl;
 
-use crate::arguments::VARIABLES;
+use crate::VARIABLES;
 use crate::failure::{Failure, Result};
 use crate::tls::boolean;
 
@@ -73,7 +73,7 @@ impl Properties {
             return match &self.section {
                 Some((_, place)) => {
                     Err(Failure::new(format!("{place}: {SECTION} is set without a file"))
-                        .hint(format!("{FILE}=/path/to/jaas.conf")))
+                        .with_hint(format!("{FILE}=/path/to/jaas.conf")))
                 }
                 None => Ok(None),
             };
@@ -114,7 +114,7 @@ impl Properties {
             Some((path, place)) if known.as_ref() != Some(path) => {
                 let path = path.display();
                 Err(Failure::new(format!("{place}: {KRB5_CONF}={path} has an effect in Java only"))
-                    .hint(format!("{KRB5_CONFIG}={path} in the environment")))
+                    .with_hint(format!("{KRB5_CONFIG}={path} in the environment")))
             }
             _ => Ok(()),
         }

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 
 use zebu_client::Tls;
 
-use crate::arguments::VARIABLES;
+use crate::VARIABLES;
 use crate::failure::{Failure, Result};
 
 const SECURE: &str = "zookeeper.client.secure";
 const SOCKET: &str = "zookeeper.clientCnxnSocket";
 const FIPS: &str = "zookeeper.fips-mode";
 const SSL: &str = "zookeeper.ssl.";
+/// Our own: the file of revocation lists, as at a server.
+const LISTS: &str = "zebu.ssl.crlFile";
 
 /// The original's transports, with or without their package. Both have the same effect here.
 const SOCKETS: [&str; 2] = ["ClientCnxnSocketNetty", "ClientCnxnSocketNIO"];
@@ -42,10 +44,12 @@ const NAMES: [&str; 17] = [
 ];
 
 /// Settings for unsupported features. They are refused unless they are empty or `false`.
-const REFUSED: [(&str, &str); 4] = [
-    ("crl", "revocation lists are not fetched by this shell"),
-    ("ocsp", "OCSP is not part of this shell"),
-    ("tcnative.ocsp.stapling", "OCSP is not part of this shell"),
+const REFUSED: [(&str, &str); 3] = [
+    ("ocsp", "OCSP is not part of this program; revocation is known from lists only"),
+    (
+        "tcnative.ocsp.stapling",
+        "OCSP is not part of this program; revocation is known from lists only",
+    ),
     ("context.supplier.class", "classes of Java cannot be used here"),
 ];
 
@@ -57,6 +61,8 @@ pub(crate) struct Properties {
     found: BTreeMap<&'static str, (String, String)>,
     /// The place that asks for FIPS, if any.
     fips: Option<String>,
+    /// The file of revocation lists.
+    lists: Option<String>,
 }
 
 impl Properties {
@@ -67,6 +73,7 @@ impl Properties {
     pub(crate) fn take(&mut self, key: &str, value: &str, place: &str) -> Result<bool> {
         match key {
             SECURE => self.is_secure = boolean(value, key, place)?,
+            LISTS => self.lists = (!value.is_empty()).then(|| value.to_owned()),
             FIPS => self.fips = boolean(value, key, place)?.then(|| place.to_owned()),
             SOCKET => {
                 let class = value.strip_prefix(PACKAGE).unwrap_or(value);
@@ -74,7 +81,7 @@ impl Properties {
                     return Err(Failure::new(format!(
                         "{place}: {key}: no such transport: {value}"
                     ))
-                    .hint(format!("{} and {} are the same here", SOCKETS[0], SOCKETS[1])));
+                    .with_hint(format!("{} and {} are the same here", SOCKETS[0], SOCKETS[1])));
                 }
             }
             _ => {
@@ -105,9 +112,9 @@ impl Properties {
         }
         if let Some(place) = &self.fips {
             return Err(Failure::new(format!(
-                "{place}: {FIPS}: the cryptography of this shell is not certified for FIPS 140"
+                "{place}: {FIPS}: the cryptography of this program is not certified for FIPS 140"
             ))
-            .hint(format!("{FIPS}=false")));
+            .with_hint(format!("{FIPS}=false")));
         }
         for (name, why) in REFUSED {
             if let Some((value, place)) = self.get(name)
@@ -140,8 +147,20 @@ impl Properties {
                 && !["JKS", "PEM", "PKCS12"].iter().any(|own| own.eq_ignore_ascii_case(kind))
             {
                 let wrong = format!("{place}: {SSL}{name}: unknown type of store: {kind}");
-                return Err(Failure::new(wrong).hint("PEM, PKCS12 or JKS"));
+                return Err(Failure::new(wrong).with_hint("PEM, PKCS12 or JKS"));
             }
+        }
+        let checks_lists = self.get("crl").map(|(value, place)| {
+            boolean(value, &format!("{SSL}crl"), place).map(|is_on| (is_on, place))
+        });
+        match (checks_lists.transpose()?, &self.lists) {
+            (Some((true, place)), None) => {
+                return Err(Failure::new(format!("{place}: {SSL}crl: lists are not fetched"))
+                    .with_hint(format!("{LISTS} names a file of revocation lists, PEM or DER")));
+            }
+            // The file by itself is enough, as at a server.
+            (_, Some(file)) => tls = tls.revocation_lists(file),
+            _ => {}
         }
         if let Some((value, place)) = self.get("hostnameVerification") {
             let key = format!("{SSL}hostnameVerification");
@@ -274,10 +293,10 @@ mod tests {
             (
                 "zookeeper.fips-mode",
                 "true",
-                "zookeeper.fips-mode: the cryptography of this shell is",
+                "zookeeper.fips-mode: the cryptography of this program is",
             ),
-            ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: revocation lists are not fetched"),
-            ("zookeeper.ssl.ocsp", "true", "zookeeper.ssl.ocsp: OCSP is not part of this shell"),
+            ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: lists are not fetched"),
+            ("zookeeper.ssl.ocsp", "true", "zookeeper.ssl.ocsp: OCSP is not part of this program"),
             ("zookeeper.ssl.context.supplier.class", "a.B", "classes of Java cannot be used here"),
             ("zookeeper.ssl.keyStore.type", "BCFKS", "unknown type of store: BCFKS"),
             ("zookeeper.ssl.hostnameVerification", "no", "is neither true nor false: no"),
@@ -290,13 +309,22 @@ mod tests {
         }
     }
 
-    /// Errors in a store are reported when the session is opened.
-    #[tokio::test]
-    async fn a_store_that_cannot_be_used_is_named() {
-        let (mut settings, _) = crate::arguments::Options::default().settings().unwrap();
-        settings.tls = Some(Tls::new().trust_store("/no/such.pem"));
-        let failure = crate::session::Session::open("localhost:1", &settings).err().unwrap();
-        let begin = "TLS cannot be used: /no/such.pem: cannot be read: ";
-        assert!(failure.message().starts_with(begin), "{failure:?}");
+    /// With lists, each certificate must be found good by one of them.
+    #[test]
+    fn revocation_lists_are_files() {
+        let secure = ("zookeeper.client.secure", "true");
+        let trust = fixture("ca.pem");
+        let trust = ("zookeeper.ssl.trustStore.location", &*trust);
+        let settled = |file: &str| {
+            let lines = [secure, trust, ("zookeeper.ssl.crl", "true"), (LISTS, file)];
+            settle(&lines).0.unwrap().expect("it is wanted")
+        };
+        settled(&fixture("ca.crl")).check().unwrap();
+        let error = settled(&fixture("ca.pem")).check().unwrap_err();
+        assert!(error.to_string().contains("there is no revocation list in it"), "{error}");
+        // The file by itself is enough.
+        let alone = settle(&[secure, trust, (LISTS, "/no/such/file")]);
+        let error = alone.0.unwrap().expect("it is wanted").check().unwrap_err();
+        assert!(error.to_string().contains("/no/such/file: cannot be read"), "{error}");
     }
 }

@@ -1,0 +1,87 @@
+//! Over what a run goes to its servers, and as whom: TLS and SASL, before the load begins.
+//!
+//! Sessions with either are opened one by one, and what their handshakes cost is not part of a measurement.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use zebu_client::Sasl;
+use zebu_credentials::{CredentialArgs, Door, Wire};
+
+use crate::client::Client;
+use crate::wire::op;
+
+/// How servers are entered. The default is without TLS, as nobody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    door: Door,
+    sasl: Option<Sasl>,
+    /// The names that certificates and tickets are for.
+    hosts: Arc<BTreeMap<SocketAddr, String>>,
+}
+
+impl Entry {
+    /// What the arguments name, to servers of these names.
+    ///
+    /// # Errors
+    /// A file or a store cannot be used.
+    pub(crate) fn new(
+        args: &CredentialArgs,
+        hosts: BTreeMap<SocketAddr, String>,
+    ) -> anyhow::Result<Self> {
+        let credentials = args.load(|remark| eprintln!("note: {remark}"))?;
+        let door = credentials.door()?;
+        Ok(Self { door, sasl: credentials.sasl, hosts: Arc::new(hosts) })
+    }
+
+    /// Whether a session begins with its own handshake, and nothing else.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.door.is_secure() && self.sasl.is_none()
+    }
+
+    /// Whether there is TLS, and SASL.
+    pub(crate) fn has(&self) -> (bool, bool) {
+        (self.door.is_secure(), self.sasl.is_some())
+    }
+
+    fn host(&self, server: SocketAddr) -> String {
+        self.hosts.get(&server).cloned().unwrap_or_else(|| server.ip().to_string())
+    }
+
+    /// A connection, after the handshake of TLS if it has one.
+    pub(crate) fn connect(&self, server: SocketAddr, patience: Duration) -> anyhow::Result<Wire> {
+        let deadline = std::time::Instant::now() + patience;
+        let socket = TcpStream::connect_timeout(&server, patience)
+            .with_context(|| format!("connect to {server}"))?;
+        socket.set_nodelay(true)?;
+        Ok(self.door.enter(socket, &self.host(server), deadline)?)
+    }
+
+    /// Proves to the server of a new session who this is, if that is wanted.
+    pub(crate) fn prove(&self, client: &mut Client, server: SocketAddr) -> anyhow::Result<()> {
+        let Some(sasl) = &self.sasl else { return Ok(()) };
+        let mut exchange = sasl.exchange(&self.host(server))?;
+        let mut token = exchange.begin()?;
+        loop {
+            let (err, body) = client.call(op::SASL, |to| to.buffer(Some(&token)))?;
+            if err != 0 {
+                bail!("{server} refuses to authenticate this user with SASL: error {err}");
+            }
+            let Some((length, rest)) = body.split_first_chunk() else {
+                bail!("{server} answers SASL without a token");
+            };
+            let answer = match usize::try_from(i32::from_be_bytes(*length)) {
+                Ok(length) if length == rest.len() => Some(rest),
+                Ok(_) => bail!("{server} answers SASL with a token of another length"),
+                Err(_) => None,
+            };
+            match exchange.answer(answer)? {
+                Some(next) => token = next,
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What cannot be used, and what helps.
+
+use std::fmt;
+
+/// Settings that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    message: String,
+    hint: Option<String>,
+}
+
+/// The result of reading settings.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    /// Adds what can be done about it.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What is wrong: the place, the property, and why.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,179 @@
+//! How the programs of a command line say over what they connect to servers, and as whom they come.
+//!
+//! Owns the properties of ZooKeeper's clients for TLS and SASL, the option that names a file of them, and connections that
+//! are made with them one by one. The shell, `zebu bench` and the tools share it, so one file serves all of them.
+
+mod door;
+mod failure;
+mod sasl;
+mod tls;
+
+use std::path::{Path, PathBuf};
+
+use zebu_client::{Connector, Sasl, Tls};
+use zebu_proto::properties;
+
+pub use door::{Door, Wire};
+pub use failure::Failure;
+
+use failure::Result;
+
+/// The environment variables whose `-D` words are client settings, as the original's scripts have it.
+pub const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
+
+/// The properties of TLS and SASL that were found. They are collected from all places first, as a place may overrule another
+/// one. No `Debug`: passwords are among them.
+#[derive(Default)]
+pub struct Properties {
+    tls: tls::Properties,
+    sasl: sasl::Properties,
+}
+
+impl Properties {
+    /// Takes a property, if it has to do with TLS or SASL; returns whether it has. `place` says where it stands.
+    ///
+    /// # Errors
+    /// The value makes no sense.
+    pub fn take(&mut self, key: &str, value: &str, place: &str) -> Result<bool> {
+        Ok(self.tls.take(key, value, place)? || self.sasl.take(key, value, place)?)
+    }
+
+    /// What they amount to. `remarks` get what has no effect.
+    ///
+    /// # Errors
+    /// A property asks for what is not there, or a file cannot be used. Key stores are not read yet.
+    pub fn settle(&self, remarks: &mut Vec<String>) -> Result<Credentials> {
+        Ok(Credentials { tls: self.tls.settle(remarks)?, sasl: self.sasl.settle(remarks)? })
+    }
+}
+
+/// Over what a program connects, and as whom it comes. The default is without TLS, as nobody.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// TLS, if it is wanted.
+    pub tls: Option<Tls>,
+    /// SASL, if it is wanted.
+    pub sasl: Option<Sasl>,
+}
+
+impl Credentials {
+    /// A connector that has them.
+    pub fn apply(&self, mut connector: Connector) -> Connector {
+        if let Some(tls) = &self.tls {
+            connector = connector.tls(tls.clone());
+        }
+        if let Some(sasl) = &self.sasl {
+            connector = connector.sasl(sasl.clone());
+        }
+        connector
+    }
+
+    /// What makes connections one by one. Reads the stores.
+    ///
+    /// # Errors
+    /// A store cannot be used.
+    pub fn door(&self) -> Result<Door> {
+        let failed = |error: zebu_client::Error| Failure::new(error.to_string());
+        match &self.tls {
+            None => Ok(Door::plain()),
+            Some(tls) => Ok(Door::secure(tls.rustls_config().map_err(failed)?)),
+        }
+    }
+}
+
+/// The option that names a file of properties.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct CredentialArgs {
+    /// Properties of ZooKeeper's clients: zookeeper.client.secure, zookeeper.ssl.*, java.security.auth.login.config
+    #[arg(long, value_name = "FILE")]
+    pub client_configuration: Option<PathBuf>,
+}
+
+impl CredentialArgs {
+    /// Reads the variables [`VARIABLES`] and the file, and tells `remark` what has no effect.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a property asks for what is not there.
+    pub fn load(&self, mut remark: impl FnMut(&str)) -> Result<Credentials> {
+        let (mut found, mut remarks) = (Properties::default(), Vec::new());
+        for name in VARIABLES {
+            // Most of these are other programs' business.
+            for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
+                found.take(key, value, name)?;
+            }
+        }
+        if let Some(file) = &self.client_configuration {
+            let place = file.display().to_string();
+            for (key, value) in read(file)? {
+                if !found.take(&key, &value, &place)? {
+                    remarks.push(format!("{place}: {key} has no effect here"));
+                }
+            }
+        }
+        let credentials = found.settle(&mut remarks)?;
+        remarks.iter().for_each(|text| remark(text));
+        Ok(credentials)
+    }
+}
+
+/// The `-Dkey=value` words of a variable.
+pub fn defines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split_whitespace().filter_map(|word| word.strip_prefix("-D")?.split_once('='))
+}
+
+/// The properties of a file.
+///
+/// # Errors
+/// It cannot be read, or is no file of properties.
+pub fn read(file: &Path) -> Result<Vec<(String, String)>> {
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", file.display()));
+    let bytes = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let found = properties::parse(&bytes).map_err(|error| wrong(&error))?;
+    Ok(found.entries.into_iter().map(|entry| (entry.key, entry.value.trim().to_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> (Result<Credentials>, Vec<String>) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let args = CredentialArgs { client_configuration: Some(file.path().to_owned()) };
+        let mut remarks = Vec::new();
+        let loaded = args.load(|text| remarks.push(text.to_owned()));
+        (loaded, remarks)
+    }
+
+    #[test]
+    fn a_file_says_over_what_and_as_whom() {
+        let (plain, remarks) = load("zookeeper.client.secure=false\nzookeeper.request.timeout=5\n");
+        let plain = plain.unwrap();
+        assert!(plain.tls.is_none() && plain.sasl.is_none());
+        assert!(
+            remarks[0].ends_with(": zookeeper.request.timeout has no effect here"),
+            "{remarks:?}"
+        );
+        assert!(!plain.door().unwrap().is_secure());
+        let trust = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures/ca.pem");
+        let text =
+            format!("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location={trust}\n");
+        let (secure, remarks) = load(&text);
+        let secure = secure.unwrap();
+        assert!(secure.door().unwrap().is_secure() && remarks.is_empty());
+        let (refused, _) = load("zookeeper.client.secure=maybe\n");
+        assert!(refused.unwrap_err().message().contains("is neither true nor false"));
+        let missing = CredentialArgs { client_configuration: Some("/no/such/file".into()) };
+        let failure = missing.load(|_| {}).unwrap_err();
+        assert!(failure.message().starts_with("/no/such/file: "), "{failure}");
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_used_is_named() {
+        let text =
+            "zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location=/no/such/ca.pem\n";
+        let failure = load(text).0.unwrap().door().unwrap_err();
+        assert!(failure.message().contains("/no/such/ca.pem: cannot be read"), "{failure}");
+    }
+}
