@@ -409,7 +409,7 @@ impl Workload for Deletes {
 
 /// Deletes the znodes of `spec`, those that its writes have left, and their parent.
 pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
-    let mut client = Client::connect(server, Duration::from_secs(10))?;
+    let (mut client, _) = Client::enter(&spec.entry, server, Duration::from_secs(10), 30_000)?;
     let names = client.children(&spec.root)?;
     client.close()?;
     let clock = Clock::start();

@@ -80,7 +80,13 @@ impl Status {
 pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<Answers> {
     let is_secure = access.door.is_secure();
     let mut asked = match &config.ensemble {
-        None => vec![unasked(ALONE, true, Role::Participant, own_client(config, is_secure))],
+        None => {
+            let mut own = unasked(ALONE, true, Role::Participant, own_client(config, is_secure));
+            if own.client.is_none() && config.client_tls.is_none() {
+                own.status = Err("this configuration has no port for clients".to_owned());
+            }
+            vec![own]
+        }
         Some(ensemble) => (ensemble.members.members())
             .map(|member| {
                 let is_me = member.id == ensemble.me;

@@ -21,8 +21,11 @@ pub(super) fn peers(answers: &[Answers]) -> Vec<Finding> {
         let line = format!("server.{}", member.server.0);
         if member.is_me {
             // Before a start this is how it should be.
-            if let (Err(why), Some(client)) = (&member.status, &member.client) {
-                findings.info(format!("no server answers here, at {}: {why}", shown(client)), "");
+            match (&member.status, &member.client) {
+                (Err(why), Some(client)) => findings
+                    .info(format!("no server answers here, at {}: {why}", shown(client)), ""),
+                (Err(why), None) => findings.info(format!("this server was not asked: {why}"), ""),
+                (Ok(_), _) => {}
             }
             continue;
         }
