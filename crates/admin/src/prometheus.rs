@@ -43,6 +43,10 @@ pub fn page(served: &dyn Served, process: bool, content_type: &str) -> String {
     figures::gauges(served, served.serving(), &mut page);
     served.metrics().expose(&mut page);
     NEVER.iter().for_each(|never| page.never(never));
+    if let Some(id) = served.identity().settled() {
+        page.begin("zebu_ensemble_info", "gauge", "Always 1: the key is the id of the ensemble.");
+        page.value("zebu_ensemble_info", Some(&id.to_string()), None, 1.0);
+    }
     if process {
         page.process();
     }

@@ -19,6 +19,7 @@ use axum::{Extension, Router};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tracing::{error, info};
+use zebu_proto::Identity;
 
 use crate::commands::{self, Answer, Command, Started};
 use crate::console::ConsoleOptions;
@@ -93,6 +94,7 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     let mut router = Router::new()
         .route("/health/live", get(live))
         .route("/health/ready", get(ready))
+        .route("/ensemble", get(ensemble))
         .route(&format!("{url}/"), get(list))
         .route(&format!("{url}/{{*name}}"), any(command));
     if !url.is_empty() {
@@ -114,6 +116,29 @@ pub fn prometheus(served: Arc<dyn Served>, process: bool) -> Router {
         std::future::ready(([(CONTENT_TYPE, content_type)], page))
     };
     Router::new().route("/metrics", get(page))
+}
+
+/// Which ensemble the server belongs to, and its part in it.
+async fn ensemble(State(admin): Shared) -> Response {
+    let (id, state) = match admin.served.identity() {
+        Identity::Unknown => (Json::Null, "unknown"),
+        Identity::Proposed { id, .. } => (id.to_string().into(), "proposed"),
+        Identity::Settled(id) => (id.to_string().into(), "settled"),
+    };
+    let mode = admin.served.serving();
+    let member = admin.served.member();
+    let server = member.as_ref().map_or(Json::Null, |member| member.me.0.into());
+    let lacks = member.into_iter().flat_map(|member| member.lacks).map(Json::from);
+    json(
+        StatusCode::OK,
+        &Json::object([
+            ("ensemble", id),
+            ("state", state.into()),
+            ("server", server),
+            ("role", mode.map_or(Json::Null, |mode| mode.name().into())),
+            ("lacks", Json::List(lacks.collect())),
+        ]),
+    )
 }
 
 async fn list(State(admin): Shared) -> Response {

@@ -5,6 +5,7 @@
 pub mod rebuild;
 
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,10 +13,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
-use zebu_proto::Zxid;
 use zebu_proto::path::reserved;
+use zebu_proto::{EnsembleId, Identity, Zxid};
 use zebu_state::{Outline, Rebuild, Step};
-use zebu_store::{OsVfs, Store, Written};
+use zebu_store::{EnsembleFile, OsVfs, Store, Written};
 use zebu_tree::Tree;
 
 use crate::dates::{self, Point};
@@ -97,8 +98,17 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
     let mut built = rebuild::build(source.as_ref(), args.to, args.fuzzy)?;
     let cleared = clear_configuration(&mut built.tree);
     let written = write(&built.tree, &args.into)?;
-    report(&built, &written, &source.name(), cleared, args.json, out)?;
+    // What comes of these data is another ensemble than the one that they are from.
+    let ensemble = new_ensemble();
+    EnsembleFile::new(Arc::new(OsVfs), &args.into).write(Identity::Settled(ensemble))?;
+    report(&built, &written, (&source.name(), cleared, ensemble), args.json, out)?;
     Ok(true)
+}
+
+/// An id that no ensemble has: the keys of the standard library's hashes are random.
+fn new_ensemble() -> EnsembleId {
+    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
+    EnsembleId(half() << 64 | half())
 }
 
 /// Refuses a directory that has anything.
@@ -152,8 +162,7 @@ pub fn write(tree: &Tree, into: &Path) -> Result<Written> {
 fn report(
     built: &Built,
     written: &Written,
-    source: &str,
-    cleared: bool,
+    (source, cleared, ensemble): (&str, bool, EnsembleId),
     json: bool,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -178,6 +187,7 @@ fn report(
             "snapshot": snapshot.map(|zxid| zxid.to_string()), "replayed": replayed, "proof": proof,
             "znodes": znodes, "sessions": sessions, "ephemerals": ephemerals,
             "written": path, "bytes": bytes, "configuration_cleared": cleared, "rejected": rejected,
+            "ensemble": ensemble.to_string(),
         });
         writeln!(out, "{value}")?;
         return Ok(());
@@ -201,6 +211,10 @@ fn report(
         )?;
     }
     writeln!(out, "wrote {path}, {bytes} bytes")?;
+    writeln!(
+        out,
+        "these data are a new ensemble, {ensemble}: servers of the old one refuse it, and are refused"
+    )?;
     Ok(())
 }
 

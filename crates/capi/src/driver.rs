@@ -504,7 +504,7 @@ impl Driver {
                 self.state = match ending {
                     Ending::Expired => state::EXPIRED,
                     Ending::AuthFailed => state::AUTH_FAILED,
-                    Ending::Closed | Ending::GivenUp => {
+                    Ending::Closed | Ending::GivenUp | Ending::OtherEnsemble { .. } => {
                         self.is_closed = true;
                         state::NOT_CONNECTED
                     }

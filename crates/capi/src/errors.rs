@@ -38,7 +38,8 @@ pub(crate) fn ended(ending: Ending) -> c_int {
         Ending::Closed => CLOSING,
         Ending::Expired => SESSION_EXPIRED,
         Ending::AuthFailed => AUTH_FAILED,
-        Ending::GivenUp => CONNECTION_LOSS,
+        // This library asks no server for its ensemble.
+        Ending::GivenUp | Ending::OtherEnsemble { .. } => CONNECTION_LOSS,
     }
 }
 

@@ -229,7 +229,8 @@ mod tests {
 
     fn call(paths: usize) -> Call {
         let state = SessionState::Connected;
-        let status = Status { state, ticket: None, timeout: Duration::ZERO, server: None };
+        let (timeout, ensemble) = (Duration::ZERO, None);
+        let status = Status { state, ticket: None, timeout, ensemble, server: None };
         let shared = {
             let thread = crate::SessionThread::start().unwrap();
             Arc::new(Shared::new(Chroot::default(), status, thread))

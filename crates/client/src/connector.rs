@@ -6,7 +6,7 @@ use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime};
 
 use tracing::{Instrument as _, info, info_span};
-use zebu_proto::ConnectString;
+use zebu_proto::{ConnectString, EnsembleId};
 use zebu_session::{Chroot, Failure, Options};
 
 use crate::client::{SASL, SASL_FAULT};
@@ -99,7 +99,7 @@ impl Connector {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seed = now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32;
         Self {
-            options: Options { seed, ..Options::default() },
+            options: Options { seed, asks_ensemble: true, ..Options::default() },
             connection_wait: None,
             answer_bytes_max: 64 << 20,
             chroot: None,
@@ -234,6 +234,30 @@ impl Connector {
     #[must_use]
     pub fn give_up_after(mut self, time: Duration) -> Self {
         self.options.give_up = Some(time);
+        self
+    }
+
+    /// Uses servers of this ensemble only, see [`Client::ensemble`](crate::Client::ensemble).
+    ///
+    /// Without this the first server that tells its ensemble decides. Either way the session ends as
+    /// [`SessionState::OtherEnsemble`](crate::SessionState::OtherEnsemble) when a server of another ensemble is reached,
+    /// before anything is asked of that server: the connect string is wrong. Servers that know no such ids, as all of
+    /// ZooKeeper's, are used as before.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Connector, Ending, EnsembleId};
+    ///
+    /// let elsewhere = EnsembleId(7);
+    /// let error = Connector::new().ensemble(elsewhere).connect(&address).await.unwrap_err();
+    /// assert!(matches!(error.ending(), Some(Ending::OtherEnsemble { own, .. }) if own == elsewhere));
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn ensemble(mut self, id: EnsembleId) -> Self {
+        self.options.ensemble = Some(id);
         self
     }
 
@@ -693,6 +717,7 @@ impl Connector {
             state: SessionState::Connecting,
             ticket: self.options.resume,
             timeout: self.options.timeout,
+            ensemble: self.options.ensemble,
             server: None,
         };
         #[cfg(feature = "tls")]

@@ -492,6 +492,7 @@ impl Driver {
             state: state.into(),
             ticket: self.session.ticket(),
             timeout: self.session.timeout(),
+            ensemble: self.session.ensemble(),
             server: self.session.server(),
         };
         self.publish();

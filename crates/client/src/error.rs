@@ -286,7 +286,9 @@ impl Error {
             Failure::TooMany => (ErrorKind::NotExecuted, ErrorCode::OPERATION_TIMEOUT),
             Failure::TooLarge => (ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS),
             Failure::Over(Ending::AuthFailed) => (ErrorKind::SessionOver, ErrorCode::AUTH_FAILED),
-            Failure::Over(Ending::GivenUp) => (ErrorKind::SessionOver, ErrorCode::CONNECTION_LOSS),
+            Failure::Over(Ending::GivenUp | Ending::OtherEnsemble { .. }) => {
+                (ErrorKind::SessionOver, ErrorCode::CONNECTION_LOSS)
+            }
             Failure::Over(_) => (ErrorKind::SessionOver, ErrorCode::SESSION_EXPIRED),
         };
         Self::new(kind, code, What::Failed(failure), path)
@@ -396,6 +398,11 @@ impl fmt::Display for Error {
                 Some(words) => f.write_str(words)?,
                 None => write!(f, "server reports {}", self.code)?,
             },
+            What::Failed(Failure::Over(Ending::OtherEnsemble { own, other })) => write!(
+                f,
+                "session ended: a server belongs to ensemble {other}, and the session to ensemble {own}: the connect \
+                 string names servers of two ensembles"
+            )?,
             What::Failed(failure) => f.write_str(match failure {
                 Failure::Lost => "connection lost, outcome unknown",
                 Failure::NoConnection => "no connection",
@@ -411,6 +418,7 @@ impl fmt::Display for Error {
                 Failure::Over(Ending::Expired) => "session expired",
                 Failure::Over(Ending::AuthFailed) => "credentials refused",
                 Failure::Over(Ending::GivenUp) => "session given up, since no server was reached",
+                Failure::Over(Ending::OtherEnsemble { .. }) => "session reached another ensemble",
             })?,
             What::Path(error) => write!(f, "{error}")?,
             What::ConnectString => f.write_str("invalid connect string")?,

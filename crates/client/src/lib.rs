@@ -281,6 +281,16 @@ pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 /// ```
 pub use zebu_proto::Acl;
 
+/// Which ensemble a server belongs to, see [`Client::ensemble`].
+///
+/// ```
+/// use zebu_client::EnsembleId;
+///
+/// let id: EnsembleId = "0123456789abcdef0123456789abcdef".parse().unwrap();
+/// assert_eq!(id.to_string(), "0123456789abcdef0123456789abcdef");
+/// ```
+pub use zebu_proto::EnsembleId;
+
 /// The codes of the protocol, see [`Error::code`] and [`Error::check`].
 ///
 /// ```

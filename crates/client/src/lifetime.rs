@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use zebu_proto::SessionId;
+use zebu_proto::{EnsembleId, SessionId};
 use zebu_session::Failure;
 
 use crate::mailbox::Mailbox;
@@ -106,6 +106,20 @@ impl Client {
     /// ```
     pub fn ticket(&self) -> Option<SessionTicket> {
         self.shared().status.borrow().ticket
+    }
+
+    /// The id of the ensemble that the session belongs to: that of the first server that told its own, or the
+    /// [one asked for](crate::Connector::ensemble). `None` where no server has told one: ZooKeeper's have no such ids.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let ensemble = client.ensemble().expect("a server of ours tells it");
+    /// assert_eq!(ensemble.to_string().len(), 32);
+    /// # Ok(()) });
+    /// ```
+    pub fn ensemble(&self) -> Option<EnsembleId> {
+        self.shared().status.borrow().ensemble
     }
 
     /// The session timeout, as settled with the servers.

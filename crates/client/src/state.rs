@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use zebu_proto::EnsembleId;
 use zebu_session::{Ending, State, Ticket};
 
 use crate::mailbox::Mailbox;
@@ -46,6 +47,14 @@ pub enum SessionState {
     /// No server was reached for so long that it was given up, see
     /// [`Connector::give_up_after`](crate::Connector::give_up_after).
     GivenUp,
+    /// A server belongs to another ensemble than the session: the connect string names servers of two. See
+    /// [`Connector::ensemble`](crate::Connector::ensemble).
+    OtherEnsemble {
+        /// The ensemble that the session belongs to.
+        own: EnsembleId,
+        /// The ensemble of the server that was reached.
+        other: EnsembleId,
+    },
 }
 
 impl SessionState {
@@ -67,6 +76,7 @@ impl SessionState {
             Self::AuthFailed => Some(Ending::AuthFailed),
             Self::Closed => Some(Ending::Closed),
             Self::GivenUp => Some(Ending::GivenUp),
+            Self::OtherEnsemble { own, other } => Some(Ending::OtherEnsemble { own, other }),
             Self::Connecting | Self::Connected | Self::ConnectedReadOnly | Self::Disconnected => {
                 None
             }
@@ -85,6 +95,7 @@ impl From<State> for SessionState {
             State::Over(Ending::Expired) => Self::Expired,
             State::Over(Ending::AuthFailed) => Self::AuthFailed,
             State::Over(Ending::GivenUp) => Self::GivenUp,
+            State::Over(Ending::OtherEnsemble { own, other }) => Self::OtherEnsemble { own, other },
         }
     }
 }
@@ -101,6 +112,7 @@ impl fmt::Display for SessionState {
             Self::AuthFailed => "AuthFailed",
             Self::Closed => "Closed",
             Self::GivenUp => "GivenUp",
+            Self::OtherEnsemble { .. } => "OtherEnsemble",
         })
     }
 }
@@ -111,6 +123,7 @@ pub(crate) struct Status {
     pub(crate) state: SessionState,
     pub(crate) ticket: Option<Ticket>,
     pub(crate) timeout: Duration,
+    pub(crate) ensemble: Option<EnsembleId>,
     pub(crate) server: Option<SocketAddr>,
 }
 

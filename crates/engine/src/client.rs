@@ -409,6 +409,7 @@ impl<S: Side> Client<S> {
         let request = ConnectRequest::from_bytes(&payload)
             .map_err(|_| End::Broken("its first frame is not a connect request"))?;
         conn.says_read_only.store(request.read_only.is_some(), Ordering::Relaxed);
+        conn.asks_ensemble.store(request.asks_ensemble, Ordering::Relaxed);
         conn.renews.store(request.session_id != SessionId::NONE.0, Ordering::Relaxed);
         conn.hear(worker.monotonic());
         worker.connecting(conn, &request, frame::LENGTH_BYTES + length);

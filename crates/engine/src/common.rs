@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use zebu_proto::Identity;
 use zebu_replica::auth::{Credentials, Schemes};
 use zebu_replica::{ANSWER_BYTES_MAX, ConnId, Reader};
 use zebu_tree::Tree;
@@ -91,6 +92,8 @@ pub struct Common<S> {
     /// How this server serves clients, if it does. Mode and start time are under one lock, so that
     /// no reader sees a mode that has ended.
     serving: Mutex<Option<Serving>>,
+    /// What this server knows of the id of its ensemble.
+    identity: Mutex<Identity>,
 }
 
 /// The mode, and its start on the monotonic clock.
@@ -111,6 +114,7 @@ impl<S: Side> Common<S> {
             load: Load::new(rules.load),
             rules,
             serving: Mutex::new(None),
+            identity: Mutex::new(Identity::Unknown),
         }
     }
 
@@ -132,6 +136,16 @@ impl<S: Side> Common<S> {
             Some(before) if before.mode == mode => before,
             _ => Serving { mode, since },
         });
+    }
+
+    /// What this server knows of the id of its ensemble.
+    pub fn identity(&self) -> Identity {
+        *self.identity.lock()
+    }
+
+    /// This server knows more of the id of its ensemble.
+    pub fn set_identity(&self, identity: Identity) {
+        *self.identity.lock() = identity;
     }
 
     /// Closes all client connections after sending what is in their outboxes.

@@ -54,6 +54,8 @@ pub struct Conn<S> {
     pub has_connected: AtomicBool,
     /// Whether the client sent the optional byte of the connect request.
     pub says_read_only: AtomicBool,
+    /// Whether its connect request asks for the id of the ensemble.
+    pub asks_ensemble: AtomicBool,
     /// Whether the connect request renews a session.
     pub renews: AtomicBool,
     /// The client's credentials.
@@ -80,6 +82,7 @@ impl<S: Side> Conn<S> {
             timeout_ms: AtomicI32::new(0),
             has_connected: AtomicBool::new(false),
             says_read_only: AtomicBool::new(false),
+            asks_ensemble: AtomicBool::new(false),
             renews: AtomicBool::new(false),
             ids: RwLock::new(ids),
             pending: Mutex::new(Pending::default()),

@@ -12,7 +12,7 @@ use zebu_jute::Encode as _;
 use zebu_proto::quorum::PacketKind;
 use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{ErrorCode, Xid, Zxid};
+use zebu_proto::{EnsembleId, ErrorCode, Xid, Zxid};
 use zebu_replica::{After, Input, Now, Origin, Output, Replica, Request, frame, write_reply};
 use zebu_state::membership;
 use zebu_tree::Tree;
@@ -401,6 +401,7 @@ impl<S: crate::Side> Engine<S> {
                             session_id: session,
                             password,
                             read_only: read_only_byte(common, &conn),
+                            ensemble: asked_ensemble(common, &conn),
                         };
                         greet(&conn, &response);
                         world.accepted(&conn, session, zxid);
@@ -410,7 +411,11 @@ impl<S: crate::Side> Engine<S> {
                 }
                 Output::Refuse(conn) => {
                     if let Some(conn) = common.conns.get(conn) {
-                        greet(&conn, &ConnectResponse::refused(read_only_byte(common, &conn)));
+                        let refused = ConnectResponse {
+                            ensemble: asked_ensemble(common, &conn),
+                            ..ConnectResponse::refused(read_only_byte(common, &conn))
+                        };
+                        greet(&conn, &refused);
                         conn.outbox.lock().close();
                         world.refused(&conn, false);
                         self.delivery.touch(conn);
@@ -489,6 +494,10 @@ impl<S: crate::Side> Engine<S> {
                 }
                 world.network(Zab::Config(change.clone()))?;
                 Job::Config(change)
+            }
+            Zab::Identity(identity) => {
+                world.network(Zab::Identity(identity))?;
+                Job::Identity(identity)
             }
             Zab::Committed(zxid) => Job::Committed(zxid),
             Zab::Truncate(zxid) => Job::Truncate(zxid),
@@ -674,6 +683,12 @@ fn last_zxid<S: crate::Side>(common: &Common<S>, tree: Option<&Tree>) -> Zxid {
 fn read_only_byte<S: crate::Side>(common: &Common<S>, conn: &Conn<S>) -> Option<bool> {
     let read_only = common.serving() == Some(Mode::ReadOnly);
     conn.says_read_only.load(Ordering::Relaxed).then_some(read_only)
+}
+
+/// The id of this server's ensemble, for a client that has asked for it.
+fn asked_ensemble<S: crate::Side>(common: &Common<S>, conn: &Conn<S>) -> Option<EnsembleId> {
+    let asks = conn.asks_ensemble.load(Ordering::Relaxed);
+    asks.then(|| common.identity().settled()).flatten()
 }
 
 /// Sends the answer to a connect request.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{Epoch, Identity, Zxid};
 use zebu_state::Copied;
 use zebu_state::membership::{self, ConfigError, ConfigFiles};
-use zebu_store::{CommittedFile, EpochFile, EpochFiles, StoreError, TxnLog};
+use zebu_store::{CommittedFile, EnsembleFile, EpochFile, EpochFiles, StoreError, TxnLog};
 use zebu_tree::Tree;
 use zebu_zab::config::Membership;
 use zebu_zab::{ConfigChange, EpochKind, Input};
@@ -34,6 +34,8 @@ pub enum Job {
     Config(ConfigChange),
     /// Store an epoch.
     SaveEpoch(EpochKind, Epoch),
+    /// Make durable what is known of the ensemble's id.
+    Identity(Identity),
     /// Store the last committed zxid.
     Committed(Zxid),
     /// Delete all records after this zxid.
@@ -63,6 +65,8 @@ pub struct MemberFiles {
     /// The last zxid known to be committed. `None` if the log is not synced, since it may then end
     /// earlier after a power cut.
     pub committed: Option<CommittedFile>,
+    /// Which ensemble it belongs to.
+    pub ensemble: EnsembleFile,
     /// The configuration.
     pub config: ConfigFiles,
     /// Whether the members may change (`reconfigEnabled`).
@@ -124,6 +128,10 @@ impl Job {
                 };
                 files.epochs.write(file, epoch)?;
                 Input::EpochSaved(kind, epoch)
+            }
+            Self::Identity(identity) => {
+                files.ensemble.write(identity)?;
+                return Ok(Done::default());
             }
             Self::Committed(zxid) => {
                 if let Some(file) = &mut files.committed {

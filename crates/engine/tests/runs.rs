@@ -103,6 +103,7 @@ impl Served {
             session_id: 0,
             password: Some(&[0; 16]),
             read_only: Some(false),
+            asks_ensemble: false,
         };
         let mut first = Vec::new();
         frame::frame(&mut first, |out| hello.encode(out));

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder, record};
 
 use crate::reply::{ConnectResponse, PASSWORD_BYTES};
-use crate::request::{CreateTtl, MULTI_OPS_MAX, MultiHeader, MultiOp};
-use crate::{AclRef, ClientInfo, ErrorCode, OpCode, SessionId, Stat, WatcherType};
+use crate::request::{CreateTtl, ENSEMBLE, MULTI_OPS_MAX, MultiHeader, MultiOp};
+use crate::{AclRef, ClientInfo, EnsembleId, ErrorCode, OpCode, SessionId, Stat, WatcherType};
 
 type Text<'a> = Cow<'a, str>;
 
@@ -23,8 +23,14 @@ impl Decode<'_> for ConnectResponse {
         password[..sent.len()].copy_from_slice(sent);
         // Servers before 3.4 end here.
         let read_only = from.boolean().ok();
-        Ok(Self { timeout_ms, session_id, password, read_only })
+        let ensemble = (from.int() == Ok(ENSEMBLE)).then(|| ensemble(from).ok()).flatten();
+        Ok(Self { timeout_ms, session_id, password, read_only, ensemble })
     }
+}
+
+fn ensemble(from: &mut Decoder<'_>) -> Result<EnsembleId, DecodeError> {
+    let (high, low) = (from.long()? as u64, from.long()? as u64);
+    Ok(EnsembleId(u128::from(high) << 64 | u128::from(low)))
 }
 
 record! {
@@ -216,6 +222,14 @@ mod tests {
         assert_eq!(response.password[..2], [0x89, 0xd7]);
         assert_eq!(response.read_only, Some(false));
         assert_eq!(response.to_bytes(), bytes);
+        // A server of ours tells the id of its ensemble behind that.
+        let told = ConnectResponse { ensemble: Some(EnsembleId(7 << 64 | 9)), ..response.clone() };
+        let told_bytes = told.to_bytes();
+        assert_eq!(told_bytes[..bytes.len()], bytes);
+        assert_eq!(ConnectResponse::from_bytes(&told_bytes), Ok(told));
+        for cut in bytes.len()..told_bytes.len() {
+            assert_eq!(ConnectResponse::from_bytes(&told_bytes[..cut]).as_ref(), Ok(&response));
+        }
         let refused =
             hex("0000000000000000000000000000000000000010000000000000000000000000000000000000");
         let response = ConnectResponse::from_bytes(&refused[..36]).unwrap();

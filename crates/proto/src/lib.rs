@@ -9,6 +9,7 @@ pub mod address;
 pub mod answer;
 pub mod connect_string;
 mod error_code;
+mod identity;
 mod ids;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -28,6 +29,7 @@ pub mod txn;
 pub use acl::{Acl, AclRef, ClientInfo, Id, Perms};
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use error_code::ErrorCode;
+pub use identity::{EnsembleId, Identity, NotAnEnsembleId};
 pub use ids::{Epoch, ServerId, SessionId, Version, Xid, Zxid};
 pub use opcode::OpCode;
 pub use owner::{CONTAINER_OWNER, CreateMode, ExtendedTypes, Owner, TTL_MS_MAX};

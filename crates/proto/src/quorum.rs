@@ -64,6 +64,10 @@ impl PacketKind {
     /// A follower reports a digest mismatch. Sent only to leaders that announce
     /// [`LeaderInfo::exact_digests`]; the original has no such packet.
     pub const TREE_DIFFERS: Self = Self(0x5a01);
+
+    /// What a leader, or a follower with observers, knows of the ensemble's id: its data are an [`Identity`](crate::Identity).
+    /// Sent to learners whose [`LearnerInfo::identity`] says that they know the packet; the original has none such.
+    pub const ENSEMBLE: Self = Self(0x5a02);
 }
 
 kinds! {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use zebu_jute::{Encode, Encoder, record};
 
-use crate::{ErrorCode, SessionId, Xid, Zxid};
+use crate::request::ENSEMBLE;
+use crate::{EnsembleId, ErrorCode, SessionId, Xid, Zxid};
 
 /// Bytes of a session password.
 pub const PASSWORD_BYTES: usize = 16;
@@ -32,6 +33,8 @@ pub struct ConnectResponse {
     pub password: [u8; PASSWORD_BYTES],
     /// Whether this server is read-only; `None` for clients that did not send the flag.
     pub read_only: Option<bool>,
+    /// The id of the server's ensemble, for clients that have asked for it; servers of the original tell none.
+    pub ensemble: Option<EnsembleId>,
 }
 
 impl ConnectResponse {
@@ -42,6 +45,7 @@ impl ConnectResponse {
             session_id: SessionId::NONE,
             password: [0; PASSWORD_BYTES],
             read_only,
+            ensemble: None,
         }
     }
 }
@@ -54,6 +58,11 @@ impl Encode for ConnectResponse {
         out.buffer(Some(&self.password));
         if let Some(read_only) = self.read_only {
             out.boolean(read_only);
+            if let Some(EnsembleId(id)) = self.ensemble {
+                out.int(ENSEMBLE);
+                out.long((id >> 64) as i64);
+                out.long(id as i64);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder, record};
 
+use crate::quorum::PacketKind;
 use crate::{AclRef, CreateMode, OpCode, Version, Xid, Zxid};
 
 type Text<'a> = Cow<'a, str>;
@@ -34,7 +35,13 @@ pub struct ConnectRequest<'a> {
     pub password: Data<'a>,
     /// Whether a read-only server is acceptable; `None` from clients before 3.4.
     pub read_only: Option<bool>,
+    /// Whether the server is asked for the id of its ensemble, behind everything else: servers of the original do not read
+    /// that far. Only after [`Self::read_only`].
+    pub asks_ensemble: bool,
 }
+
+/// Says that the id of the ensemble is asked for, or follows.
+pub(crate) const ENSEMBLE: i32 = PacketKind::ENSEMBLE.0;
 
 impl Encode for ConnectRequest<'_> {
     fn encode(&self, out: &mut Encoder<'_>) {
@@ -45,6 +52,9 @@ impl Encode for ConnectRequest<'_> {
         out.buffer(self.password);
         if let Some(read_only) = self.read_only {
             out.boolean(read_only);
+            if self.asks_ensemble {
+                out.int(ENSEMBLE);
+            }
         }
     }
 }
@@ -58,6 +68,7 @@ impl<'a> Decode<'a> for ConnectRequest<'a> {
             session_id: from.long()?,
             password: from.buffer()?,
             read_only: from.boolean().ok(),
+            asks_ensemble: from.int() == Ok(ENSEMBLE),
         })
     }
 }

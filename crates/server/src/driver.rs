@@ -498,6 +498,15 @@ impl World for Effects<'_> {
                     self.shared.set_members(config);
                 }
             }
+            zebu_zab::Output::Identity(identity) => {
+                if let Some(id) = identity.settled() {
+                    info!("this server belongs to ensemble {id} from now on");
+                }
+                self.shared.common.set_identity(identity);
+            }
+            zebu_zab::Output::OtherEnsemble { server, theirs } => {
+                peers.other_ensemble(server, theirs);
+            }
             zebu_zab::Output::SendCopy(link) => peers.send_copy(link),
             zebu_zab::Output::AbsurdEpoch { server, epoch } => warn!(
                 "server {} is sent away: it says that it has promised epoch {}, far above all others; \

@@ -1,6 +1,7 @@
 //! The other servers of an ensemble: who they are, and the network between them.
 
 pub mod evidence;
+pub mod identity;
 pub mod member;
 pub mod membership;
 pub mod peers;

@@ -75,6 +75,12 @@ pub enum StartError {
     /// What this server knows to be committed cannot be read.
     #[error("what this server knows to be committed cannot be read")]
     Committed(#[source] StoreError),
+    /// What this server knows of the id of its ensemble cannot be read or written.
+    #[error("the id of this server's ensemble cannot be read or written")]
+    Ensemble(#[source] StoreError),
+    /// The system gives no random bytes for an id.
+    #[error("the system gives no random bytes for the id of an ensemble")]
+    NoRandomBytes,
     /// The configuration does not name this server.
     #[error("this server, {}, is not in its own configuration", .0.0)]
     NotAMember(ServerId),

@@ -37,9 +37,9 @@ use crate::disk::recovery;
 use crate::disk::scrubber;
 use crate::disk::snapshotter::Snapshotter;
 use crate::driver::{self, Driver};
-use crate::ensemble::member;
 use crate::ensemble::membership::{check_alone, check_hand_made};
 use crate::ensemble::peers::Peers;
+use crate::ensemble::{identity, member};
 use crate::error::StartError;
 use crate::metrics::Metrics;
 use crate::retiring;
@@ -146,6 +146,7 @@ impl Server {
             check_alone(&config, &store.epochs(), in_data.as_ref())?;
         }
         let remembered = store.committed();
+        let ensemble_file = store.ensemble();
         let (log, snapshots) = store.split();
 
         let listener = workers::bind(&config.net)?;
@@ -162,6 +163,10 @@ impl Server {
         let now = clock.now();
         let options = replica_options(&config, now.wall_ms);
         info!("session passwords: {}", options.passwords);
+        let identity = match &config.ensemble {
+            None => identity::of_one(&ensemble_file)?,
+            Some(_) => identity::found(&ensemble_file)?,
+        };
         let (mut replica, files, first, renew) = match &config.ensemble {
             None => {
                 let replica = Replica::new(options, &tree, now);
@@ -184,7 +189,8 @@ impl Server {
                 let certain = remembered.as_ref().map_or(Ok(None), CommittedFile::read);
                 let certain = certain.map_err(StartError::Committed)?;
                 let found = (in_data, in_files);
-                let peer = member::peer(&config, ensemble, &epochs, &recovered, certain, found)?;
+                let known = (certain, identity);
+                let peer = member::peer(&config, ensemble, &epochs, &recovered, known, found)?;
                 let mut replica = Replica::member(options, peer, &tree, now);
                 // What no quorum has confirmed yet must not get into a snapshot: one is due later.
                 replica.replayed(recovered.replayed, recovered.replayed_bytes);
@@ -197,6 +203,7 @@ impl Server {
                 let files = Box::new(MemberFiles {
                     epochs,
                     committed: remembered,
+                    ensemble: ensemble_file,
                     config: files,
                     reconfig,
                 });
@@ -210,6 +217,7 @@ impl Server {
             audit.belongs_to(&shared);
             let _ = shared.audit.set(audit);
         }
+        shared.common.set_identity(identity);
         let snapshotter = Snapshotter::new(snapshots.clone());
         if first {
             snapshotter.take(&shared).map_err(StartError::FirstSnapshot)?;
@@ -725,6 +733,7 @@ mod tests {
             session_id: 0,
             password: None,
             read_only: Some(false),
+            asks_ensemble: false,
         };
         stream.write_all(&framed(&[&hello])).unwrap();
         let receive = |mut stream: &TcpStream| {

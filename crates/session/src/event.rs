@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::reply::PASSWORD_BYTES;
-use zebu_proto::{ErrorCode, EventType, SessionId, WatcherType, Zxid};
+use zebu_proto::{EnsembleId, ErrorCode, EventType, SessionId, WatcherType, Zxid};
 
 use crate::{Candidate, Frame, Registration, Series, WatcherId};
 
@@ -45,6 +45,11 @@ pub struct Options {
     pub restore_watches: bool,
     /// Whether the client authenticates with SASL at the start of each connection.
     pub sasl: bool,
+    /// Whether servers are asked for the id of their ensemble. Those that know no such ids, as all of the original's, ignore
+    /// the question.
+    pub asks_ensemble: bool,
+    /// The ensemble that the servers are to belong to; `None`: that of the first server that tells its own.
+    pub ensemble: Option<EnsembleId>,
     /// The session to continue.
     pub resume: Option<Ticket>,
     /// How long an unsent request waits for a connection before it fails.
@@ -70,6 +75,8 @@ impl Default for Options {
             read_only: false,
             restore_watches: true,
             sasl: false,
+            asks_ensemble: false,
+            ensemble: None,
             resume: None,
             connection_wait: timeout,
             request_timeout: None,
@@ -274,6 +281,13 @@ pub enum Ending {
     AuthFailed,
     /// No server could be reached for too long. The servers may still know it.
     GivenUp,
+    /// A server belongs to another ensemble than the session. The session's own servers may still know it.
+    OtherEnsemble {
+        /// The ensemble that the session belongs to.
+        own: EnsembleId,
+        /// The ensemble of the server that was reached.
+        other: EnsembleId,
+    },
 }
 
 /// The state of a session.

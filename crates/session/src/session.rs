@@ -16,7 +16,7 @@ use bytes::{Buf as _, Bytes};
 use zebu_jute::{Decode, Encode};
 use zebu_proto::reply::{ConnectResponse, PASSWORD_BYTES, ReplyHeader, WatcherEvent};
 use zebu_proto::request::ConnectRequest;
-use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, WatcherType, Xid, Zxid};
+use zebu_proto::{EnsembleId, ErrorCode, EventType, OpCode, SessionId, WatcherType, Xid, Zxid};
 
 use crate::event::{
     Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
@@ -109,6 +109,11 @@ pub struct Session {
     alone_since: Option<Duration>,
     /// Zero id: there is none yet.
     ticket: Ticket,
+    /// The ensemble that the servers belong to, if one has told it.
+    ensemble: Option<EnsembleId>,
+    /// Whether the next server is asked for its ensemble, although none has told one yet. A server that accepts no
+    /// longer connect request than the original's closes the connection; then the next one is not asked.
+    asks_ensemble: bool,
     /// The negotiated timeout, or the requested one before that.
     timeout: Duration,
     /// Whether servers with a quorum know the session; they do not know one created by a read-only
@@ -150,6 +155,8 @@ impl Session {
             alone_since: None,
             ticket: options.resume.unwrap_or(nobody),
             timeout: options.timeout,
+            ensemble: options.ensemble,
+            asks_ensemble: options.asks_ensemble,
             is_global: options.resume.is_some(),
             xid: Xid(0),
             seen: Zxid::ZERO,
@@ -233,6 +240,11 @@ impl Session {
     /// established.
     pub fn ticket(&self) -> Option<Ticket> {
         (self.ticket.id != SessionId::NONE).then_some(self.ticket)
+    }
+
+    /// The ensemble that the session belongs to, once a server has told it, or as it was asked for.
+    pub fn ensemble(&self) -> Option<EnsembleId> {
+        self.ensemble
     }
 
     /// The session timeout: the negotiated one, or the requested one before that.
@@ -432,6 +444,7 @@ impl Session {
             session_id: id.0,
             password: Some(&password),
             read_only: Some(self.options.read_only),
+            asks_ensemble: self.asks_ensemble || self.ensemble.is_some(),
         };
         let body = request.to_bytes();
         let bytes = buffer(out);
@@ -441,7 +454,12 @@ impl Session {
 
     fn disconnected(&mut self, now: Duration, gone: Attempt, out: &mut Vec<Output>) {
         match &self.phase {
-            Phase::Connecting { attempt, .. } if *attempt == gone => self.next_server(now, out),
+            Phase::Connecting { attempt, stage, .. } if *attempt == gone => {
+                if matches!(stage, Stage::Greeting(_)) && self.options.asks_ensemble {
+                    self.asks_ensemble = !self.asks_ensemble;
+                }
+                self.next_server(now, out);
+            }
             Phase::Connected(link) if link.attempt == gone => self.lose(now, false, out),
             _ => {}
         }
@@ -562,6 +580,14 @@ impl Session {
             self.next_server(now, out);
             return;
         };
+        if let Some(other) = response.ensemble {
+            let own = *self.ensemble.get_or_insert(other);
+            if own != other {
+                // What this server says of the session is about another one, or about none.
+                self.end(Ending::OtherEnsemble { own, other }, out);
+                return;
+            }
+        }
         if response.timeout_ms <= 0 || response.session_id == SessionId::NONE {
             // If the caller wanted to close the session, that is done.
             let closing = self.closing.is_some();

@@ -228,7 +228,9 @@ impl Session {
             SessionState::Connected => "CONNECTED",
             SessionState::ConnectedReadOnly => "CONNECTEDREADONLY",
             SessionState::AuthFailed => "AUTH_FAILED",
-            SessionState::Expired | SessionState::Closed => "CLOSED",
+            SessionState::Expired | SessionState::Closed | SessionState::OtherEnsemble { .. } => {
+                "CLOSED"
+            }
             _ => "CONNECTING",
         }
     }

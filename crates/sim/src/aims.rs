@@ -78,10 +78,12 @@ pub enum Aim {
     OtherLists,
     /// Servers that are asked to stop, leaders above all.
     Retirements,
+    /// Servers that come with the data of another ensemble.
+    OtherEnsembles,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 29] = [
+pub const AIMS: [Aim; 30] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -111,6 +113,7 @@ pub const AIMS: [Aim; 29] = [
     Aim::LaterEpochs,
     Aim::OtherLists,
     Aim::Retirements,
+    Aim::OtherEnsembles,
 ];
 
 /// The faults of a plan, in any order.
@@ -160,6 +163,7 @@ impl Aim {
             Self::LaterEpochs => leaders::later_epochs(plan, random, &mut script),
             Self::OtherLists => leaders::other_lists(plan, random, &mut script),
             Self::Retirements => leaders::retirements(plan, random, &mut script),
+            Self::OtherEnsembles => leaders::other_ensembles(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);

@@ -2,6 +2,7 @@
 
 pub(crate) mod configs;
 pub(crate) mod durability;
+mod ensembles;
 pub(crate) mod expiry;
 pub(crate) mod handover;
 pub(crate) mod joint;
@@ -62,6 +63,7 @@ pub(crate) struct Checks {
     pub(crate) staleness: staleness::Staleness,
     pub(crate) reference: reference::Reference,
     pub(crate) handover: handover::Handover,
+    pub(crate) ensembles: ensembles::Ensembles,
     /// Since when nothing goes wrong and everybody serves.
     pub(crate) calm_since: Option<Duration>,
     /// Up to which transaction a copy has traces, by its connection.
@@ -113,6 +115,7 @@ impl Checks {
             staleness: staleness::Staleness::new(plan),
             reference: reference::Reference::new(plan.counts_anew),
             handover: handover::Handover::new(plan.hands_over),
+            ensembles: ensembles::Ensembles::new(servers),
             calm_since: None,
             extents: BTreeMap::new(),
             sent: BTreeMap::new(),

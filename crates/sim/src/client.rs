@@ -265,6 +265,7 @@ impl World {
             session_id: it.session.0,
             password: Some(&it.password),
             read_only: Some(false),
+            asks_ensemble: false,
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| request.encode(out));

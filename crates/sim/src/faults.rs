@@ -338,6 +338,10 @@ impl World {
                 self.servers[server].process.as_ref()?;
                 self.promise(server, more, back);
             }
+            Fault::Stray(target, time) => {
+                let server = self.aim(target)?;
+                return self.stray(server, time);
+            }
             Fault::Retire(target, back) => {
                 let server = self.aim(target)?;
                 let leads = self.servers[server].leads().is_some();
@@ -505,6 +509,7 @@ impl World {
         self.net.clear_blocks();
         self.release_all();
         for server in 0..self.servers.len() {
+            self.comes_home(server);
             self.disk_back(server, true);
             self.disk_back(server, false);
             self.servers[server].disk.fail_after(u64::MAX);

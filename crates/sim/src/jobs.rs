@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use zebu_engine::journal::{Job, Order};
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{Epoch, Identity, Zxid};
 use zebu_replica::Input;
 use zebu_state::{Outline, Step, Stretch};
 use zebu_tree::Tree;
@@ -27,6 +27,8 @@ enum Before {
     Epoch(EpochKind, Epoch),
     /// The log is cut, or read again.
     Cut,
+    /// What is known of the ensemble's id is kept.
+    Identity(Identity),
     /// What is committed is remembered.
     Committed,
     /// A tree that came on a link, the transaction up to which it may have traces, and its zxid.
@@ -39,6 +41,7 @@ impl Before {
             Job::Config(change) => Self::Config(change.clone()),
             Job::SaveEpoch(kind, epoch) => Self::Epoch(*kind, *epoch),
             Job::Truncate(_) | Job::Reload => Self::Cut,
+            Job::Identity(identity) => Self::Identity(*identity),
             Job::Committed(_) => Self::Committed,
             Job::Restore(copied) => {
                 let (link, fuzzy) = restoring.pop_front().expect("each tree has come on a link");
@@ -76,7 +79,7 @@ impl World {
             let Some(job) = process.jobs.pop_front() else { return };
             syncs = match job {
                 Order::Member(Job::Committed(_)) => 0,
-                Order::Member(Job::SaveEpoch(..)) => 2,
+                Order::Member(Job::SaveEpoch(..) | Job::Identity(_)) => 2,
                 _ => 6,
             };
             process.working.push(job);
@@ -170,6 +173,13 @@ impl World {
                                 | zebu_zab::Input::Reloaded { end },
                             ),
                         ) => checks.truncated(server, *end, &process.tree()),
+                        (Before::Identity(identity), _) => {
+                            checks
+                                .ensembles
+                                .knows(server, identity)
+                                .into_iter()
+                                .for_each(|what| checks.insist(what));
+                        }
                         (Before::Committed, _) => {}
                         (Before::Cut, _) => unreachable!("it says up to where"),
                     }

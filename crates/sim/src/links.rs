@@ -41,6 +41,7 @@ fn notification(ballot: &Ballot, said: &Configs) -> Notification {
         version: NOTIFICATION_VERSION,
         config: text(&said.committed),
         proposed: text(&said.proposed),
+        ensemble: said.ensemble,
     }
 }
 
@@ -64,7 +65,11 @@ fn configs(notification: &Notification) -> Configs {
     let read = |text: &Option<Bytes>| {
         text.as_ref().and_then(|text| Membership::agreed(text)).map(Arc::new)
     };
-    Configs { committed: read(&notification.config), proposed: read(&notification.proposed) }
+    Configs {
+        committed: read(&notification.config),
+        proposed: read(&notification.proposed),
+        ensemble: notification.ensemble,
+    }
 }
 
 /// What is dialled.
@@ -175,6 +180,11 @@ impl World {
             return self.break_link(server, number, link);
         }
         self.checks.receive(server, &packet);
+        if let Some(connection) = self.net.connections.get(&id) {
+            let from = connection.ends[1 - connection.side(server)];
+            let passes = self.checks.ensembles.passes(id, from, server, packet.kind);
+            passes.into_iter().for_each(|what| self.checks.insist(what));
+        }
         if self.is_master_on(server, link) {
             self.checks.asks(id, &packet);
             if self.is_lost(server, id, &packet) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zebu_jute::Encode as _;
 use zebu_proto::request::Reconfig;
-use zebu_proto::{ErrorCode, HostPort, ServerId, Zxid, properties};
+use zebu_proto::{EnsembleId, ErrorCode, HostPort, ServerId, Zxid, properties};
 use zebu_store::Vfs;
 use zebu_store::vfs::read;
 use zebu_zab::config::{Member, Membership, Role, Rules, Verifier, files, is_config_key};
@@ -163,6 +163,8 @@ pub(crate) struct Said {
     heard: Option<Arc<Membership>>,
     /// This server, where it was last known to be: it may have been removed.
     me: Member,
+    /// The id of its ensemble, if that is settled.
+    pub(crate) ensemble: Option<EnsembleId>,
     /// Where others say that they are heard in elections.
     met: BTreeMap<ServerId, Vec<HostPort>>,
 }
@@ -172,11 +174,12 @@ impl Said {
         me: ServerId,
         committed: Arc<Membership>,
         proposed: Option<Membership>,
+        ensemble: Option<EnsembleId>,
     ) -> Self {
         let me = committed.member(me).expect("who starts is a member").clone();
         // The file may be older than what came into force: it binds nobody then, nor is anybody asked for it.
         let proposed = proposed.filter(|it| it.version() > committed.version()).map(Arc::new);
-        Self { committed, proposed, heard: None, me, met: BTreeMap::new() }
+        Self { committed, proposed, heard: None, me, ensemble, met: BTreeMap::new() }
     }
 
     pub(crate) fn committed(&self) -> &Arc<Membership> {
@@ -201,7 +204,11 @@ impl Said {
 
     /// What notifications say.
     pub(crate) fn configs(&self) -> Configs {
-        Configs { committed: Some(self.committed.clone()), proposed: self.proposed.clone() }
+        Configs {
+            committed: Some(self.committed.clone()),
+            proposed: self.proposed.clone(),
+            ensemble: self.ensemble,
+        }
     }
 
     /// Where this server listens for learners: who is no member yet, where it is to be one.

@@ -165,6 +165,14 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("one epoch a try", "B-30", Aim::LaterEpochs),
     aimed("other lists refused", "liveness", Aim::OtherLists),
     aimed("leader of a shorter list refused", "liveness", Aim::OtherLists),
+    aimed("other ensembles admitted", "PAI-43", Aim::OtherEnsembles),
+    // A leader has to fail between two acknowledgements in the first second of an ensemble, twice.
+    tested(
+        "ensemble id made anew",
+        "PAI-43",
+        "an_id_is_made_only_where_nobody_has_heard_of_one of zebu-zab",
+    ),
+    tested("ensemble id settled by one", "PAI-43", "script other_ensembles.txt of zebu-zab"),
     aimed("retires at once", "liveness", Aim::Retirements),
     aimed("retired server is there", "liveness", Aim::Retirements),
     trees("another tree is served", "S-10"),

@@ -252,6 +252,8 @@ pub enum Fault {
     Diverge(Target),
     /// A server is stopped and comes back with a promise of so many epochs later.
     Promise(Target, u32, Duration),
+    /// A server is stopped and comes back with the data of another ensemble; after so long, it is stopped again and has its own.
+    Stray(Target, Duration),
     /// A server is asked to stop, and started again so much later.
     Retire(Target, Duration),
 }
@@ -291,6 +293,7 @@ impl Fault {
             Self::Stranger(..) => "stranger",
             Self::Diverge(_) => "wrong data in a tree",
             Self::Promise(..) => "later promise",
+            Self::Stray(..) => "of another ensemble",
             Self::Retire(..) => "asked to stop",
         }
     }

@@ -11,7 +11,7 @@ use parking_lot::RwLockReadGuard;
 use zebu_engine::journal::{MemberFiles, Order};
 use zebu_engine::load::LoadLimits;
 use zebu_engine::{ClientRules, Common, Engine, EngineOptions, Turn};
-use zebu_proto::{HostPort, ServerId, SessionId, Zxid};
+use zebu_proto::{EnsembleId, HostPort, ServerId, SessionId, Zxid};
 use zebu_replica::{
     Input, IntakeOptions, MemberOptions, Now, Options, Passwords, ReaperOptions, Replica, Rules,
     SessionKey, SnapshotOptions, ThrottleOptions,
@@ -55,6 +55,8 @@ pub(crate) struct Server {
     pub(crate) number: u64,
     pub(crate) process: Option<Box<Process>>,
     pub(crate) backup: Option<Backup>,
+    /// What its file says of its own ensemble, while it has the data of another one.
+    pub(crate) home: Option<Vec<u8>>,
 }
 
 /// A copy of a server's data.
@@ -136,6 +138,7 @@ impl Server {
         Self {
             disk,
             backup: None,
+            home: None,
             disk_factor: 1,
             wall_offset_ms: random.below(20_000) as i64 - 10_000,
             drift_ppm: random.below(400) as i64 - 200,
@@ -285,7 +288,7 @@ fn passwords(plan: &Plan) -> Passwords {
     if (plan.seed >> 1).is_multiple_of(2) { Passwords::Keyed(key) } else { Passwords::Compatible }
 }
 
-fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
+fn zab_options(plan: &Plan, server: usize, process: u64) -> zebu_zab::Options {
     let mut options = zebu_zab::Options::new(ServerId(server as i64 + 1));
     options.tick = plan.tick;
     options.memory = Memory { txns: plan.memory_txns, bytes: 0, ..Memory::default() };
@@ -296,6 +299,8 @@ fn zab_options(plan: &Plan, server: usize) -> zebu_zab::Options {
     options.observer.masters = plan.masters;
     options.resync_pause = plan.tick * 8;
     options.credulous = plan.credulous && plan.seed >> server & 1 == 0;
+    let id = u128::from(plan.seed) << 64 | (server as u128) << 32 | u128::from(process);
+    options.new_ensemble = (!options.credulous).then_some(EnsembleId(id));
     options
 }
 
@@ -389,6 +394,9 @@ impl World {
         let in_files = membership::in_files(vfs.as_ref(), Path::new(FILE));
         let config =
             ConfigFiles::new(vfs, Some(FILE.into()), me, committed.clone(), proposed.as_ref());
+        let ensemble = store.ensemble();
+        ensemble.settle().map_err(|error| error.to_string())?;
+        let identity = ensemble.read().map_err(|error| error.to_string())?.unwrap_or_default();
         let remembered = store.committed();
         let certain = match &remembered {
             Some(file) => file.read().map_err(|error| error.to_string())?,
@@ -397,6 +405,7 @@ impl World {
         let files = MemberFiles {
             epochs: store_epochs,
             committed: remembered,
+            ensemble,
             config,
             reconfig: plan.reconfig,
         };
@@ -414,6 +423,7 @@ impl World {
             recovered: &recovered,
             epochs,
             certain,
+            identity,
             committed: committed.clone(),
             proposed: proposed.clone(),
             in_data,
@@ -422,8 +432,8 @@ impl World {
         };
         let start = found.start();
         let epochs = start.epochs;
-        let peer = Peer::new(zab_options(&self.plan, server), start);
         let number = self.servers[server].number;
+        let peer = Peer::new(zab_options(&self.plan, server, number), start);
         let now = self.now;
         let options = replica_options(&self.plan, server, number, wall_ms);
         let clock_base = Duration::from_secs(10) + self.random.ms(0, 100_000);
@@ -449,7 +459,7 @@ impl World {
             log,
             snapshots,
             files,
-            said: Said::new(me, committed, proposed),
+            said: Said::new(me, committed, proposed, identity.settled()),
             listening: Vec::new(),
             takes_observers: false,
             role: Role::Looking,
@@ -673,6 +683,13 @@ impl World {
                 }
             }
             Zab::AbsurdEpoch { .. } => self.reached("absurd epoch refused"),
+            Zab::OtherEnsemble { .. } => self.reached("other ensemble refused"),
+            Zab::Identity(identity) => {
+                self.tell(|| format!("server {server} knows of its ensemble: {identity:?}"));
+                if let Some(process) = self.process(server, number) {
+                    process.said.ensemble = identity.settled();
+                }
+            }
             Zab::Send(..)
             | Zab::SaveEpoch(..)
             | Zab::Committed(_)

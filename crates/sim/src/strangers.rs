@@ -2,14 +2,18 @@
 //! nobody has asked them for.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_proto::quorum::{EpochAck, LearnerInfo, PacketKind, QuorumPacket};
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{EnsembleId, Epoch, Identity, Zxid};
+use zebu_store::EnsembleFile;
 use zebu_store::vfs::read;
 use zebu_zab::{Input, LinkId};
 
+use crate::disk::ROOT;
 use crate::members;
+use crate::server::Server;
 use crate::world::{Happening, World};
 
 /// Where a promise is kept.
@@ -44,6 +48,43 @@ impl World {
             let after = Duration::from_micros(number as u64);
             self.after(after, Happening::Tell { server: leader, process, input });
         }
+    }
+
+    /// A server is stopped and comes back as one of another ensemble, with a history that is alike. It goes on in its own
+    /// ensemble after a while.
+    pub(crate) fn stray(&mut self, server: usize, time: Duration) -> Option<()> {
+        let settled = self.checks.ensembles.settled()?;
+        let is_alone = self.servers.iter().all(|it| it.home.is_none());
+        let knows =
+            |it: &Server| it.peer().and_then(|peer| peer.identity().settled()) == Some(settled);
+        // Who knows no id takes anybody's, and is not what this is about.
+        if !is_alone || !(0..self.plan.members()).all(|it| knows(&self.servers[it])) {
+            return None;
+        }
+        self.kill(server, 0, Duration::from_millis(200));
+        let disk = &self.servers[server].disk;
+        let file = EnsembleFile::new(Arc::new(disk.clone()), Path::new(ROOT));
+        let own = read(disk, &file.path()).ok()?;
+        let other = EnsembleId(!settled.0);
+        file.write(Identity::Settled(other)).ok()?;
+        self.servers[server].home = Some(own);
+        let next = self.next_id;
+        self.checks.ensembles.strays(server, true, next);
+        self.tell(|| format!("server {server} belongs to ensemble {other}"));
+        self.after(time, Happening::ComesHome(server));
+        Some(())
+    }
+
+    /// A server is of its own ensemble again, if it was of another one.
+    pub(crate) fn comes_home(&mut self, server: usize) {
+        let Some(own) = self.servers[server].home.take() else { return };
+        self.kill(server, 0, Duration::from_millis(200));
+        let disk = &self.servers[server].disk;
+        let file = EnsembleFile::new(Arc::new(disk.clone()), Path::new(ROOT));
+        disk.put(&file.path(), &own);
+        let next = self.next_id;
+        self.checks.ensembles.strays(server, false, next);
+        self.tell(|| format!("server {server} has its own data again"));
     }
 
     /// A server is stopped and comes back with a later promise than it gave.

@@ -123,6 +123,8 @@ pub(crate) enum Happening {
         back: Duration,
     },
     NetworkBack,
+    /// A server has the data of its own ensemble again.
+    ComesHome(usize),
     ClientSpeaks {
         client: usize,
     },
@@ -416,6 +418,7 @@ impl World {
             Happening::DiskBack { server, full } => self.disk_back(server, full),
             Happening::Ends { server, process, back } => self.ends(server, process, back),
             Happening::NetworkBack => self.net.slow = 1,
+            Happening::ComesHome(server) => self.comes_home(server),
             Happening::ClientSpeaks { client } => self.party_speaks(client),
             Happening::App { app, timer } => self.app_timer(app, timer),
             Happening::AppResolved { app } => self.app_resolved(app),

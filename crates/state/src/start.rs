@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{Epoch, Identity, Zxid};
 use zebu_store::Recovered;
 use zebu_zab::config::Membership;
 use zebu_zab::history::Txn;
@@ -18,6 +18,8 @@ pub struct Found<'r> {
     pub epochs: zebu_store::Epochs,
     /// The stored zxid that is known to be committed, if any.
     pub certain: Option<Zxid>,
+    /// What this server has remembered of the ensemble's id.
+    pub identity: Identity,
     /// The committed configuration, from the operator's file.
     pub committed: Arc<Membership>,
     /// The configuration proposed when this server stopped.
@@ -99,6 +101,7 @@ impl Found<'_> {
             certain: self.certain.unwrap_or(Zxid::ZERO),
             assumed_new: self.recovered.assumed_new,
             has_database,
+            identity: self.identity,
         }
     }
 }

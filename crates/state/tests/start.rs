@@ -39,6 +39,7 @@ fn found(recovered: &Recovered) -> Found<'_> {
         recovered,
         epochs,
         certain: None,
+        identity: zebu_proto::Identity::Unknown,
         committed,
         proposed: None,
         in_data: None,

@@ -8,6 +8,7 @@
 //! [`Vfs`], so that tests can simulate every crash and every failure.
 
 mod committed;
+mod ensemble;
 mod epoch;
 mod error;
 pub mod history;
@@ -24,6 +25,7 @@ pub mod vfs;
 mod window;
 
 pub use committed::CommittedFile;
+pub use ensemble::EnsembleFile;
 pub use epoch::{EpochFile, EpochFiles, Epochs};
 pub use error::{Damage, DamageKind, StoreError, Warning};
 pub use history::{History, LogFiles, Range, Unusable};

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
-use crate::CommittedFile;
 use crate::log::TxnLog;
 use crate::snapshot::Snapshots;
 use crate::vfs::{DirLock, Vfs, create_dirs, keep_dirs};
+use crate::{CommittedFile, EnsembleFile};
 use crate::{EpochFiles, StoreError, Truncated, names, recover};
 
 /// Compression of written snapshots. When reading, the name decides.
@@ -291,6 +291,11 @@ impl Store {
     /// The epoch files beside the snapshots.
     pub fn epochs(&self) -> EpochFiles {
         EpochFiles::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
+    }
+
+    /// Which ensemble the data belong to, beside the snapshots.
+    pub fn ensemble(&self) -> EnsembleFile {
+        EnsembleFile::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
     }
 
     /// The file with the committed zxid. `None` if the log is not synced or not written: it may

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use zebu_proto::quorum::NO_ZXID;
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
 use crate::busy::Busy;
 use crate::doubt::Doubt;
@@ -32,6 +32,8 @@ pub(crate) struct Ctx<'c> {
     pub(crate) appointed: &'c mut Option<Appointed>,
     /// The latest promised epoch that ended a leadership of this server.
     pub(crate) outbid: &'c mut Epoch,
+    /// What this server knows of the ensemble's id.
+    pub(crate) identity: &'c mut Identity,
     pub(crate) out: &'c mut Vec<Output>,
 }
 
@@ -55,6 +57,20 @@ impl Ctx<'_> {
             return Ok(());
         }
         Err(Leave::WouldForget { leader, end, certain: self.certain })
+    }
+
+    /// What this server tells others of the ensemble's id: nothing, if it knows no such ids.
+    pub(crate) fn told_identity(&self) -> Option<Identity> {
+        self.options.new_ensemble.map(|_| *self.identity)
+    }
+
+    /// Knows this of the ensemble's id from now on.
+    pub(crate) fn set_identity(&mut self, identity: Identity) {
+        if *self.identity != identity {
+            assert!(self.identity.settled().is_none(), "{:?} is settled", self.identity);
+            *self.identity = identity;
+            self.out.push(Output::Identity(identity));
+        }
     }
 
     /// Makes an epoch durable.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{EnsembleId, Epoch, Identity, ServerId, Zxid};
 
 use crate::config::Membership;
 use crate::election::Ballot;
@@ -63,6 +63,9 @@ pub struct Options {
     /// may serve. In elections, it prefers the higher id if histories are equal, and does not stand
     /// before it is a voter.
     pub credulous: bool,
+    /// The id of the ensemble if this server is the first to lead it: random, and never used before. `None`: this
+    /// server knows no such ids, as those of the original.
+    pub new_ensemble: Option<EnsembleId>,
 }
 
 /// How an observer spares the other servers.
@@ -124,6 +127,7 @@ impl Options {
             first_counter: 1,
             resync_pause: Duration::from_secs(60),
             credulous: false,
+            new_ensemble: None,
         }
     }
 
@@ -152,6 +156,8 @@ pub struct Configs {
     pub committed: Option<Arc<Membership>>,
     /// The sender's proposed configuration. Servers of the original do not send it.
     pub proposed: Option<Arc<Membership>>,
+    /// The id of the sender's ensemble, if that is settled. The original's servers do not say that.
+    pub ensemble: Option<EnsembleId>,
 }
 
 /// A change of the configuration, in memory and on disk.
@@ -332,6 +338,16 @@ pub enum Output {
     /// shown to clients and peers, and gives the addresses to listen on and connect to. A proposed
     /// one adds the addresses of servers that the committed one lacks.
     Config(ConfigChange),
+    /// Remember what this server knows of the ensemble's id, durably before anything that is asked of the disk later. A
+    /// settled id goes with every notification from now on.
+    Identity(Identity),
+    /// A server of another ensemble has been refused. Operators want to know.
+    OtherEnsemble {
+        /// Which server it says it is.
+        server: ServerId,
+        /// The id of its ensemble.
+        theirs: EnsembleId,
+    },
     /// Write a record to the log; report [`Input::Flushed`] when it is durable.
     Append {
         /// Its zxid.

@@ -13,12 +13,14 @@ use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::Reports;
 use crate::history::{History, Txn};
+use crate::identity::differ;
 use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
 use crate::leave::Leave;
 use crate::links::{self, Links, Progress, Stage, Todo};
 use crate::quorums::Quorums;
 use crate::start::Epochs;
 
+mod identity;
 mod liveness;
 mod reconfig;
 
@@ -443,6 +445,7 @@ impl Leader {
             }
             EpochKind::Current => {
                 self.current_saved = true;
+                self.settle_identity(ctx);
                 self.prove(ctx, ctx.options.me)?;
             }
             EpochKind::Accepted => {}
@@ -461,6 +464,7 @@ impl Leader {
         let here = self.electing.contains(&ctx.options.me);
         let is_quorum = ctx.quorums.all_have_quorum(&self.electing);
         if here && (is_quorum || self.goes_alone(ctx)) {
+            self.choose_identity(ctx)?;
             ctx.forget_hearsay();
             self.phase = Phase::Synchronization;
             self.give_up_at = ctx.now + ctx.options.init_time();
@@ -566,10 +570,17 @@ impl Leader {
             return Ok(());
         }
         let observer = packet.kind == PacketKind::OBSERVERINFO;
+        let theirs = info.identity.unwrap_or_default();
+        if differ(*ctx.identity, theirs) {
+            self.links.introduced(id, &info, observer);
+            self.links.refuse_others(ctx);
+            return Ok(());
+        }
         if self.phase != Phase::EpochDiscovery && promised > self.epoch {
             self.outbid(ctx, id, info.server, promised)?;
         }
-        self.links.introduced(id, info.server, observer);
+        self.links.introduced(id, &info, observer);
+        self.hear_identity(ctx, info.server, info.identity);
         match self.phase {
             Phase::EpochDiscovery => {
                 let is_believed = self.believes(id, info.server);
@@ -796,6 +807,7 @@ impl Leader {
                 } else if !observer || zebu_proto::mutant!("observers counted") {
                     self.prove(ctx, server)?;
                 }
+                self.settle_identity(ctx);
             }
             return Ok(());
         }

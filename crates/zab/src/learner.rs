@@ -9,16 +9,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zebu_jute::Decode as _;
 use zebu_proto::quorum::{
     Activate, EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket,
 };
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
 use crate::busy::Busy;
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::{self, Change};
 use crate::history::{History, Txn, follows};
+use crate::identity;
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
 use crate::leave::Leave;
 use crate::reconfig::leader_stays;
@@ -281,7 +283,8 @@ impl Learner {
         self.retry_at = Duration::MAX;
         self.deadline = ctx.now + ctx.options.init_time();
         let kind = if self.observer { PacketKind::OBSERVERINFO } else { PacketKind::FOLLOWERINFO };
-        let info = LearnerInfo::new(ctx.options.me, ctx.quorums.committed().version());
+        let info = LearnerInfo::new(ctx.options.me, ctx.quorums.committed().version())
+            .with_identity(ctx.told_identity());
         let zxid = Zxid::new(ctx.epochs.accepted, 0);
         self.send(ctx, QuorumPacket::with_data(kind, zxid, info.to_data()));
     }
@@ -401,6 +404,8 @@ impl Learner {
             return Err(Leave::EpochOver { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
         let info = LeaderInfo::decode(packet.data.as_deref());
+        let theirs = info.ok().and_then(|info| info.identity);
+        self.compare_ensembles(ctx, theirs.unwrap_or_default())?;
         ctx.doubt.exact_digests = info.is_ok_and(|info| info.exact_digests);
         let is_far = self.epoch.0 - ctx.epochs.accepted.0.min(self.epoch.0) > EPOCHS_APART_MAX;
         if is_far && !ctx.doubt.is_told_again(self.epoch) {
@@ -413,6 +418,36 @@ impl Learner {
         } else {
             self.stage = Stage::EpochPromise;
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
+        }
+        Ok(())
+    }
+
+    /// Refuses a leader of another ensemble.
+    fn compare_ensembles(&self, ctx: &Ctx<'_>, theirs: Identity) -> Result<(), Leave> {
+        match (ctx.identity.settled(), theirs.settled()) {
+            (Some(own), Some(theirs))
+                if identity::differ(*ctx.identity, Identity::Settled(theirs)) =>
+            {
+                Err(Leave::OtherEnsemble { server: self.dialled, theirs, own })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The leader tells what it knows of the ensemble's id.
+    fn ensemble(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
+        let Ok(theirs) = Identity::from_bytes(packet.body()) else { return Ok(()) };
+        self.compare_ensembles(ctx, theirs)?;
+        let is_of_this_epoch = match theirs {
+            Identity::Unknown => false,
+            Identity::Proposed { epoch, .. } => epoch == self.epoch,
+            Identity::Settled(_) => true,
+        };
+        if ctx.told_identity().is_some() && ctx.identity.settled().is_none() && is_of_this_epoch {
+            ctx.set_identity(theirs);
+            if let Some(relay) = &mut self.relay {
+                relay.tell_identity(ctx);
+            }
         }
         Ok(())
     }
@@ -563,6 +598,7 @@ impl Learner {
     fn synchronize(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::PROPOSAL => self.log(ctx, packet).map(drop),
+            PacketKind::ENSEMBLE => self.ensemble(ctx, &packet),
             PacketKind::COMMIT => {
                 self.commit(ctx, packet.zxid)?;
                 self.relieve(ctx);
@@ -663,6 +699,7 @@ impl Learner {
                 }
                 ctx.out.push(Output::Up(Up::Ping(packet)));
             }
+            (PacketKind::ENSEMBLE, _) => self.ensemble(ctx, &packet)?,
             (PacketKind::REVALIDATE | PacketKind::SYNC, _) => {
                 ctx.out.push(Output::Up(Up::FromLeader(packet)));
             }

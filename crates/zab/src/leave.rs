@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zebu_proto::quorum::PacketKind;
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{EnsembleId, Epoch, ServerId, Zxid};
 
 /// Why a member ended its last role, with the facts that decided it.
 ///
@@ -69,6 +69,18 @@ pub enum Leave {
     #[error("the configuration that came into force with this leader's epoch has another leader")]
     ConfigHasOtherLeader,
 
+    /// Two of the voters that have accepted this leader's epoch belong to different ensembles.
+    #[error(
+        "server {} belongs to ensemble {}, and server {} to ensemble {}: one of them does not belong here, so the list of \
+         members is wrong, or data were copied from another ensemble",
+        first.0.0, first.1, second.0.0, second.1
+    )]
+    TwoEnsembles {
+        /// One voter, and the id of its ensemble.
+        first: (ServerId, EnsembleId),
+        /// The other one.
+        second: (ServerId, EnsembleId),
+    },
     /// A quorum of followers has one and the same tree after a transaction, and this leader has
     /// another one.
     #[error(
@@ -81,6 +93,20 @@ pub enum Leave {
     },
 
     // ---- of a learner
+    /// The leader, or the follower that was to serve this observer, belongs to another ensemble.
+    #[error(
+        "server {} belongs to ensemble {theirs}, and this server's data to ensemble {own}: this server keeps its data and \
+         does not follow; the list of members is wrong, or data were copied from another ensemble",
+        server.0
+    )]
+    OtherEnsemble {
+        /// The server that was dialled.
+        server: ServerId,
+        /// The id of its ensemble.
+        theirs: EnsembleId,
+        /// The id of this server's.
+        own: EnsembleId,
+    },
     /// The leader refuses connections, or its address does not answer.
     #[error("leader {} cannot be reached", .0.0)]
     LeaderUnreachable(ServerId),

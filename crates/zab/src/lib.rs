@@ -10,6 +10,7 @@ mod ctx;
 mod doubt;
 pub mod election;
 pub mod history;
+mod identity;
 mod io;
 mod leader;
 mod learner;

@@ -9,11 +9,12 @@ use std::collections::btree_map::{BTreeMap, Values};
 use std::time::Duration;
 
 use zebu_proto::quorum::{EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket};
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
 use crate::catchup::{Catchup, LogRead, Next, Way};
 use crate::config::Membership;
 use crate::ctx::Ctx;
+use crate::identity;
 use crate::io::{LinkId, Options, Output};
 
 /// The stage of a learner.
@@ -50,6 +51,8 @@ pub(crate) struct Link<T> {
     /// When the connection is closed for silence.
     pub(crate) deadline: Duration,
     pub(crate) own: T,
+    /// What it knows of the ensemble's id, as it has said or been told; `None` when it knows no such ids.
+    pub(crate) identity: Option<Identity>,
     /// Whether it has a history of its own.
     synced_before: bool,
     /// How it is being synchronized; `None` before and after.
@@ -220,6 +223,7 @@ impl<T> Links<T> {
             zxid: Zxid::ZERO,
             deadline: ctx.now + ctx.options.init_time(),
             own,
+            identity: None,
             synced_before: false,
             way: None,
         };
@@ -247,10 +251,50 @@ impl<T> Links<T> {
     ///
     /// Older connections of the same server stay until this one has taken part in discovery: anyone
     /// can claim a server id.
-    pub(crate) fn introduced(&mut self, id: LinkId, server: ServerId, observer: bool) {
+    pub(crate) fn introduced(&mut self, id: LinkId, info: &LearnerInfo, observer: bool) {
         let Some(link) = self.get_mut(id) else { return };
         assert!(matches!(link.stage, Stage::Connected), "introduced twice: {:?}", link.stage);
-        (link.server, link.observer, link.stage) = (server, observer, Stage::Introduced);
+        (link.server, link.observer, link.stage) = (info.server, observer, Stage::Introduced);
+        link.identity = info.identity;
+    }
+
+    /// Closes the connections of those who belong to another ensemble.
+    pub(crate) fn refuse_others(&mut self, ctx: &mut Ctx<'_>) {
+        let own = *ctx.identity;
+        for id in self.which(|link| identity::differ(own, link.identity.unwrap_or_default())) {
+            self.refuse(ctx, id);
+        }
+    }
+
+    /// Closes the connection of a learner that belongs to another ensemble.
+    fn refuse(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let link = self.get(id);
+        let theirs = link.and_then(|link| Some((link.server, link.identity?.settled()?)));
+        if let Some((server, theirs)) = theirs {
+            ctx.out.push(Output::OtherEnsemble { server, theirs });
+        }
+        self.close(ctx, id);
+    }
+
+    /// Tells a learner what this server knows of the ensemble's id, if that is news.
+    fn tell_identity(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
+        let Some(identity) = ctx.told_identity().filter(|it| *it != Identity::Unknown) else {
+            return;
+        };
+        let Some(link) = self.get_mut(id) else { return };
+        let is_news =
+            link.identity.is_some_and(|said| said != identity && said.settled().is_none());
+        if is_news {
+            link.identity = Some(identity);
+            ctx.out.push(Output::Send(id, identity::packet(identity)));
+        }
+    }
+
+    /// Tells all who are told everything else.
+    pub(crate) fn tell_all_identity(&mut self, ctx: &mut Ctx<'_>) {
+        for id in self.which(Link::is_registered) {
+            self.tell_identity(ctx, id);
+        }
     }
 
     /// Sends LEADERINFO: the epoch, and whether the server's digests are exact.
@@ -259,7 +303,7 @@ impl<T> Links<T> {
         assert!(matches!(link.stage, Stage::Introduced), "told the epoch: {:?}", link.stage);
         link.stage = Stage::EpochTold;
         let zxid = Zxid::new(epoch, 0);
-        let data = LeaderInfo::new(exact).to_data();
+        let data = LeaderInfo::new(exact).with_identity(ctx.told_identity()).to_data();
         let packet = QuorumPacket::with_data(PacketKind::LEADERINFO, zxid, data);
         ctx.out.push(Output::Send(id, packet));
     }
@@ -456,6 +500,7 @@ impl<T> Links<T> {
         epoch: Epoch,
         config: &Membership,
     ) {
+        self.tell_identity(ctx, id);
         let Some(link) = self.get_mut(id) else { return };
         assert!(!link.is_registered(), "registered twice: {:?}", link.stage);
         link.stage = Stage::NewLeaderSent;
@@ -470,5 +515,6 @@ impl<T> Links<T> {
         assert!(matches!(link.stage, Stage::Synchronized), "it serves: {:?}", link.stage);
         link.stage = Stage::Broadcast;
         ctx.out.push(Output::Send(id, QuorumPacket::new(PacketKind::UPTODATE, NO_ZXID)));
+        self.tell_identity(ctx, id);
     }
 }

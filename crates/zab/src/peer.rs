@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
 use crate::busy::Busy;
 use crate::catchup::LogRead;
@@ -19,6 +19,7 @@ use crate::ctx::Ctx;
 use crate::doubt::Doubt;
 use crate::election::{Ballot, Election, State};
 use crate::history::{History, Txn};
+use crate::identity;
 use crate::io::{ConfigChange, Configs, EpochKind, Input, LinkId, Options, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
@@ -111,6 +112,8 @@ pub struct Peer {
     left: Leave,
     /// How often a role ended with [`Leave::SupporterLooks`].
     disloyal: u64,
+    /// What it knows of the ensemble's id.
+    identity: Identity,
     /// Whether it was asked to stop: it takes no role and no part in elections.
     retired: bool,
 }
@@ -127,6 +130,7 @@ impl Peer {
             certain,
             assumed_new,
             has_database,
+            identity,
         } = start;
         let mut quorums = Quorums::new(committed);
         // A proposed configuration whose transaction is not in the log was never acknowledged.
@@ -173,6 +177,7 @@ impl Peer {
             withdraws,
             left: Leave::Started,
             disloyal: 0,
+            identity,
             retired: false,
             options,
         }
@@ -204,6 +209,11 @@ impl Peer {
     /// or learner when a quorum had it. No leader can make it give up anything up to there.
     pub fn certain(&self) -> Zxid {
         self.certain
+    }
+
+    /// What this server knows of the id of its ensemble.
+    pub fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// The relevant configurations.
@@ -470,6 +480,7 @@ impl Peer {
             members_changed: &mut self.members_changed,
             appointed: &mut self.appointed,
             outbid: &mut self.outbid,
+            identity: &mut self.identity,
             out,
         };
         (&mut self.part, ctx)
@@ -605,6 +616,16 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
+        if let Some(theirs) = said.ensemble
+            && identity::differ(self.identity, Identity::Settled(theirs))
+        {
+            if let (Part::Looking, Some(own)) = (&self.part, self.identity.settled()) {
+                self.left = Leave::OtherEnsemble { server: from, theirs, own };
+            }
+            out.push(Output::OtherEnsemble { server: from, theirs });
+            out.push(Output::Mesh(mesh::Output::Close(wire)));
+            return self.meet(now, mesh::Input::Closed(wire), out);
+        }
         self.election.lists(from, said.committed.clone(), &self.quorums);
         if self.adopt(now, from, &ballot, said, out) {
             return Ok(());

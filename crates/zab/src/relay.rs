@@ -114,7 +114,8 @@ impl Relay {
         if newer || info.server == ctx.options.me {
             return self.links.close(ctx, id);
         }
-        self.links.introduced(id, info.server, true);
+        self.links.introduced(id, &info, true);
+        self.links.refuse_others(ctx);
         self.links.ask(ctx, id, ctx.epochs.current, ctx.doubt.exact_digests);
     }
 
@@ -128,6 +129,12 @@ impl Relay {
             return;
         }
         self.advance(ctx, id, Progress::Begins);
+    }
+
+    /// This server knows more of the ensemble's id.
+    pub(crate) fn tell_identity(&mut self, ctx: &mut Ctx<'_>) {
+        self.links.refuse_others(ctx);
+        self.links.tell_all_identity(ctx);
     }
 
     // ---- synchronization

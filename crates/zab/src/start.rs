@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{Epoch, Identity, Zxid};
 
 use crate::config::Membership;
 use crate::history::{History, Txn};
@@ -42,6 +42,8 @@ pub struct Start {
     /// Whether the history is usable: false if the disk is unexpectedly empty, or damaged. The
     /// server then neither votes nor counts until a leader has synchronized it.
     pub has_database: bool,
+    /// What it has remembered of the ensemble's id.
+    pub identity: Identity,
 }
 
 /// The epoch by which a history is compared: the current epoch, or that of the newest transaction

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{Activate, EpochAck, LeaderInfo, LearnerInfo, PacketKind, QuorumPacket};
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 use zebu_zab::config::{Membership, Rules};
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::history::Txn;
@@ -286,6 +286,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
         certain: Zxid::ZERO,
         assumed_new: false,
         has_database: true,
+        identity: Identity::Unknown,
     };
     let mut world = World::new(learner, start, reconfig);
     // Of two recorded servers one may be a follower that an observer learns from.
@@ -323,6 +324,7 @@ fn serve_observer(file: &str, number: usize, committed: Zxid) {
         certain: Zxid::ZERO,
         assumed_new: false,
         has_database: true,
+        identity: Identity::Unknown,
     };
     let mut world = World::new(conversation.leader, start, false);
     let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 1 };
@@ -387,6 +389,7 @@ fn lead(file: &str, number: usize, past: &Past) {
         certain: Zxid::ZERO,
         assumed_new: false,
         has_database: true,
+        identity: Identity::Unknown,
     };
     let mut world = World::new(conversation.leader, start, reconfig);
     let vote = Vote { leader: conversation.leader, zxid: past.end, epoch: before.0.into() };

@@ -96,6 +96,7 @@ impl Client {
             session_id: 0,
             password: Some(&[0; 16]),
             read_only: Some(false),
+            asks_ensemble: false,
         };
         client.stream.write_all(&frame(|to| request.encode(to)))?;
         client.answer()?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use zebu_engine::Mode;
-use zebu_proto::{ServerId, SessionId, Xid, Zxid};
+use zebu_proto::{Identity, ServerId, SessionId, Xid, Zxid};
 use zebu_zab::Learners;
 
 use super::environment::Environment;
@@ -51,6 +51,10 @@ pub trait Facts {
     fn conf(&self) -> ConfFacts;
     /// What only a member of an ensemble can tell.
     fn member(&self) -> Option<MemberFacts>;
+    /// What the server knows of the id of its ensemble.
+    fn identity(&self) -> Identity {
+        Identity::Unknown
+    }
     /// All sessions of the ensemble with their timeouts in ms, by id.
     fn global_sessions(&self) -> Vec<(SessionId, i32)>;
     /// What `envi` shows.

@@ -181,11 +181,17 @@ fn what_is_restored_is_one_snapshot_that_a_server_loads() {
         "{text}"
     );
     let restored = dir.path().join("restored");
-    let names: Vec<_> = fs::read_dir(restored.join("version-2"))
+    let mut names: Vec<_> = fs::read_dir(restored.join("version-2"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(names, ["snapshot.40"]);
+    names.sort();
+    assert_eq!(names, ["ensemble", "snapshot.40"]);
+    let identity = EnsembleFile::new(Arc::new(OsVfs), &restored).read().unwrap().unwrap();
+    assert!(text.contains(&identity.settled().expect("a new ensemble").to_string()), "{text}");
+    let again = restore(&dir, "data", |args| args.into = dir.path().join("again")).unwrap();
+    let other = EnsembleFile::new(Arc::new(OsVfs), &dir.path().join("again")).read().unwrap();
+    assert!(other.unwrap().contradicts(identity), "{again}");
     let mut store = Store::open(Arc::new(OsVfs), zebu_store::Options::new(&restored)).unwrap();
     let mut rebuild = Rebuild::new(tree_options());
     assert_eq!(store.recover(&mut rebuild).unwrap().last_zxid, Zxid(0x40));

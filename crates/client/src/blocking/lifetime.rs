@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use zebu_proto::SessionId;
+use zebu_proto::{EnsembleId, SessionId};
 
 use crate::blocking::Client;
 use crate::{
@@ -178,6 +178,23 @@ impl Client {
     /// ```
     pub fn ticket(&self) -> Option<SessionTicket> {
         self.client.ticket()
+    }
+
+    /// The id of the ensemble that the session belongs to, if a server has told one.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert!(client.ensemble().is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn ensemble(&self) -> Option<EnsembleId> {
+        self.client.ensemble()
     }
 
     /// The session timeout, as settled with the servers.

@@ -148,6 +148,36 @@ async fn servers_that_are_not_there_are_passed_over() {
     }
 }
 
+/// PAI-43: a session that has lost its server does not go on at another ensemble's, which would say that it has expired.
+#[tokio::test]
+async fn a_connect_string_that_spans_two_ensembles_is_refused() {
+    let mut servers = [Server::start(&[]), Server::start(&[])];
+    let both = format!("{},{}", servers[0].address(), servers[1].address());
+    let client = soon(Connector::new().session_timeout(TIMEOUT).connect(&both)).await.unwrap();
+    let mut events = client.session_events();
+    let own = client.ensemble().expect("a server tells it");
+    let place = servers.iter().position(|it| Some(it.address()) == client.server()).unwrap();
+    servers[place].stop();
+    let over = loop {
+        match soon(events.next()).await.expect("the session ends") {
+            SessionState::OtherEnsemble { own, other } => break (own, other),
+            state => assert_eq!(state, SessionState::Disconnected),
+        }
+    };
+    assert!(over.0 == own && over.1 != own, "{over:?}");
+    let error = soon(client.get_data("/")).await.unwrap_err();
+    let ending = Ending::OtherEnsemble { own, other: over.1 };
+    assert_eq!((error.kind(), error.ending()), (ErrorKind::SessionOver, Some(ending)));
+    assert!(error.to_string().contains(&own.to_string()), "{error}");
+    // The other one is right where it is asked for, and the first one is not.
+    let pinned = Connector::new().ensemble(over.1).session_timeout(TIMEOUT);
+    let other = servers[1 - place].address().to_string();
+    let client = soon(pinned.connect(&other)).await.unwrap();
+    assert_eq!(client.ensemble(), Some(over.1));
+    let error = soon(Connector::new().ensemble(own).connect(&other)).await.unwrap_err();
+    assert_eq!(error.ending(), Some(ending));
+}
+
 /// PAI-24, SES-27: with a limit the client does not look for a server forever. Requests submitted
 /// meanwhile are answered.
 #[tokio::test]

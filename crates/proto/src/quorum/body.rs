@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
 
 use super::PacketKind;
-use crate::{Epoch, OpCode, ServerId, SessionId, Xid, Zxid};
+use crate::{Epoch, Identity, OpCode, ServerId, SessionId, Xid, Zxid};
 
 /// The protocol version since 3.4, in FOLLOWERINFO, OBSERVERINFO and LEADERINFO. A learner with a
 /// lower version does not know LEADERINFO and ACKEPOCH.
@@ -23,6 +23,8 @@ pub struct LearnerInfo {
     pub protocol_version: Option<i32>,
     /// The version of its committed configuration; missing before 3.5.
     pub config_version: Option<Zxid>,
+    /// What it knows of the ensemble's id; missing from servers that know no such ids, as all of the original's.
+    pub identity: Option<Identity>,
 }
 
 impl LearnerInfo {
@@ -32,7 +34,13 @@ impl LearnerInfo {
             server,
             protocol_version: Some(PROTOCOL_VERSION),
             config_version: Some(config_version),
+            identity: None,
         }
+    }
+
+    /// The same of a learner that knows this of the ensemble's id.
+    pub fn with_identity(self, identity: Option<Identity>) -> Self {
+        Self { identity, ..self }
     }
 
     /// Whether the learner knows LEADERINFO and ACKEPOCH.
@@ -51,18 +59,22 @@ impl LearnerInfo {
         let server = ServerId::decode(&mut from)?;
         let protocol_version = from.int().ok();
         let config_version = Zxid::decode(&mut from).ok().filter(|_| protocol_version.is_some());
-        Ok(Some(Self { server, protocol_version, config_version }))
+        let identity = config_version.and_then(|_| identity_behind(&mut from));
+        Ok(Some(Self { server, protocol_version, config_version, identity }))
     }
 
     /// The data of the packet.
     pub fn to_data(&self) -> Bytes {
-        let mut bytes = Vec::with_capacity(20);
+        let mut bytes = Vec::with_capacity(48);
         bytes.extend(self.server.0.to_be_bytes());
         if let Some(version) = self.protocol_version {
             bytes.extend(version.to_be_bytes());
             bytes.extend(
                 self.config_version.into_iter().flat_map(|version| version.0.to_be_bytes()),
             );
+            if let (Some(_), Some(identity)) = (self.config_version, self.identity) {
+                append_identity(&mut bytes, identity);
+            }
         }
         bytes.into()
     }
@@ -167,6 +179,19 @@ record! {
 /// Follows the protocol version if a Zebu leader announces exact digests.
 const EXACT_DIGESTS: i32 = PacketKind::TREE_DIFFERS.0;
 
+/// Stands in front of what a server of our own knows of the ensemble's id.
+const IDENTITY: i32 = PacketKind::ENSEMBLE.0;
+
+fn append_identity(bytes: &mut Vec<u8>, identity: Identity) {
+    bytes.extend(IDENTITY.to_be_bytes());
+    identity.encode(&mut zebu_jute::Encoder::new(bytes));
+}
+
+/// What somebody knows of the ensemble's id, if that comes next. Whatever else follows is nobody's business.
+fn identity_behind(from: &mut Decoder<'_>) -> Option<Identity> {
+    (from.int() == Ok(IDENTITY)).then(|| Identity::decode(from).ok()).flatten()
+}
+
 /// The data of LEADERINFO.
 ///
 /// Learners of the original read the protocol version and ignore what follows it.
@@ -177,12 +202,19 @@ pub struct LeaderInfo {
     /// Whether each transaction has the digest of the leader's tree. A leader of the original
     /// deviates after some requests; see [`PacketKind::TREE_DIFFERS`].
     pub exact_digests: bool,
+    /// What it knows of the ensemble's id; missing from servers that know no such ids, as all of the original's.
+    pub identity: Option<Identity>,
 }
 
 impl LeaderInfo {
     /// With the protocol version of this software.
     pub const fn new(exact_digests: bool) -> Self {
-        Self { protocol_version: PROTOCOL_VERSION, exact_digests }
+        Self { protocol_version: PROTOCOL_VERSION, exact_digests, identity: None }
+    }
+
+    /// The same of a leader that knows this of the ensemble's id.
+    pub fn with_identity(self, identity: Option<Identity>) -> Self {
+        Self { identity, ..self }
     }
 
     /// Reads the data of a packet.
@@ -192,7 +224,11 @@ impl LeaderInfo {
     pub fn decode(data: Option<&[u8]>) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(data.unwrap_or_default());
         let protocol_version = from.int()?;
-        Ok(Self { protocol_version, exact_digests: from.int() == Ok(EXACT_DIGESTS) })
+        let exact_digests = from.clone().int() == Ok(EXACT_DIGESTS);
+        if exact_digests {
+            from.int()?;
+        }
+        Ok(Self { protocol_version, exact_digests, identity: identity_behind(&mut from) })
     }
 
     /// The data of a packet.
@@ -200,6 +236,9 @@ impl LeaderInfo {
         let mut data = self.protocol_version.to_be_bytes().to_vec();
         if self.exact_digests {
             data.extend(EXACT_DIGESTS.to_be_bytes());
+        }
+        if let Some(identity) = self.identity {
+            append_identity(&mut data, identity);
         }
         data.into()
     }
@@ -293,6 +332,30 @@ mod tests {
         assert_eq!(LearnerInfo::decode(None), Ok(None));
         for length in 0..8 {
             assert!(LearnerInfo::decode(Some(&bytes[..length])).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn the_ensembles_id_stands_behind_what_the_original_reads() {
+        let id = crate::EnsembleId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10);
+        for identity in [Identity::Unknown, Identity::Settled(id)] {
+            let plain = LearnerInfo::new(ServerId(2), Zxid(9));
+            let told = plain.with_identity(Some(identity));
+            assert_eq!(told.to_data()[..20], plain.to_data()[..]);
+            assert_eq!(LearnerInfo::decode(Some(&told.to_data())), Ok(Some(told)));
+            for cut in 20..told.to_data().len() {
+                assert_eq!(LearnerInfo::decode(Some(&told.to_data()[..cut])), Ok(Some(plain)));
+            }
+            for exact in [false, true] {
+                let plain = LeaderInfo::new(exact);
+                let told = plain.with_identity(Some(identity));
+                let data = told.to_data();
+                assert!(data.starts_with(&plain.to_data()));
+                assert_eq!(LeaderInfo::decode(Some(&data)), Ok(told));
+                for cut in plain.to_data().len()..data.len() {
+                    assert_eq!(LeaderInfo::decode(Some(&data[..cut])), Ok(plain));
+                }
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use zebu_jute::{DecodeError, Decoder, Encode, Encoder};
 
 use crate::stream::{if_complete, take};
-use crate::{HostPort, ServerId, Zxid};
+use crate::{EnsembleId, HostPort, ServerId, Zxid};
 
 /// Longest address part of an initial message, in bytes.
 ///
@@ -177,7 +177,15 @@ pub struct Notification {
     /// The sender's proposed configuration, after everything else. Servers of the original neither
     /// send nor read it.
     pub proposed: Option<Bytes>,
+    /// The id of the sender's ensemble, if that is settled, behind the rest: the original's servers neither send nor
+    /// read it.
+    pub ensemble: Option<EnsembleId>,
 }
+
+/// Stands in front of the id of the sender's ensemble.
+const ENSEMBLE: i32 = super::PacketKind::ENSEMBLE.0;
+/// Bytes of that id, with what stands in front.
+const ENSEMBLE_BYTES: usize = 4 + 16;
 
 impl Notification {
     /// Decodes a notification without its length prefix.
@@ -199,6 +207,7 @@ impl Notification {
             version: 0,
             config: None,
             proposed: None,
+            ensemble: None,
         };
         if message.len() == SHORT_BYTES {
             return Ok(notification);
@@ -221,9 +230,9 @@ impl Notification {
             notification.config = Some(message.slice(start..end));
             // Other trailing bytes are ignored.
             let rest = message.slice(end..);
-            let length = rest.first_chunk().map(|length| i32::from_be_bytes(*length) as usize);
-            if length.is_some_and(|length| length > 0 && length == rest.len() - 4) {
-                notification.proposed = Some(rest.slice(4..));
+            if let Some((proposed, ensemble)) = behind_the_configuration(&rest) {
+                notification.proposed = (!proposed.is_empty()).then_some(proposed);
+                notification.ensemble = ensemble;
             }
         }
         Ok(notification)
@@ -253,8 +262,30 @@ impl Encode for Notification {
             if let Some(proposed) = &self.proposed {
                 out.buffer(Some(proposed));
             }
+            if let Some(EnsembleId(id)) = self.ensemble {
+                if self.proposed.is_none() {
+                    out.buffer(Some(&[]));
+                }
+                out.int(ENSEMBLE);
+                out.long((id >> 64) as i64);
+                out.long(id as i64);
+            }
         }
     }
+}
+
+/// What our own servers say behind the configuration in force: what is proposed, and the id of their ensemble.
+fn behind_the_configuration(rest: &Bytes) -> Option<(Bytes, Option<EnsembleId>)> {
+    let length = i32::from_be_bytes(*rest.first_chunk()?);
+    let end = usize::try_from(length).ok()?.checked_add(4).filter(|end| *end <= rest.len())?;
+    let (proposed, tail) = (rest.slice(4..end), &rest[end..]);
+    if tail.is_empty() {
+        return Some((proposed, None));
+    }
+    let (tag, id) = tail.split_first_chunk()?;
+    let is_id = i32::from_be_bytes(*tag) == ENSEMBLE && tail.len() == ENSEMBLE_BYTES;
+    let id = id.first_chunk().filter(|_| is_id)?;
+    Some((proposed, Some(EnsembleId(u128::from_be_bytes(*id)))))
 }
 
 /// Splits the bytes of a connection into notifications.
@@ -381,13 +412,25 @@ mod tests {
             version: NOTIFICATION_VERSION,
             config: Some(Bytes::from_static(b"version=1")),
             proposed: Some(Bytes::from_static(b"version=2")),
+            ensemble: None,
         };
         let bytes = Bytes::from(both.to_bytes());
         let without = Notification { proposed: None, ..both.clone() };
         assert_eq!(bytes[..53], without.to_bytes());
-        assert_eq!(Notification::decode(&bytes), Ok(both));
+        assert_eq!(Notification::decode(&bytes), Ok(both.clone()));
         for cut in 53..bytes.len() {
             assert_eq!(Notification::decode(&bytes.slice(..cut)).as_ref(), Ok(&without), "{cut}");
+        }
+        let ensemble = Some(EnsembleId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10));
+        for proposed in [None, both.proposed.clone()] {
+            let told = Notification { proposed, ensemble, ..both.clone() };
+            let bytes = Bytes::from(told.to_bytes());
+            assert_eq!(bytes[..53], without.to_bytes());
+            assert_eq!(Notification::decode(&bytes), Ok(told));
+            for cut in 53..bytes.len() {
+                let cut = Notification::decode(&bytes.slice(..cut)).unwrap();
+                assert_eq!((cut.config, cut.ensemble), (without.config.clone(), None));
+            }
         }
     }
 

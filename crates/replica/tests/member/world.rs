@@ -110,6 +110,7 @@ impl World {
                 certain: Zxid::ZERO,
                 assumed_new: false,
                 has_database: true,
+                identity: zebu_proto::Identity::Unknown,
             };
             let mut zab = zebu_zab::Options::new(ServerId(server as i64 + 1));
             zab.tick = TICK;

@@ -77,6 +77,7 @@ impl Inside {
             session_id: 0,
             password: Some(&[0; 16]),
             read_only: Some(true),
+            asks_ensemble: false,
         };
         inside.send(&request.to_bytes());
         let answer = tokio::time::timeout(OPENING_TIME_MAX, inside.frame()).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zebu_proto::{OpCode, SessionId, Xid, Zxid};
+use zebu_proto::{Identity, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::{Tree, WatcherId};
 use zebu_zab::Lacks;
 
@@ -228,6 +228,10 @@ impl Facts for ServerFactsView {
             master,
             lacks: lacks.map(in_words).or(doubted.map(doubted_in_words)).unwrap_or_default(),
         })
+    }
+
+    fn identity(&self) -> Identity {
+        self.0.common.identity()
     }
 
     fn global_sessions(&self) -> Vec<(SessionId, i32)> {

@@ -219,7 +219,7 @@ fn run_job(
             info!("taking back everything behind {zxid}: the leader does not have it");
         }
         Job::Reload => info!("this server gets a vote: it begins again with what its disk has"),
-        Job::SaveEpoch(..) | Job::Committed(_) | Job::Restore(_) => {}
+        Job::Identity(_) | Job::SaveEpoch(..) | Job::Committed(_) | Job::Restore(_) => {}
     }
     let remakes = job.remakes();
     let Done { input: done, replaced } =

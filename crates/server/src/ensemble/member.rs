@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use zebu_proto::Zxid;
+use zebu_proto::{Identity, Zxid};
 use zebu_state::Found;
 use zebu_store::{EpochFiles, Recovered};
 use zebu_zab::config::{Membership, Role};
@@ -11,6 +11,7 @@ use zebu_zab::election::Patience;
 use zebu_zab::history::Memory;
 use zebu_zab::{ObserverOptions, Options, Peer, SyncsMax};
 
+use super::identity;
 use crate::config::{Config, EnsembleConfig};
 use crate::error::StartError;
 
@@ -24,7 +25,7 @@ pub fn peer(
     ensemble: &EnsembleConfig,
     epochs: &EpochFiles,
     recovered: &Recovered,
-    certain: Option<Zxid>,
+    (certain, identity): (Option<Zxid>, Identity),
     (in_data, in_files): (Option<Membership>, Option<Membership>),
 ) -> Result<Peer, StartError> {
     let loaded = epochs.load(recovered.last_zxid);
@@ -43,6 +44,7 @@ pub fn peer(
         recovered,
         epochs: loaded,
         certain,
+        identity,
         committed: Arc::new(ensemble.members.clone()),
         proposed: ensemble.proposed.clone(),
         in_data,
@@ -72,7 +74,8 @@ pub fn peer(
             known.version().0
         );
     }
-    Ok(Peer::new(options(config, ensemble), found.start()))
+    let options = Options { new_ensemble: Some(identity::new()?), ..options(config, ensemble) };
+    Ok(Peer::new(options, found.start()))
 }
 
 fn memory(ensemble: &EnsembleConfig) -> Memory {

@@ -19,7 +19,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 use zebu_proto::quorum::QuorumPacket;
-use zebu_proto::{HostPort, ServerId};
+use zebu_proto::{EnsembleId, HostPort, ServerId};
 use zebu_replica::Input;
 use zebu_state::{Copied, Stretch};
 use zebu_transport::{PeerPort, PeerRules};
@@ -136,6 +136,8 @@ struct Net {
     copied: Mutex<HashMap<LinkId, Copied>>,
     /// Peers that expect what this server does not do, or are not taken for members.
     misfits: Mutex<Warnings>,
+    /// Servers of other ensembles that were refused.
+    of_others: Mutex<Warnings>,
     /// Where votes come in.
     voting: Mutex<Vec<AbortHandle>>,
     listener: Mutex<Option<AbortHandle>>,
@@ -305,6 +307,7 @@ impl Peers {
             links: Mutex::default(),
             copied: Mutex::default(),
             misfits: Mutex::default(),
+            of_others: Mutex::default(),
             voting: Mutex::default(),
             listener: Mutex::default(),
             connecting: Mutex::default(),
@@ -452,6 +455,20 @@ impl Handle {
         if before != after {
             self.runtime.spawn(election::listen_elsewhere(net.clone()));
         }
+    }
+
+    /// A server of another ensemble was refused. It comes again and again, so that is said now and then only.
+    pub fn other_ensemble(&self, server: ServerId, theirs: EnsembleId) {
+        if !self.net.of_others.lock().is_due() {
+            return;
+        }
+        let own = self.net.shared.common.identity().settled();
+        let own = own.map_or_else(|| "one without an id".to_owned(), |own| own.to_string());
+        warn!(
+            "server {} is refused: it belongs to ensemble {theirs}, and this server to ensemble {own}; hint: the list of \
+             members is wrong in one of the two, or data were copied from one to the other",
+            server.0
+        );
     }
 
     /// Sends a learner the tree as it is now, and as it becomes meanwhile.

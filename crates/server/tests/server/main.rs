@@ -7,6 +7,7 @@ mod audit;
 mod client;
 mod console;
 mod counted;
+mod ensembles;
 mod gate;
 mod hardened;
 mod limits;

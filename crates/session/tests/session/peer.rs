@@ -120,10 +120,10 @@ impl Ensemble {
         let renews = request.session_id != 0;
         assert!(!renews || request.session_id == SESSION && request.password == Some(&[7; 16]));
         if renews && (self.is_expired || self.is_closed) {
-            connection.out.push_back(wire::welcome(0, 0, false));
+            connection.out.push_back(wire::welcome(0, 0, false, None));
             connection.is_closed = true;
         } else {
-            connection.out.push_back(wire::welcome(SESSION, 6000, false));
+            connection.out.push_back(wire::welcome(SESSION, 6000, false, None));
         }
     }
 }

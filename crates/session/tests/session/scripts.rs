@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use zebu_proto::{EventType, SessionId, WatcherType};
+use zebu_proto::{EnsembleId, EventType, SessionId, WatcherType};
 use zebu_session::{
     Attempt, Candidate, Challenge, Effect, Ending, Failure, Input, Options, Output, Probe, Proof,
     Registration, RequestId, Series, Session, State, Submission, Ticket, WatchKind, WatcherId,
@@ -32,6 +32,7 @@ fn options(words: &[&str]) -> Options {
             "read-only" => options.read_only = true,
             "small" => options.request_bytes_max = 20,
             "sasl" => options.sasl = true,
+            "asks" => options.asks_ensemble = true,
             "forgetful" => options.restore_watches = false,
             "few" => options.pending_max = 2,
             "hasty" => options.request_timeout = Some(Duration::from_secs(2)),
@@ -118,10 +119,14 @@ impl Run {
             ["disconnected"] => Input::Disconnected(self.attempt),
             ["stale"] => Input::Disconnected(Attempt(self.attempt.0 - 1)),
             ["welcome", session, timeout] => {
-                frame(wire::welcome(number(session), number(timeout) as i32, false))
+                frame(wire::welcome(number(session), number(timeout) as i32, false, None))
             }
             ["welcome", session, timeout, "read-only"] => {
-                frame(wire::welcome(number(session), number(timeout) as i32, true))
+                frame(wire::welcome(number(session), number(timeout) as i32, true, None))
+            }
+            ["welcome", session, timeout, "ensemble", id] => {
+                let id = Some(EnsembleId(number(id) as u128));
+                frame(wire::welcome(number(session), number(timeout) as i32, false, id))
             }
             ["submit", request, path] => Input::Submit(Submission {
                 id: RequestId(id(request)),

@@ -6,7 +6,7 @@ use zebu_proto::reply::{ConnectResponse, ReplyHeader, WatcherEvent};
 use zebu_proto::request::{
     AuthPacket, ConnectRequest, PathKind, PathWatch, PersistentWatches, RequestHeader, SetWatches,
 };
-use zebu_proto::{ErrorCode, EventType, KeeperState, OpCode, SessionId, Xid, Zxid};
+use zebu_proto::{EnsembleId, ErrorCode, EventType, KeeperState, OpCode, SessionId, Xid, Zxid};
 use zebu_session::Frame;
 
 pub fn get_data(path: &str, watch: bool) -> Frame {
@@ -73,16 +73,23 @@ pub fn describe(frame: &[u8]) -> String {
 pub fn describe_connect(frame: &[u8]) -> String {
     let request = ConnectRequest::from_bytes(frame).unwrap();
     format!(
-        "connect session=0x{:x} seen={} timeout={} read_only={}",
+        "connect session=0x{:x} seen={} timeout={} read_only={}{}",
         request.session_id,
         request.last_zxid_seen,
         request.timeout_ms,
-        request.read_only.unwrap()
+        request.read_only.unwrap(),
+        if request.asks_ensemble { " asks for the ensemble" } else { "" }
     )
 }
 
-pub fn welcome(session: i64, timeout_ms: i32, read_only: bool) -> Bytes {
+pub fn welcome(
+    session: i64,
+    timeout_ms: i32,
+    read_only: bool,
+    ensemble: Option<EnsembleId>,
+) -> Bytes {
     let response = ConnectResponse {
+        ensemble,
         timeout_ms,
         session_id: SessionId(session),
         password: [7; 16],

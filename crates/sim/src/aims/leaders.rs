@@ -178,3 +178,25 @@ pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Scr
         at += back + plan.tick * 4 + random.ms(2_000, 6_000);
     }
 }
+
+/// Servers come with the data of another ensemble, as after a wrong list of members or a restored copy, while leaders end.
+pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 5]);
+    plan.observers = *random.pick(&[0, 1, 2]);
+    plan.masters = random.one_in(2);
+    plan.tick = Duration::from_millis(500);
+    plan.length = SECOND * 120;
+    plan.credulous = false;
+    let mut at = SECOND * 10;
+    while at < plan.length {
+        let time = random.ms(3_000, 12_000);
+        let target = Target::Server(random.below(plan.members() as u64) as usize);
+        script.at(at, Fault::Stray(target, time));
+        // Whoever leads meanwhile meets it anew.
+        for _ in 0..random.between(0, 3) {
+            let during = at + random.ms(500, time.as_millis() as u64);
+            script.at(during, Fault::Kill(Target::Leader, 0, random.ms(100, 2_000)));
+        }
+        at += time + SECOND * 6 + random.ms(0, 4_000);
+    }
+}

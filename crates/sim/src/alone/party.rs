@@ -142,6 +142,7 @@ impl Party {
             session_id: self.session.0,
             password: Some(&self.password),
             read_only: Some(false),
+            asks_ensemble: false,
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| request.encode(out));

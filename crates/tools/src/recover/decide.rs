@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use zebu_proto::{Epoch, ServerId, Zxid};
+use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
 /// All that the decision follows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(super) struct Place {
     /// What it remembers to be committed.
     pub(super) committed: Option<Zxid>,
     pub(super) current_epoch: Option<Epoch>,
+    /// What it says of the id of its ensemble.
+    pub(super) identity: Identity,
     /// What is damaged.
     pub(super) damage: Option<String>,
 }
@@ -222,6 +224,11 @@ impl fmt::Display for Place {
         )?;
         if let Some(epoch) = self.current_epoch {
             write!(f, ", epoch {:#x}", epoch.0)?;
+        }
+        match self.identity {
+            Identity::Unknown => {}
+            Identity::Proposed { id, .. } => write!(f, ", ensemble {id} (proposed)")?,
+            Identity::Settled(id) => write!(f, ", ensemble {id}")?,
         }
         self.damage.as_ref().map_or(Ok(()), |damage| write!(f, ", damaged: {damage}"))
     }

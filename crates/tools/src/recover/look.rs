@@ -11,7 +11,7 @@ use zebu_proto::{HostPort, Zxid};
 use zebu_store::log::read::{Tail, read_log};
 use zebu_store::snapshot::{list, looks_complete};
 use zebu_store::vfs::Sequential;
-use zebu_store::{CommittedFile, EpochFile, EpochFiles, OsVfs, Vfs as _, names};
+use zebu_store::{CommittedFile, EnsembleFile, EpochFile, EpochFiles, OsVfs, Vfs as _, names};
 use zebu_zab::config::Role;
 
 use super::decide::{Answer, Facts, Member, Place};
@@ -132,7 +132,8 @@ pub(super) fn place(data: &DataConfig, record_bytes_max: usize) -> Result<Place,
     };
     // A server that has only been started has a snapshot of nothing.
     let last = last.filter(|last| *last > Zxid::ZERO);
-    Ok(Place { path: data.dir.clone(), last, committed, current_epoch, damage })
+    let identity = EnsembleFile::new(vfs(), &data.dir).read()?.unwrap_or_default();
+    Ok(Place { path: data.dir.clone(), last, committed, current_epoch, identity, damage })
 }
 
 /// The last transaction in the logs, and what is damaged in the newest one that has any.

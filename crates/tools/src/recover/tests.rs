@@ -12,7 +12,8 @@ const LAST: Zxid = Zxid(0x5_0000_0003);
 const LATER: Zxid = Zxid(0x5_0000_0007);
 
 fn place(last: Option<Zxid>, committed: Option<Zxid>) -> Place {
-    Place { path: "/data".into(), last, committed, current_epoch: Some(Epoch(5)), damage: None }
+    let (current_epoch, identity) = (Some(Epoch(5)), zebu_proto::Identity::Unknown);
+    Place { path: "/data".into(), last, committed, current_epoch, identity, damage: None }
 }
 
 fn member(server: i64, answer: Option<(&str, Option<Zxid>)>) -> Member {

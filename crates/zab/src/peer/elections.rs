@@ -33,7 +33,7 @@ impl Peer {
         if !self.options.reconfig || !matches!(self.part, Part::Settling | Part::Looking) {
             return false;
         }
-        let Configs { committed, proposed } = said;
+        let Configs { committed, proposed, .. } = said;
         let committed = committed.filter(|_| self.quorums.is_member(from));
         let vote = ballot.vote;
         let own = (i64::from(self.standing().0), self.history.last());

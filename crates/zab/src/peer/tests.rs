@@ -36,6 +36,7 @@ fn start(committed: Arc<Membership>) -> Start {
         certain: Zxid::ZERO,
         assumed_new: false,
         has_database: true,
+        identity: Identity::Unknown,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zebu_proto::{Epoch, Zxid};
+use zebu_proto::{Epoch, Identity, Zxid};
 use zebu_zab::ConfigChange;
 use zebu_zab::config::Membership;
 use zebu_zab::history::Txn;
@@ -19,6 +19,7 @@ pub struct Disk {
     pub current: Epoch,
     pub committed: Arc<Membership>,
     pub proposed: Option<Arc<Membership>>,
+    pub identity: Identity,
 }
 
 impl Disk {
@@ -32,6 +33,7 @@ impl Disk {
             current: Epoch(0),
             committed: config,
             proposed: None,
+            identity: Identity::Unknown,
         }
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use zebu_jute::{Encode as _, Encoder};
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnHeader;
-use zebu_proto::{Epoch, OpCode, ServerId, SessionId, Zxid};
+use zebu_proto::{EnsembleId, Epoch, Identity, OpCode, ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State};
 use zebu_zab::history::Txn;
@@ -65,6 +65,7 @@ enum Job {
     Restore(LinkId),
     Epoch(EpochKind, Epoch),
     Config(ConfigChange),
+    Identity(Identity),
 }
 
 /// Whose connections a server takes.
@@ -519,6 +520,8 @@ impl World {
         options.observer.masters = self.observer_masters;
         options.seed = self.seed ^ it.incarnation;
         options.reconfig = self.reconfigs > 0;
+        let id = u128::from(self.seed) << 64 | (node as u128) << 32 | u128::from(it.incarnation);
+        options.new_ensemble = Some(EnsembleId(id));
         let start = Start {
             epochs: Epochs { accepted: it.disk.accepted, current: it.disk.current },
             committed: it.disk.committed.clone(),
@@ -528,6 +531,7 @@ impl World {
             certain: Zxid::ZERO,
             assumed_new: false,
             has_database: true,
+            identity: it.disk.identity,
         };
         it.peer = Some(Peer::new(options, start));
         self.say(|| format!("{node} starts with {}", self.nodes[node].disk.last()));
@@ -597,7 +601,8 @@ impl World {
                     self.read_log(node, link, after, up_to);
                 }
                 Output::Config(change) => self.job(node, Job::Config(change)),
-                Output::Committed(_) => {}
+                Output::Committed(_) | Output::OtherEnsemble { .. } => {}
+                Output::Identity(identity) => self.job(node, Job::Identity(identity)),
                 Output::SaveEpoch(kind, epoch) => self.job(node, Job::Epoch(kind, epoch)),
                 Output::Append { zxid, record } => {
                     self.job(node, Job::Append(Txn { zxid, record }))
@@ -742,6 +747,10 @@ impl World {
                     }
                     Input::EpochSaved(kind, epoch)
                 }
+                Some(Job::Identity(identity)) => {
+                    it.disk.identity = identity;
+                    return self.work(node);
+                }
                 Some(Job::Config(change)) => {
                     it.disk.save(change);
                     return self.work(node);
@@ -838,7 +847,8 @@ impl World {
                 let quorums = peer.quorums();
                 let committed = Some(quorums.committed().clone());
                 let proposed = quorums.is_joint().then(|| quorums.last_seen().clone());
-                let message = Message::Ballot(ballot, Configs { committed, proposed });
+                let ensemble = peer.identity().settled();
+                let message = Message::Ballot(ballot, Configs { committed, proposed, ensemble });
                 self.send(wire.0, node, message);
             }
             mesh::Output::Close(wire) => self.close(wire.0, node),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_jute::{Encode as _, Encoder};
+use zebu_jute::{Decode as _, Encode as _, Encoder};
 use zebu_proto::quorum::{Activate, EpochAck, LeaderInfo, LearnerInfo, PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnHeader;
-use zebu_proto::{Epoch, OpCode, ServerId, SessionId, Zxid};
+use zebu_proto::{EnsembleId, Epoch, Identity, OpCode, ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State, Vote};
 use zebu_zab::history::Txn;
@@ -88,6 +88,31 @@ fn show(zxid: Zxid) -> String {
     if zxid.0 <= 0 { zxid.0.to_string() } else { format!("{}.{}", zxid.epoch().0, zxid.counter()) }
 }
 
+fn ensemble(word: &str) -> EnsembleId {
+    EnsembleId(u128::from_str_radix(word, 16).expect("an id"))
+}
+
+/// `none`, a settled id, or `id@epoch` for a proposed one.
+fn identity(word: &str) -> Identity {
+    match word.split_once('@') {
+        _ if word == "none" => Identity::Unknown,
+        Some((id, epoch)) => {
+            Identity::Proposed { id: ensemble(id), epoch: Epoch(number(epoch) as u32) }
+        }
+        None => Identity::Settled(ensemble(word)),
+    }
+}
+
+fn show_identity(identity: Identity) -> String {
+    match identity {
+        Identity::Unknown => "no ensemble".to_owned(),
+        Identity::Proposed { id, epoch } => {
+            format!("ensemble {:x}, proposed in epoch {}", id.0, epoch.0)
+        }
+        Identity::Settled(id) => format!("ensemble {:x}", id.0),
+    }
+}
+
 /// The value behind `key=`, if it is there.
 fn value<'w>(words: &[&'w str], key: &str) -> Option<&'w str> {
     words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
@@ -141,7 +166,8 @@ fn txns(range: &str) -> Vec<Txn> {
     zxids.map(|zxid| Txn { zxid, record: record(zxid) }).collect()
 }
 
-const KINDS: [(&str, PacketKind); 20] = [
+const KINDS: [(&str, PacketKind); 21] = [
+    ("ENSEMBLE", PacketKind::ENSEMBLE),
     ("TREE_DIFFERS", PacketKind::TREE_DIFFERS),
     ("INFORMANDACTIVATE", PacketKind::INFORMANDACTIVATE),
     ("REQUEST", PacketKind::REQUEST),
@@ -319,7 +345,9 @@ impl Run {
             certain: value(words, "certain").map_or(Zxid::ZERO, zxid),
             assumed_new: words.contains(&"assumed_new"),
             has_database: !words.contains(&"empty"),
+            identity: value(words, "ensemble").map_or(Identity::Unknown, identity),
         };
+        options.new_ensemble = value(words, "new_ensemble").map(ensemble);
         self.on_disk = start.last;
         self.remembers = words.contains(&"remembers");
         self.peer = Some(Peer::new(options, start));
@@ -373,7 +401,11 @@ impl Run {
             let (version, voters) = value(words, key)?.split_once(':')?;
             membership(&[&format!("voters={voters}")], zxid(version)).map(Arc::new)
         };
-        let said = Configs { committed: config("config"), proposed: config("proposed") };
+        let said = Configs {
+            committed: config("config"),
+            proposed: config("proposed"),
+            ensemble: value(words, "ensemble").map(ensemble),
+        };
         self.step(Input::Heard { wire: self.wires[&from], ballot, said });
     }
 
@@ -394,7 +426,8 @@ impl Run {
             PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
                 let server = ServerId(number(words[2]));
                 let version = value(words, "version").map_or(Zxid::ZERO, self::zxid);
-                Some(LearnerInfo::new(server, version).to_data())
+                let identity = value(words, "ensemble").map(identity);
+                Some(LearnerInfo::new(server, version).with_identity(identity).to_data())
             }
             PacketKind::ACKEPOCH => {
                 let current = number(words[2]);
@@ -419,8 +452,10 @@ impl Run {
             }
             PacketKind::LEADERINFO => {
                 let exact = value(words, "digests").is_some_and(|digests| digests == "exact");
-                Some(LeaderInfo::new(exact).to_data())
+                let identity = value(words, "ensemble").map(identity);
+                Some(LeaderInfo::new(exact).with_identity(identity).to_data())
             }
+            PacketKind::ENSEMBLE => Some(identity(words[2]).to_bytes().into()),
             _ => None,
         };
         QuorumPacket { kind, zxid, data, authinfo: None }
@@ -489,6 +524,10 @@ impl Run {
                             }
                             _ => String::new(),
                         },
+                        (PacketKind::ENSEMBLE, Some(data)) => {
+                            let identity = Identity::from_bytes(&data).expect("our own packet");
+                            format!(" {}", show_identity(identity))
+                        }
                         _ => String::new(),
                     };
                     format!("to {}: {} {}{more}", link.0, name(kind), show(zxid))
@@ -539,6 +578,10 @@ impl Run {
                 Output::AbsurdEpoch { server, epoch } => {
                     format!("server {} has promised epoch {}, which cannot be", server.0, epoch.0)
                 }
+                Output::OtherEnsemble { server, theirs } => {
+                    format!("server {} belongs to ensemble {:x}", server.0, theirs.0)
+                }
+                Output::Identity(identity) => format!("remember {}", show_identity(identity)),
                 Output::Doubted(since) => format!("serve no client since {}", show(since.zxid)),
                 Output::Trusted => "serve clients again".to_owned(),
                 Output::Role(role) => {

@@ -14,7 +14,7 @@ use zebu_jute::Encode as _;
 use zebu_proto::quorum::{
     InitialMessage, NOTIFICATION_VERSION, Notification, ServerState, SplitNotifications,
 };
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{EnsembleId, ServerId, Zxid};
 use zebu_transport::{PeerReader, PeerWriter};
 use zebu_zab::config::{Member, Membership};
 use zebu_zab::election::{Ballot, State, Vote};
@@ -257,7 +257,9 @@ pub(super) fn send(net: &Net, wire: WireId, ballot: Ballot) {
     let Some(slot) = net.wires.lock().get(&wire).cloned() else { return };
     let (config, proposed) = net.members.lock().texts();
     let mut bytes = Vec::with_capacity(64 + 2 * config.len());
-    notification(ballot, config, proposed).encode_frame(&mut zebu_jute::Encoder::new(&mut bytes));
+    let ensemble = net.shared.common.identity().settled();
+    notification(ballot, config, proposed, ensemble)
+        .encode_frame(&mut zebu_jute::Encoder::new(&mut bytes));
     slot.next.lock().message = Some(bytes.into());
     slot.changed.notify_one();
 }
@@ -269,7 +271,12 @@ pub(super) fn close(net: &Net, wire: WireId) {
     slot.changed.notify_one();
 }
 
-fn notification(ballot: Ballot, config: Bytes, proposed: Option<Bytes>) -> Notification {
+fn notification(
+    ballot: Ballot,
+    config: Bytes,
+    proposed: Option<Bytes>,
+    ensemble: Option<EnsembleId>,
+) -> Notification {
     let Ballot { vote, round, state, .. } = ballot;
     Notification {
         state: match state {
@@ -285,6 +292,7 @@ fn notification(ballot: Ballot, config: Bytes, proposed: Option<Bytes>) -> Notif
         version: NOTIFICATION_VERSION,
         config: Some(config),
         proposed,
+        ensemble,
     }
 }
 
@@ -311,7 +319,7 @@ fn configs(net: &Net, leader: ServerId, said: &Notification) -> Configs {
             );
         }
     }
-    Configs { committed, proposed }
+    Configs { committed, proposed, ensemble: said.ensemble }
 }
 
 fn ballot(said: &Notification) -> Option<Ballot> {

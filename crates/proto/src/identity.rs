@@ -1,0 +1,147 @@
+//! Which ensemble a server belongs to: an id that a new ensemble makes once, and how sure a member is of it.
+//!
+//! The original has nothing of the kind. Where our servers say it to others, it stands behind everything that the
+//! original's servers read.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+use crate::Epoch;
+
+/// Which ensemble a server or its data belong to: 128 random bits. Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EnsembleId(pub u128);
+
+impl fmt::Display for EnsembleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for EnsembleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is no ensemble id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an ensemble id has 32 hexadecimal digits")]
+pub struct NotAnEnsembleId;
+
+impl FromStr for EnsembleId {
+    type Err = NotAnEnsembleId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEnsembleId> {
+        let has_digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = u128::from_str_radix(text, 16).ok().filter(|_| has_digits);
+        id.map(Self).ok_or(NotAnEnsembleId)
+    }
+}
+
+/// What a member knows of the id of its ensemble.
+///
+/// Members agree on the id as on a single value in Paxos: leaders propose it, their epochs are the ballots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Identity {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// A leader has proposed this id, and may have failed before a quorum had it. It binds nobody yet.
+    Proposed {
+        /// The id.
+        id: EnsembleId,
+        /// The leader's epoch.
+        epoch: Epoch,
+    },
+    /// A quorum has the id, or a server that runs alone has made it: it is never changed again.
+    Settled(EnsembleId),
+}
+
+impl Identity {
+    /// The id, if it is settled.
+    pub fn settled(self) -> Option<EnsembleId> {
+        match self {
+            Self::Settled(id) => Some(id),
+            Self::Unknown | Self::Proposed { .. } => None,
+        }
+    }
+
+    /// The id, if it is settled here and is not `other`'s, where that is settled too.
+    pub fn contradicts(self, other: Self) -> bool {
+        matches!((self.settled(), other.settled()), (Some(one), Some(other)) if one != other)
+    }
+}
+
+impl Encode for Identity {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        let (state, epoch, id) = match *self {
+            Self::Unknown => (0, Epoch(0), 0),
+            Self::Proposed { id, epoch } => (1, epoch, id.0),
+            Self::Settled(id) => (2, Epoch(0), id.0),
+        };
+        out.int(state);
+        out.int(epoch.0 as i32);
+        out.long((id >> 64) as i64);
+        out.long(id as i64);
+    }
+}
+
+impl Decode<'_> for Identity {
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let (state, epoch) = (from.int()?, Epoch(from.int()? as u32));
+        let high = u128::from(from.long()? as u64);
+        let id = EnsembleId(high << 64 | u128::from(from.long()? as u64));
+        match state {
+            0 => Ok(Self::Unknown),
+            1 => Ok(Self::Proposed { id, epoch }),
+            2 => Ok(Self::Settled(id)),
+            _ => Err(DecodeError::Value { what: "state of an ensemble id", value: state.into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_written_with_all_its_digits_and_read_again() {
+        let id = EnsembleId(0xab);
+        assert_eq!(id.to_string(), "000000000000000000000000000000ab");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for text in ["", "ab", "+00000000000000000000000000000ab", &"g".repeat(32), &"0".repeat(33)]
+        {
+            assert_eq!(text.parse::<EnsembleId>(), Err(NotAnEnsembleId), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_state_survives_the_wire() {
+        let id = EnsembleId(0x0123_4567_89ab_cdef_fedc_ba98_7654_3210);
+        let epoch = Epoch(7);
+        for it in [Identity::Unknown, Identity::Proposed { id, epoch }, Identity::Settled(id)] {
+            let bytes = it.to_bytes();
+            assert_eq!(bytes.len(), 24);
+            assert_eq!(Identity::from_bytes(&bytes), Ok(it));
+            for cut in 0..bytes.len() {
+                assert!(Identity::from_bytes(&bytes[..cut]).is_err());
+            }
+        }
+        let mut bytes = Identity::Settled(id).to_bytes();
+        bytes[3] = 9;
+        assert!(Identity::from_bytes(&bytes).is_err());
+    }
+
+    #[test]
+    fn only_what_is_settled_contradicts() {
+        let [one, other] = [1, 2].map(|id| Identity::Settled(EnsembleId(id)));
+        let open = Identity::Proposed { id: EnsembleId(2), epoch: Epoch(1) };
+        assert!(one.contradicts(other) && other.contradicts(one));
+        for (a, b) in [(one, one), (one, open), (open, one), (Identity::Unknown, one)] {
+            assert!(!a.contradicts(b), "{a:?} {b:?}");
+        }
+    }
+}

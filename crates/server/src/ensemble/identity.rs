@@ -1,0 +1,54 @@
+//! Which ensemble a server's data belong to, when it starts.
+
+use tracing::{info, warn};
+use zebu_proto::{EnsembleId, Identity};
+use zebu_store::EnsembleFile;
+
+use crate::error::StartError;
+
+/// What the data say; a file that cannot be used says nothing.
+///
+/// # Errors
+/// The disk fails.
+pub fn found(file: &EnsembleFile) -> Result<Identity, StartError> {
+    file.settle().map_err(StartError::Ensemble)?;
+    let found = file.read().map_err(StartError::Ensemble)?;
+    if found.is_none() {
+        warn!(
+            "{} is damaged: which ensemble these data belong to is not known; this server takes the id of the ensemble \
+             that it joins",
+            file.path().display()
+        );
+    }
+    let identity = found.unwrap_or_default();
+    if let Some(id) = identity.settled() {
+        info!("the data belong to ensemble {id}");
+    }
+    Ok(identity)
+}
+
+/// The same of a server that runs alone, which decides on the id itself.
+///
+/// # Errors
+/// The disk fails, or the system gives no random bytes.
+pub fn of_one(file: &EnsembleFile) -> Result<Identity, StartError> {
+    let settled = match found(file)? {
+        Identity::Settled(id) => return Ok(Identity::Settled(id)),
+        Identity::Proposed { id, .. } => Identity::Settled(id),
+        Identity::Unknown => Identity::Settled(new()?),
+    };
+    file.write(settled).map_err(StartError::Ensemble)?;
+    if let Some(id) = settled.settled() {
+        info!("the data belong to ensemble {id} from now on");
+    }
+    Ok(settled)
+}
+
+/// An id that no ensemble has.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub fn new() -> Result<EnsembleId, StartError> {
+    let bytes = zebu_auth::random::bytes().ok_or(StartError::NoRandomBytes)?;
+    Ok(EnsembleId(u128::from_be_bytes(bytes)))
+}
