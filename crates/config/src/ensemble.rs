@@ -54,6 +54,8 @@ pub struct EnsembleConfig {
     /// `leader.maxTimeToWaitForEpoch`: how long a leader waits for supporters that go on looking; `None` is the whole
     /// `initLimit`.
     pub epoch_wait_max: Option<Duration>,
+    /// `zebu.leaderSilence`: how long a leader may be silent while all voters are Zebu servers; `None` is `syncLimit`.
+    pub leader_silence: Option<Duration>,
     /// `testingonly.initialZxid`: the counter a new leader begins with, for tests of its end.
     pub first_counter: Option<u32>,
     /// Elections.
@@ -144,6 +146,7 @@ impl Reader<'_> {
         let learners = self.learners();
         let (tls, sasl) = (self.peer_tls(), self.peer_sasl());
         let epoch_wait_max = self.number("leader.maxTimeToWaitForEpoch").filter(|ms| *ms >= 0);
+        let leader_silence = Some(self.ms("zebu.leaderSilence")).filter(|it| !it.is_zero());
         let local_sessions = self.is_on("localSessionsEnabled");
         let upgrade_local_sessions = self.is_on("localSessionsUpgradingEnabled");
         let leader_serves = self.is_on("leaderServes");
@@ -175,6 +178,7 @@ impl Reader<'_> {
             leader_serves,
             oracle,
             epoch_wait_max: epoch_wait_max.map(|_| self.ms("leader.maxTimeToWaitForEpoch")),
+            leader_silence,
             first_counter,
             election,
             learners,

@@ -314,6 +314,7 @@ pub static SETTINGS: &[Setting] = &[
     ensemble(prop("tcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on election connections")),
     ensemble(prop("fastleader.minNotificationInterval", ms(1), "200", "time after which votes are sent again, at first")),
     ensemble(prop("fastleader.maxNotificationInterval", ms(1), "60000", "the same, at last")),
+    ensemble(prop("zebu.leaderSilence", ms(0), "600", "how long a learner lets its leader be silent while all voters are Zebu servers, if syncLimit is not shorter; 0: syncLimit alone counts")),
     ensemble(prop("leader.maxTimeToWaitForEpoch", ms(-1), "-1", "time after which a leader gives up when a supporter looks for another; -1: initLimit")),
     ensemble(prop("leader.maxConcurrentSnapSyncs", count(1), "10", "observers that are sent a snapshot at the same time")),
     ensemble(prop("leader.maxConcurrentDiffSyncs", count(1), "100", "observers that are sent txns at the same time")),

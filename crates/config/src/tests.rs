@@ -512,7 +512,7 @@ fn every_key_of_an_ensemble_has_its_place() {
          syncEnabled=false\nmultiAddress.enabled=true\nmultiAddress.reachabilityCheckTimeoutMs=70\n\
          cnxTimeout=71\nquorumCnxnTimeoutMs=72\nelectionPortBindRetry=0\ntcpKeepAlive=true\n\
          fastleader.minNotificationInterval=73\nfastleader.maxNotificationInterval=74\n\
-         leader.maxTimeToWaitForEpoch=75\nleader.maxConcurrentSnapSyncs=76\n\
+         leader.maxTimeToWaitForEpoch=75\nleader.maxConcurrentSnapSyncs=76\nzebu.leaderSilence=750\n\
          leader.maxConcurrentDiffSyncs=77\nleader.nodelay=false\nfollower.nodelay=false\n\
          leaderConnectDelayDuringRetryMs=78\nobserver.reconnectDelayMs=79\n\
          observer.election.DelayMs=80\nobserverMaster.sizeLimit=81\ncommitLogCount=582\n\
@@ -525,6 +525,8 @@ fn every_key_of_an_ensemble_has_its_place() {
     assert_eq!(ensemble.oracle, Some("/o".into()));
     assert!(ensemble.rules.multi_address);
     assert_eq!(ensemble.epoch_wait_max, Some(75 * MS));
+    assert_eq!(ensemble.leader_silence, Some(750 * MS));
+    assert_eq!(Case::of_three("zebu.leaderSilence=0").ensemble().leader_silence, None);
     assert_eq!((ensemble.connect_pause, ensemble.first_counter), (78 * MS, Some(u32::MAX - 2)));
     assert_eq!(
         ensemble.election,

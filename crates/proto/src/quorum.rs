@@ -22,7 +22,7 @@ use crate::{Epoch, Id, Zxid};
 
 pub use auth::{AUTH_MAGIC, AuthPacket, AuthStatus, is_auth_packet};
 pub use body::{
-    Activate, EpochAck, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Request, Revalidate,
+    Activate, Alive, EpochAck, LeaderInfo, LearnerInfo, PROTOCOL_VERSION, Request, Revalidate,
     Revalidated, TOUCH_BYTES, Touch, decode_touches, encode_touches,
 };
 pub use election::{
@@ -68,6 +68,10 @@ impl PacketKind {
     /// What a leader, or a follower with observers, knows of the ensemble's id: its data are an [`Identity`](crate::Identity).
     /// Sent to learners whose [`LearnerInfo::identity`] says that they know the packet; the original has none such.
     pub const ENSEMBLE: Self = Self(0x5a02);
+
+    /// The leader is alive, and says how long it may be silent from now on: the data are an [`Alive`]. Sent to learners
+    /// whose [`LearnerInfo::identity`] shows that they are Zebu servers; the original has no such packet.
+    pub const ALIVE: Self = Self(0x5a03);
 }
 
 kinds! {

@@ -80,10 +80,12 @@ pub enum Aim {
     Retirements,
     /// Servers that come with the data of another ensemble.
     OtherEnsembles,
+    /// Leaders that are paused, for so long that another one must lead at once, or so briefly that none may.
+    SilentLeaders,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 30] = [
+pub const AIMS: [Aim; 31] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -114,6 +116,7 @@ pub const AIMS: [Aim; 30] = [
     Aim::OtherLists,
     Aim::Retirements,
     Aim::OtherEnsembles,
+    Aim::SilentLeaders,
 ];
 
 /// The faults of a plan, in any order.
@@ -164,6 +167,7 @@ impl Aim {
             Self::OtherLists => leaders::other_lists(plan, random, &mut script),
             Self::Retirements => leaders::retirements(plan, random, &mut script),
             Self::OtherEnsembles => leaders::other_ensembles(plan, random, &mut script),
+            Self::SilentLeaders => leaders::silent_leaders(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);

@@ -210,7 +210,11 @@ impl World {
             }
             Fault::Pause(target, time) => {
                 let server = self.aim(target)?;
+                let leads = self.servers[server].leads().is_some();
                 self.pause(server, time, false)?;
+                if !self.plan.undisturbed {
+                    self.checks.handover.paused(server, leads, self.now);
+                }
             }
             Fault::PauseAll(time) => {
                 for server in 0..self.servers.len() {
@@ -458,6 +462,8 @@ impl World {
         }
         it.paused = None;
         self.checks.staleness.resumed(server, self.now);
+        let found = self.checks.handover.resumed(server);
+        found.into_iter().for_each(|what| self.checks.found(what));
         let it = &mut self.servers[server];
         let mut missed = std::mem::take(&mut it.missed);
         if self.random.one_in(2) {

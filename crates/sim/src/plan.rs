@@ -344,8 +344,11 @@ pub struct Plan {
     pub credulous: bool,
     /// Whether nothing happens that may end a leadership.
     pub undisturbed: bool,
-    /// Whether nothing else happens than that servers are asked to stop, with quick networks and disks, so that leaders hand over at once.
+    /// Whether nothing else happens than that servers are asked to stop, or leaders are paused, with quick networks and disks, so
+    /// that another server leads at once.
     pub hands_over: bool,
+    /// How long a leader may be silent in an ensemble of Zebu servers; `None`: `syncLimit` alone counts.
+    pub leader_silence: Option<Duration>,
     /// How many regions the machines are in.
     pub regions: usize,
     /// How long a message takes from one region to the next.
@@ -438,6 +441,7 @@ impl Plan {
             autocreate: seed % 3 == 1,
             first_counter: if random.one_in(10) { u32::MAX - 40 } else { 1 },
             snapshot_pause: Duration::from_millis(if seed.is_multiple_of(5) { 3000 } else { 30 }),
+            leader_silence: (seed >> 2).is_multiple_of(2).then_some(Duration::from_millis(600)),
             length: SECOND * random.between(60, 180) as u32,
             ..Self::calm(seed)
         };
@@ -506,6 +510,7 @@ impl Plan {
             credulous: false,
             undisturbed: false,
             hands_over: false,
+            leader_silence: None,
             regions: 1,
             distance: Duration::ZERO,
             masters: false,

@@ -301,6 +301,7 @@ fn zab_options(plan: &Plan, server: usize, process: u64) -> zebu_zab::Options {
     options.credulous = plan.credulous && plan.seed >> server & 1 == 0;
     let id = u128::from(plan.seed) << 64 | (server as u128) << 32 | u128::from(process);
     options.new_ensemble = (!options.credulous).then_some(EnsembleId(id));
+    options.leader_silence = plan.leader_silence.filter(|_| !options.credulous);
     options
 }
 

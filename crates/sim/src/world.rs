@@ -501,8 +501,14 @@ impl World {
         let length = self.plan.tick * 10;
         self.run_until(self.now + length);
         let sent = self.net.sent - before;
+        let learners = self.plan.servers() as u64 - 1;
+        // Six times within the time for which it may be silent, the leader says that it is alive.
+        let alive = self
+            .plan
+            .leader_silence
+            .map_or(0, |silence| (length.as_millis() / (silence.as_millis() / 6)) as u64 + 1);
         // Every half tick a ping to each learner and its answer, and some room.
-        let most = (self.plan.servers() as u64 - 1) * 21 * 2 * 2 + 10;
+        let most = learners * (21 * 2 * 2 + alive) + 10;
         if sent > most {
             self.checks.found(format!("liveness: {sent} messages in {length:?} of rest"));
         }

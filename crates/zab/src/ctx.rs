@@ -11,6 +11,7 @@ use crate::io::{EpochKind, Options, Output};
 use crate::leave::Leave;
 use crate::quorums::Quorums;
 use crate::reconfig::Appointed;
+use crate::silence::Silence;
 use crate::start::{Epochs, standing};
 
 /// The shared state.
@@ -28,6 +29,8 @@ pub(crate) struct Ctx<'c> {
     pub(crate) unlogged: &'c mut bool,
     pub(crate) busy: &'c mut Busy,
     pub(crate) doubt: &'c mut Doubt,
+    /// At a learner: how long its leader may be silent.
+    pub(crate) silence: &'c mut Silence,
     pub(crate) members_changed: &'c mut bool,
     pub(crate) appointed: &'c mut Option<Appointed>,
     /// The latest promised epoch that ended a leadership of this server.

@@ -66,6 +66,9 @@ pub struct Options {
     /// The id of the ensemble if this server is the first to lead it: random, and never used before. `None`: this
     /// server knows no such ids, as those of the original.
     pub new_ensemble: Option<EnsembleId>,
+    /// How long a learner lets its leader be silent if all voters are Zebu servers; the leader announces it. A longer
+    /// `syncLimit` counts beside other servers, and before the learner serves. `None`: `syncLimit` always counts.
+    pub leader_silence: Option<Duration>,
 }
 
 /// How an observer spares the other servers.
@@ -128,6 +131,7 @@ impl Options {
             resync_pause: Duration::from_secs(60),
             credulous: false,
             new_ensemble: None,
+            leader_silence: None,
         }
     }
 

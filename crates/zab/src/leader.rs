@@ -64,6 +64,8 @@ struct Follow {
     awaited: Option<(u64, Duration)>,
     /// Up to when it has reported its clients' signs of life.
     told_until: Duration,
+    /// Whether it was told that this leader will not be silent for long.
+    expects_much: bool,
 }
 
 impl Follow {
@@ -124,6 +126,8 @@ pub(crate) struct Leader {
     end: Zxid,
     proposed: Zxid,
     check_at: Duration,
+    /// When it next tells its learners that it is alive.
+    alive_at: Duration,
     confirmations: VecDeque<Confirmation>,
     /// The number of ping rounds so far.
     round: u64,
@@ -161,6 +165,7 @@ impl Leader {
             end: last,
             proposed: last,
             check_at: Duration::MAX,
+            alive_at: Duration::MAX,
             confirmations: VecDeque::new(),
             round: 0,
             needed: reconfig::Needed::default(),
@@ -377,7 +382,7 @@ impl Leader {
             phase = phase.min(self.alone_from);
         }
         let successor = self.successor.map_or(Duration::MAX, |successor| successor.until());
-        self.links.deadline().min(phase).min(self.check_at).min(successor)
+        self.links.deadline().min(phase).min(self.check_at).min(self.alive_at).min(successor)
     }
 
     /// Closes all connections.
@@ -485,6 +490,7 @@ impl Leader {
             pings_answered: 0,
             awaited: None,
             told_until: ctx.now,
+            expects_much: false,
         };
         self.links.accepted(ctx, id, follow);
     }
@@ -752,6 +758,7 @@ impl Leader {
         self.proposed = Zxid::new(self.epoch, 0);
         self.links.ping_soon(ctx);
         self.check_at = ctx.now + ctx.options.tick;
+        self.alive_at = ctx.options.leader_silence.map_or(Duration::MAX, |_| ctx.now);
         let stays = self.complete(ctx);
         self.deliver(ctx);
         if stays {
@@ -770,6 +777,10 @@ impl Leader {
         (link.own.awaited, link.own.told_until) = (None, ctx.now);
         self.looking.remove(&link.server);
         self.links.serve(ctx, id);
+        if ctx.options.leader_silence.is_some() {
+            // Until it is told, it lets this leader be silent for `syncLimit`.
+            self.alive_at = ctx.now;
+        }
     }
 
     // ---- broadcast

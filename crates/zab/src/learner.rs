@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zebu_jute::Decode as _;
 use zebu_proto::quorum::{
-    Activate, EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket,
+    Activate, Alive, EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket,
 };
 use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
@@ -126,6 +126,7 @@ impl Learner {
         let limit = ctx.options.tick * ctx.options.connect_limit * dials;
         let waits = pause > Duration::ZERO;
         ctx.doubt.begin();
+        ctx.silence.begin();
         let mut learner = Self {
             leader,
             observer,
@@ -319,7 +320,10 @@ impl Learner {
 
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         if self.deadline <= ctx.now {
-            return Err(Leave::LeaderSilent(self.leader));
+            match ctx.silence.over(ctx.now) {
+                Some(more) => self.deadline = ctx.now + more,
+                None => return Err(Leave::LeaderSilent(self.leader)),
+            }
         }
         let change = ctx.doubt.tick(ctx.now, ctx.options)?;
         self.doubts(ctx, change);
@@ -357,6 +361,7 @@ impl Learner {
     }
 
     pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        ctx.silence.heard(ctx.now);
         self.deadline = ctx.now + self.patience(ctx);
         match self.stage {
             Stage::Connecting | Stage::EpochPromise | Stage::SnapshotTransfer => {
@@ -376,18 +381,22 @@ impl Learner {
 
     /// Bytes move. From the leader: it is alive; a snapshot or a large packet may take longer than
     /// the whole limit. To an observer: see [`Relay::moves`].
-    pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, link: LinkId) {
+    pub(crate) fn moves(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
         if !self.is_link(link) {
             self.relay.iter_mut().for_each(|relay| relay.moves(ctx, link));
         } else if !zebu_proto::mutant!("copies have a time limit") {
+            ctx.silence.heard(ctx.now);
             self.deadline = self.deadline.max(ctx.now + self.patience(ctx));
         }
     }
 
     /// How long the leader may be silent.
     fn patience(&self, ctx: &Ctx<'_>) -> Duration {
-        let serves = self.stage >= Stage::EpochSync;
-        if serves { ctx.options.sync_time() } else { ctx.options.init_time() }
+        match self.stage {
+            Stage::Broadcast => ctx.silence.limit(ctx.options.sync_time()),
+            stage if stage >= Stage::EpochSync => ctx.options.sync_time(),
+            _ => ctx.options.init_time(),
+        }
     }
 
     // ---- discovery
@@ -700,12 +709,21 @@ impl Learner {
                 ctx.out.push(Output::Up(Up::Ping(packet)));
             }
             (PacketKind::ENSEMBLE, _) => self.ensemble(ctx, &packet)?,
+            (PacketKind::ALIVE, _) => self.alive(ctx, &packet),
             (PacketKind::REVALIDATE | PacketKind::SYNC, _) => {
                 ctx.out.push(Output::Up(Up::FromLeader(packet)));
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// The leader announces how long it may be silent.
+    fn alive(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) {
+        if let Ok(alive) = Alive::from_bytes(packet.body()) {
+            ctx.silence.announced(ctx.now, alive.limit(), ctx.options);
+            self.deadline = ctx.now + self.patience(ctx);
+        }
     }
 
     /// Checks that the leader's proposals, which reach up to `end`, include what this server had

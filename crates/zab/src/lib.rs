@@ -24,6 +24,7 @@ pub mod quorums;
 pub mod random;
 mod reconfig;
 mod relay;
+mod silence;
 mod start;
 mod vain;
 

@@ -31,6 +31,7 @@ use crate::owed::Owed;
 use crate::quorums::Quorums;
 use crate::random::Random;
 use crate::reconfig::Appointed;
+use crate::silence::Silence;
 use crate::start::{Epochs, Start, standing};
 use crate::vain::Vain;
 
@@ -81,6 +82,7 @@ pub struct Peer {
     tells_at: Duration,
     busy: Busy,
     doubt: Doubt,
+    silence: Silence,
     election: Election,
     mesh: Mesh,
     part: Part,
@@ -159,6 +161,7 @@ impl Peer {
             tells_at: Duration::ZERO,
             busy: Busy::default(),
             doubt: Doubt::default(),
+            silence: Silence::default(),
             election: Election::new(options.me, options.patience, options.credulous),
             mesh: Mesh::new(options.me),
             part: Part::Settling,
@@ -242,17 +245,6 @@ impl Peer {
     /// Why the last role ended.
     pub fn left(&self) -> Leave {
         self.left
-    }
-
-    /// How often this server gave up leading before broadcast because a supporter looked for a
-    /// leader again.
-    pub fn disloyal_supporters(&self) -> u64 {
-        self.disloyal
-    }
-
-    /// The server at the other end of a connection of the election network.
-    pub fn wire_peer(&self, wire: crate::mesh::WireId) -> Option<ServerId> {
-        self.mesh.peer(wire)
     }
 
     /// When the next [`Input::Tick`] is due.
@@ -477,6 +469,7 @@ impl Peer {
             unlogged: &mut self.unlogged,
             busy: &mut self.busy,
             doubt: &mut self.doubt,
+            silence: &mut self.silence,
             members_changed: &mut self.members_changed,
             appointed: &mut self.appointed,
             outbid: &mut self.outbid,
@@ -570,6 +563,7 @@ impl Peer {
             return;
         }
         self.owed.postpone(time);
+        self.silence.postpone(time);
         match &mut self.part {
             Part::Leading(leader) => leader.postpone(time),
             Part::Learning(learner) => learner.postpone(time),
@@ -703,7 +697,7 @@ impl Peer {
     fn moves(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
         match self.split(now, out) {
             (Part::Leading(leader), ctx) => leader.moves(&ctx, link),
-            (Part::Learning(learner), ctx) => learner.moves(&ctx, link),
+            (Part::Learning(learner), mut ctx) => learner.moves(&mut ctx, link),
             (Part::Settling | Part::Looking, _) => {}
         }
     }

@@ -35,6 +35,7 @@ pub fn options() -> Options {
         .config("tickTime", TICK_MS)
         .config("initLimit", 100)
         .config("syncLimit", CALM_LIMIT)
+        .config("zebu.leaderSilence", 0)
         .config("maxSessionTimeout", 60_000)
         .config("forceSync", "yes");
     with_super(options)
@@ -43,7 +44,7 @@ pub fn options() -> Options {
 /// Configuration for members that may be paused: a silence is detected soon. A busy machine may
 /// look the same, so any of these members may lead at any time.
 pub fn quick_options() -> Options {
-    options().config("syncLimit", SYNC_LIMIT)
+    options().config("syncLimit", SYNC_LIMIT).config("zebu.leaderSilence", 600)
 }
 
 /// Configuration for members that may be cut off: a voter tries to reach its candidate for

@@ -172,6 +172,34 @@ fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
     }
 }
 
+/// A leader is paused. Its followers miss it long before `syncLimit` is over, which is longer than this test may take, and
+/// writes go on. When it goes on, it follows. A second pause within a minute is missed, too, if later.
+#[test]
+fn a_paused_leader_is_missed_long_before_sync_limit() {
+    let options = options().config("syncLimit", 10_000).config("quorumCnxnTimeoutMs", 2_000);
+    let options = options.config("zebu.leaderSilence", 600);
+    let mut ensemble = Ensemble::start(&[Kind::Zebu; 3], &options).unwrap();
+    let mut client = Client::open(&ensemble.addresses(), 0, 60_000).unwrap();
+    assert_eq!(client.create("/v", "0", 0).unwrap().unwrap().err, 0);
+    for round in 1..=2 {
+        let leader = ensemble.leader(None).unwrap();
+        ensemble.member(leader).pause().unwrap();
+        ensemble.leader(Some(leader)).unwrap();
+        let body = Writer::new().string("/v").string(&round.to_string()).int(-1);
+        while client.call(op::SET_DATA, body.clone()).unwrap().is_none_or(|reply| reply.err != 0) {}
+        ensemble.member(leader).go_on().unwrap();
+        // It takes itself for the leader until it counts its followers.
+        let start = Instant::now();
+        let leads = |text: String| text.contains("Mode: leader");
+        while leads(ensemble.member(leader).four_letter_word("srvr").unwrap()) {
+            assert!(start.elapsed() < PATIENCE, "it leads on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        ensemble.wait_for_all().unwrap();
+    }
+    assert!(ensemble.agreed_tree().unwrap().contains("/v"));
+}
+
 /// The log message of a member that refuses a leader which has lost data.
 const REFUSES: &str = "this server keeps its data and does not follow";
 

@@ -1,5 +1,7 @@
 //! The contents of quorum packets, by kind.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, record};
 
@@ -152,6 +154,27 @@ pub fn encode_touches(touches: impl IntoIterator<Item = Touch>) -> Bytes {
         touch.encode(&mut zebu_jute::Encoder::new(&mut bytes));
     }
     bytes.into()
+}
+
+record! {
+    /// Data of [`PacketKind::ALIVE`].
+    #[derive(Copy)]
+    Alive {
+        /// How long the leader may be silent, in milliseconds. 0 or less: as long as `syncLimit` allows.
+        silence_ms: i32,
+    }
+}
+
+impl Alive {
+    /// The leader may be silent for this long, in whole milliseconds. Zero: as long as `syncLimit` allows.
+    pub fn new(limit: Duration) -> Self {
+        Self { silence_ms: i32::try_from(limit.as_millis()).unwrap_or(i32::MAX) }
+    }
+
+    /// How long the leader may be silent; zero: as long as `syncLimit` allows.
+    pub fn limit(self) -> Duration {
+        Duration::from_millis(u64::try_from(self.silence_ms).unwrap_or(0))
+    }
 }
 
 record! {

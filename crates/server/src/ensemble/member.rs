@@ -121,6 +121,7 @@ pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
         seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), ensemble.me.0),
         reconfig: config.reconfig_enabled,
         first_counter: ensemble.first_counter.unwrap_or(1).max(1),
+        leader_silence: ensemble.leader_silence,
         ..Options::new(ensemble.me)
     }
 }
@@ -174,9 +175,9 @@ mod tests {
              observer.election.DelayMs=6\nleaderConnectDelayDuringRetryMs=7\n\
              forceSnapshotSync=true\nsnapshotSizeFactor=0.5\ncommitLogCount=800\n\
              connectToLearnerMasterLimit=9\nsyncEnabled=false\n\
-             observerMasterPort=7\nobserverMaster.sizeLimit=8000",
+             observerMasterPort=7\nobserverMaster.sizeLimit=8000\nzebu.leaderSilence=0",
         );
-        assert_eq!(set.epoch_wait_max, Some(75 * MS));
+        assert_eq!((set.epoch_wait_max, set.leader_silence), (Some(75 * MS), None));
         assert_eq!((set.syncs_max.copies, set.syncs_max.diffs), (3, 4));
         assert!(!set.observer.logs && set.observer.masters);
         assert_eq!(set.memory.bytes, 8000);
@@ -187,7 +188,7 @@ mod tests {
         let usual = with("");
         assert!(usual.observer.logs && !usual.observer.masters);
         assert_eq!(usual.memory.bytes, 8 << 20);
-        assert_eq!(usual.epoch_wait_max, None);
+        assert_eq!((usual.epoch_wait_max, usual.leader_silence), (None, Some(600 * MS)));
         assert_eq!((usual.syncs_max.copies, usual.syncs_max.diffs), (10, 100));
         assert_eq!(usual.observer.connect_pause_max, Duration::ZERO);
         assert_eq!(usual.observer.look_pause_max, 200 * MS);

@@ -200,3 +200,31 @@ pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut
         at += time + SECOND * 6 + random.ms(0, 4_000);
     }
 }
+
+/// Leaders are paused, and nothing else goes wrong. Where a pause is long, another server leads within a second; where it is
+/// short, nothing happens.
+pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.tick = Duration::from_millis(*random.pick(&[1000, 2000]));
+    plan.think = Duration::from_millis(100);
+    plan.leader_silence = Some(Duration::from_millis(600));
+    plan.hands_over = true;
+    plan.undisturbed = random.one_in(3);
+    plan.length = SECOND * 170;
+    let mut at = SECOND * 20;
+    while at < plan.length {
+        if plan.undisturbed {
+            let target = match random.below(3) {
+                0 => Target::Other(random.below(5) as usize),
+                _ => Target::Leader,
+            };
+            script.at(at, Fault::Pause(target, random.ms(50, 450)));
+            at += random.ms(500, 5_000);
+        } else {
+            // No longer than `syncLimit`, which would end the leadership as well. The silence counts for a minute.
+            script.at(at, Fault::Pause(Target::Leader, random.ms(2_000, 4_500)));
+            at += SECOND * 70 + random.ms(0, 5_000);
+        }
+    }
+}

@@ -1,25 +1,33 @@
-//! Handing over: a leader that is asked to stop leaves nothing behind that is proposed and not committed, and where
-//! nothing else goes wrong another server leads before an election would have waited for the vote of the one that is gone.
+//! Another server leads soon after a leader has gone or is paused, where nothing else goes wrong.
+//!
+//! A leader that is asked to stop leaves nothing behind that is proposed and not committed, and another server leads before
+//! an election would have waited for the vote of the one that is gone. A leader that is paused is missed within the time
+//! for which it may be silent.
 
 use std::time::Duration;
 
 use zebu_zab::Role;
 
-/// How soon another one leads: an election that waits for somebody takes 200 ms more than that.
+/// How soon another server leads when a leader has handed over: an election that waits for somebody takes 200 ms more.
 const GAP_MAX: Duration = Duration::from_millis(190);
 
-/// What is watched of leaders that are asked to stop, where nothing else goes wrong.
+/// How soon another server leads when a leader is paused.
+const PAUSED_MAX: Duration = Duration::from_secs(1);
+
+/// What is watched of leaders that go or are paused, where nothing else goes wrong.
 pub(crate) struct Handover {
     watches: bool,
-    /// Who was asked while it led.
+    /// Who was asked to stop while it led.
     asked: Option<usize>,
-    /// When it was gone.
-    gone: Option<Duration>,
+    /// Since when the ensemble lacks a leader, and how soon it must have another one.
+    gone: Option<(Duration, Duration)>,
+    /// Who is paused although it leads.
+    paused: Option<usize>,
 }
 
 impl Handover {
     pub(crate) fn new(watches: bool) -> Self {
-        Self { watches, asked: None, gone: None }
+        Self { watches, asked: None, gone: None, paused: None }
     }
 
     /// A server is asked to stop.
@@ -39,7 +47,7 @@ impl Handover {
         if self.asked != Some(server) {
             return None;
         }
-        self.gone = Some(now);
+        self.gone = Some((now, GAP_MAX));
         (pending > 0).then(|| {
             format!(
                 "liveness: leader {server} hands over, and {pending} transactions are not committed"
@@ -47,12 +55,26 @@ impl Handover {
         })
     }
 
+    /// A server is paused.
+    pub(crate) fn paused(&mut self, server: usize, leads: bool, now: Duration) {
+        if self.watches && leads {
+            (self.paused, self.gone) = (Some(server), Some((now, PAUSED_MAX)));
+        }
+    }
+
+    /// A server goes on.
+    pub(crate) fn resumed(&mut self, server: usize) -> Option<String> {
+        let was_awaited = self.paused.take_if(|paused| *paused == server).is_some();
+        let is_missed = was_awaited && self.gone.take().is_some();
+        is_missed
+            .then(|| format!("liveness: leader {server} was paused, and nobody else led meanwhile"))
+    }
+
     /// A server has another role.
     pub(crate) fn role(&mut self, role: Role, now: Duration) -> Option<String> {
-        let gone = self.gone.filter(|_| matches!(role, Role::Leading(_)))?;
+        let (gone, max) = self.gone.filter(|_| matches!(role, Role::Leading(_)))?;
         (self.asked, self.gone) = (None, None);
         let gap = now - gone;
-        (gap > GAP_MAX)
-            .then(|| format!("liveness: a leader has handed over, and nobody led for {gap:?}"))
+        (gap > max).then(|| format!("liveness: a leader is gone, and nobody led for {gap:?}"))
     }
 }

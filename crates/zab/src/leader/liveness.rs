@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use zebu_jute::Encode as _;
 use zebu_proto::ServerId;
+use zebu_proto::quorum::{Alive, NO_ZXID, PacketKind, QuorumPacket};
 
 use super::{Confirmation, Leader, Link, Phase};
 use crate::ctx::Ctx;
 use crate::io::{LinkId, Output, Up};
 use crate::leave::Leave;
+use crate::silence;
 
 impl Leader {
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
@@ -47,7 +50,34 @@ impl Leader {
             }
             self.ping(ctx);
         }
+        self.tell_alive(ctx);
         Ok(())
+    }
+
+    /// Tells the learners that this leader is alive, if that is due; see [`crate::silence`].
+    fn tell_alive(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(limit) = ctx.options.leader_silence.filter(|_| self.alive_at <= ctx.now) else {
+            return;
+        };
+        self.alive_at = ctx.now + silence::interval(limit);
+        let limit = if self.has_only_ours() { limit } else { Duration::ZERO };
+        let packet =
+            QuorumPacket::with_data(PacketKind::ALIVE, NO_ZXID, Alive::new(limit).to_bytes());
+        for (id, link) in self.links.iter_mut() {
+            let expects = !limit.is_zero();
+            if link.is_serving() && link.identity.is_some() && (expects || link.own.expects_much) {
+                link.own.expects_much = expects;
+                ctx.out.push(Output::Send(id, packet.clone()));
+            }
+        }
+    }
+
+    /// Whether all followers are Zebu servers. Otherwise a follower that gives up this leader early would be alone with
+    /// that, and find it again.
+    fn has_only_ours(&self) -> bool {
+        let is_ours = |link: &Link| link.observer || link.identity.is_some();
+        self.links.values().filter(|link| link.is_registered()).all(is_ours)
+            || zebu_proto::mutant!("alive beside the original")
     }
 
     /// A learner has accepted more queued bytes. During synchronization, the leader waits for a

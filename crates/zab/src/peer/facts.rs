@@ -1,4 +1,4 @@
-//! Information about a member's links.
+//! Information about a member's links and its past.
 
 use std::time::Duration;
 
@@ -9,6 +9,17 @@ use crate::io::{Learners, LinkId};
 use crate::relay::Relay;
 
 impl Peer {
+    /// How often this server gave up leading before broadcast because a supporter looked for a
+    /// leader again.
+    pub fn disloyal_supporters(&self) -> u64 {
+        self.disloyal
+    }
+
+    /// The server at the other end of a connection of the election network.
+    pub fn wire_peer(&self, wire: crate::mesh::WireId) -> Option<ServerId> {
+        self.mesh.peer(wire)
+    }
+
     /// How long a leader and a learner tolerate each other's silence.
     pub fn sync_time(&self) -> Duration {
         self.options.sync_time()

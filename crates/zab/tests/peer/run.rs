@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_jute::{Decode as _, Encode as _, Encoder};
-use zebu_proto::quorum::{Activate, EpochAck, LeaderInfo, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{
+    Activate, Alive, EpochAck, LeaderInfo, LearnerInfo, PacketKind, QuorumPacket,
+};
 use zebu_proto::txn::TxnHeader;
 use zebu_proto::{EnsembleId, Epoch, Identity, OpCode, ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
@@ -166,8 +168,9 @@ fn txns(range: &str) -> Vec<Txn> {
     zxids.map(|zxid| Txn { zxid, record: record(zxid) }).collect()
 }
 
-const KINDS: [(&str, PacketKind); 21] = [
+const KINDS: [(&str, PacketKind); 22] = [
     ("ENSEMBLE", PacketKind::ENSEMBLE),
+    ("ALIVE", PacketKind::ALIVE),
     ("TREE_DIFFERS", PacketKind::TREE_DIFFERS),
     ("INFORMANDACTIVATE", PacketKind::INFORMANDACTIVATE),
     ("REQUEST", PacketKind::REQUEST),
@@ -348,6 +351,7 @@ impl Run {
             identity: value(words, "ensemble").map_or(Identity::Unknown, identity),
         };
         options.new_ensemble = value(words, "new_ensemble").map(ensemble);
+        options.leader_silence = ms("leader_silence");
         self.on_disk = start.last;
         self.remembers = words.contains(&"remembers");
         self.peer = Some(Peer::new(options, start));
@@ -456,6 +460,10 @@ impl Run {
                 Some(LeaderInfo::new(exact).with_identity(identity).to_data())
             }
             PacketKind::ENSEMBLE => Some(identity(words[2]).to_bytes().into()),
+            PacketKind::ALIVE => {
+                let limit = Duration::from_millis(number(words[2]) as u64);
+                Some(Alive::new(limit).to_bytes().into())
+            }
             _ => None,
         };
         QuorumPacket { kind, zxid, data, authinfo: None }
@@ -524,6 +532,10 @@ impl Run {
                             }
                             _ => String::new(),
                         },
+                        (PacketKind::ALIVE, Some(data)) => {
+                            let alive = Alive::from_bytes(&data).expect("our own packet");
+                            format!(" {} ms", alive.silence_ms)
+                        }
                         (PacketKind::ENSEMBLE, Some(data)) => {
                             let identity = Identity::from_bytes(&data).expect("our own packet");
                             format!(" {}", show_identity(identity))
