@@ -65,7 +65,7 @@ enum Task {
     Interop(Further),
     /// Run the test suites of Curator, of Kafka's ZooKeeper client and of ZooKeeper itself.
     ///
-    /// The words are [curator] [kafka] [zookeeper] [--only CLASS[#METHOD]] [--times N].
+    /// The words are `[curator] [kafka] [zookeeper] [--only CLASS[#METHOD]] [--times N]`.
     /// The task installs the suites. It takes about an hour.
     Suites(Further),
     /// Run random operations against the original and against Zebu, and compare the answers.
