@@ -235,8 +235,10 @@ impl Server {
             journal::run(&kept, &from_replica, files, shared);
         })?;
         let alone = ensemble.is_none();
-        let peers =
-            ensemble.map(|ensemble| Peers::start(&shared, ensemble, takes_turns)).transpose()?;
+        let binding = replica.peer().and_then(|peer| peer.quorums().proposed().cloned());
+        let peers = ensemble
+            .map(|ensemble| Peers::start(&shared, ensemble, binding, takes_turns))
+            .transpose()?;
         let handle = peers.as_ref().map(Peers::handle);
         let driver =
             Driver::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);

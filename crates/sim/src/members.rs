@@ -173,12 +173,10 @@ impl Said {
     pub(crate) fn new(
         me: ServerId,
         committed: Arc<Membership>,
-        proposed: Option<Membership>,
+        proposed: Option<Arc<Membership>>,
         ensemble: Option<EnsembleId>,
     ) -> Self {
         let me = committed.member(me).expect("who starts is a member").clone();
-        // The file may be older than what came into force: it binds nobody then, nor is anybody asked for it.
-        let proposed = proposed.filter(|it| it.version() > committed.version()).map(Arc::new);
         Self { committed, proposed, heard: None, me, ensemble, met: BTreeMap::new() }
     }
 

@@ -435,6 +435,7 @@ impl World {
         let epochs = start.epochs;
         let number = self.servers[server].number;
         let peer = Peer::new(zab_options(&self.plan, server, number), start);
+        let binding = peer.quorums().proposed().cloned();
         let now = self.now;
         let options = replica_options(&self.plan, server, number, wall_ms);
         let clock_base = Duration::from_secs(10) + self.random.ms(0, 100_000);
@@ -460,7 +461,7 @@ impl World {
             log,
             snapshots,
             files,
-            said: Said::new(me, committed, proposed, identity.settled()),
+            said: Said::new(me, committed, binding, identity.settled()),
             listening: Vec::new(),
             takes_observers: false,
             role: Role::Looking,

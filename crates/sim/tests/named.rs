@@ -171,6 +171,13 @@ fn what_was_proposed_before_what_is_in_force_is_no_reason_to_wait() {
     holds_aimed(Aim::Groups, 6000087);
 }
 
+/// A crash, or an edit of the file by hand, left a server with a newer configuration in its data than in its file. The
+/// server asked the members of both for the leader, and knew the addresses of those in the file only.
+#[test]
+fn the_members_that_the_data_name_are_found_at_the_addresses_in_the_data() {
+    holds_aimed(Aim::Groups, 88015);
+}
+
 /// Leaders had a second each. Who had no data left took no part in electing them, and asked for the leader so rarely that each
 /// time the next election was under way.
 #[test]

@@ -42,6 +42,11 @@ impl Quorums {
         self.proposed.as_ref().unwrap_or(&self.committed)
     }
 
+    /// The configuration that binds this server besides the committed one.
+    pub fn proposed(&self) -> Option<&Arc<Membership>> {
+        self.proposed.as_ref()
+    }
+
     /// Whether a proposed configuration binds this server too.
     pub fn is_joint(&self) -> bool {
         self.proposed.is_some()

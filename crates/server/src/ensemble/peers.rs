@@ -23,7 +23,7 @@ use zebu_proto::{EnsembleId, HostPort, ServerId};
 use zebu_replica::Input;
 use zebu_state::{Copied, Stretch};
 use zebu_transport::{PeerPort, PeerRules};
-use zebu_zab::config::Member;
+use zebu_zab::config::{Member, Membership};
 use zebu_zab::mesh::{self, WireId};
 use zebu_zab::{ConfigChange, LinkId, Output};
 
@@ -266,18 +266,22 @@ impl Net {
 impl Peers {
     /// Binds the election port and starts to accept.
     ///
+    /// `binding` is the configuration that counts besides the committed one, from the data or from the file of what was
+    /// proposed: this server asks the members of both for the leader, so it must know their addresses.
+    ///
     /// # Errors
     /// When the port cannot be bound, the certificates cannot be used, or the system has no more threads.
     pub fn start(
         shared: &Arc<Shared>,
         config: EnsembleConfig,
+        binding: Option<Arc<Membership>>,
         takes_turns: bool,
     ) -> Result<Self, StartError> {
         let committed = Arc::new(config.members.clone());
         let me = committed.member(config.me).cloned();
         let me = me.ok_or(StartError::NotAMember(config.me))?;
         let mut members = Members::new(committed, me);
-        members.propose(config.proposed.clone().map(Arc::new));
+        members.propose(binding);
         let failed = |source| StartError::System { what: "the network between servers", source };
         let for_turns = shared.clone();
         // On one thread, what a turn hands to a link's writer needs no other thread to be woken.
