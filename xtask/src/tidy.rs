@@ -16,7 +16,7 @@ use crate::steps::root;
 
 /// The rows of the house, from the bottom; a crate may use those of lower rows only.
 const LAYERS: &[&[&str]] = &[
-    &["jute"],
+    &["jute", "model"],
     &["proto", "gssapi"],
     &["tree", "store", "zab", "session", "auth"],
     &["replica", "state", "client"],
