@@ -432,8 +432,14 @@ fn purge(shared: &Shared, snapshots: &Snapshots) {
     while !shared.is_stopping() {
         if Instant::now() >= due {
             due = Instant::now() + interval;
-            match snapshots.purge(shared.config.purge.snapshots_kept as usize) {
-                Ok(purged) => info!("purge task completed: {purged:?}"),
+            let pace = &mut scrubber::pace(shared, shared.config.scrub.as_ref());
+            match snapshots.purge(shared.config.purge.snapshots_kept as usize, pace) {
+                Ok(purged) => {
+                    info!("purge task completed: {purged:?}");
+                    for rotten in &purged.damaged {
+                        warn!("purge task: {rotten}");
+                    }
+                }
                 Err(failure) => error!("purge task failed: {failure}"),
             }
         }

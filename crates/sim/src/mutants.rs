@@ -75,6 +75,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("small file fsync removed", "B-13"),
     mutant("rename not made durable", "B-13"),
     mutant("snapshot fsync removed", "B-16"),
+    tested(
+        "purge counts a damaged snapshot",
+        "F12",
+        "a_purge_keeps_enough_sound_snapshots_whatever_is_damaged_in_others of zebu-store",
+    ),
     mutant("epoch not persisted", "B-30"),
     mutant("epoch not promised", "B-30"),
     mutant("old epoch accepted", "B-30"),

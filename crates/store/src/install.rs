@@ -8,6 +8,7 @@
 
 use std::path::PathBuf;
 
+use crate::health::Health;
 use crate::snapshot::Received;
 use crate::store::Shared;
 use crate::{StoreError, Written, names, recover};
@@ -22,6 +23,7 @@ pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, S
         .map_err(StoreError::io("install snapshot", &decided))?;
     finish(shared)?;
     recover::forget_initialize(shared)?;
+    *shared.health() = Health::default();
     shared.replaced(true, received.zxid);
     Ok(Written { path: snap_dir.join(&received.name), bytes: received.bytes })
 }
@@ -55,18 +57,28 @@ pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
     Ok(Some(path))
 }
 
+/// Whether there are files that earlier installations replaced.
+pub(crate) fn are_superseded(shared: &Shared) -> Result<bool, StoreError> {
+    Ok(!superseded(shared)?.is_empty())
+}
+
 /// Removes the files that earlier installations replaced.
 pub(crate) fn remove_superseded(shared: &Shared) -> Result<(), StoreError> {
+    for path in superseded(shared)? {
+        shared.vfs.remove(&path).map_err(StoreError::io("remove", &path))?;
+    }
+    Ok(())
+}
+
+fn superseded(shared: &Shared) -> Result<Vec<PathBuf>, StoreError> {
     let Shared { vfs, snap_dir, log_dir, .. } = shared;
     let mut dirs = vec![log_dir];
     dirs.extend((log_dir != snap_dir).then_some(snap_dir));
+    let mut paths = Vec::new();
     for dir in dirs {
-        for entry in vfs.list(dir).map_err(StoreError::io("list directory", dir))? {
-            if names::is_superseded(&entry.name) {
-                let path = dir.join(&entry.name);
-                vfs.remove(&path).map_err(StoreError::io("remove", &path))?;
-            }
-        }
+        let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
+        let entries = entries.iter().filter(|entry| names::is_superseded(&entry.name));
+        paths.extend(entries.map(|entry| dir.join(&entry.name)));
     }
-    Ok(())
+    Ok(paths)
 }

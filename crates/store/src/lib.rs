@@ -11,6 +11,7 @@ mod committed;
 mod ensemble;
 mod epoch;
 mod error;
+mod health;
 pub mod history;
 mod install;
 pub mod log;

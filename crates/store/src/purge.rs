@@ -1,4 +1,7 @@
 //! Purge: removes snapshots and logs that no start needs.
+//!
+//! What stays are generations, from each of which a start can rebuild the state: snapshots that
+//! were read to their end and are sound, and the logs behind the oldest of them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,11 +9,12 @@ use std::path::{Path, PathBuf};
 use zebu_proto::Zxid;
 
 use crate::names::VERSION_DIR;
-use crate::snapshot::{self, looks_complete};
+use crate::scrub::{Pace, Rotten, Scrubbed, look_at_snapshot};
+use crate::snapshot::{self, SnapshotFile, looks_complete};
 use crate::store::Shared;
 use crate::{StoreError, Vfs, install, names};
 
-/// Minimum number of snapshots to keep, whatever the request.
+/// Minimum number of generations to keep, whatever the request.
 pub(crate) const SNAPSHOTS_KEPT_MIN: usize = 3;
 
 /// The files that a purge has removed.
@@ -20,23 +24,52 @@ pub struct Purged {
     pub snapshots: Vec<PathBuf>,
     /// Logs, oldest first.
     pub logs: Vec<PathBuf>,
+    /// Snapshots that are damaged and therefore do not count, newest first. They go in their turn.
+    pub damaged: Vec<Rotten>,
 }
 
-/// Keeps the newest `keep` snapshots and the logs they need. Removes nothing unless that many
-/// snapshots look complete.
-pub(crate) fn purge(shared: &Shared, keep: usize) -> Result<Purged, StoreError> {
+/// Keeps the newest `keep` generations. Removes nothing unless there are so many.
+pub(crate) fn purge(shared: &Shared, keep: usize, pace: Pace<'_>) -> Result<Purged, StoreError> {
     let vfs = shared.vfs.as_ref();
-    let _generation = shared.generation();
-    let Some(found) = Superfluous::find(vfs, &shared.snap_dir, &shared.log_dir, keep)? else {
-        return Ok(Purged::default());
+    let find = |is_sound: &mut dyn FnMut(&SnapshotFile) -> bool| {
+        Superfluous::find(vfs, &shared.snap_dir, &shared.log_dir, keep, is_sound)
     };
+    let most = find(&mut |_| true)?;
+    if most.is_none_or(|most| most.is_empty()) && !install::are_superseded(shared)? {
+        return Ok(Purged::default());
+    }
+    // Reads without a lock.
+    let mut read = Scrubbed::default();
+    let mut damaged = Vec::new();
+    find(&mut |file| {
+        let known = shared.health().of(file, vfs.now());
+        let state = known.or_else(|| {
+            shared.look_at_snapshot(file, &mut read, pace);
+            shared.health().of(file, vfs.now())
+        });
+        match state {
+            Some(Some(rotten)) => damaged.push(rotten),
+            Some(None) => return true,
+            // It has gone, or the caller does not go on.
+            None => {}
+        }
+        false
+    })?;
+    let _generation = shared.generation();
+    let health = shared.health().clone();
+    let logs = names_of_logs(vfs, &shared.log_dir)?;
+    let found = find(&mut |file| {
+        matches!(health.of(file, vfs.now()), Some(None)) && !health.is_cut_off(file.zxid, &logs)
+    })?;
+    let Some(found) = found else { return Ok(Purged { damaged, ..Purged::default() }) };
     install::remove_superseded(shared)?;
-    found.remove(vfs, &mut |path| vfs.remove(path))
+    Ok(Purged { damaged, ..found.remove(vfs, &mut |path| vfs.remove(path))? })
 }
 
 /// Purges from a program other than the server. It takes no lock, and keeps what only the server
 /// can judge. `remove` is called for each file.
 ///
+/// Each call that has something to remove reads the snapshots that it counts. Logs are not read.
 /// Files that are already gone are no error: the server purges too.
 ///
 /// # Errors
@@ -49,13 +82,35 @@ pub fn purge_beside(
     remove: &mut dyn FnMut(&Path) -> io::Result<()>,
 ) -> Result<Purged, StoreError> {
     let (snap_dir, log_dir) = (data_dir.join(VERSION_DIR), log_dir.join(VERSION_DIR));
-    let Some(found) = Superfluous::find(vfs, &snap_dir, &log_dir, keep)? else {
-        return Ok(Purged::default());
+    let find = |is_sound: &mut dyn FnMut(&SnapshotFile) -> bool| {
+        Superfluous::find(vfs, &snap_dir, &log_dir, keep, is_sound)
     };
-    found.remove(vfs, &mut |path| match remove(path) {
+    if find(&mut |_| true)?.is_none_or(|most| most.is_empty()) {
+        return Ok(Purged::default());
+    }
+    let mut read = Scrubbed::default();
+    let found = find(&mut |file| {
+        let (files, damaged) = (read.files, read.damage.len());
+        // Nobody has told this program the longest record.
+        look_at_snapshot(vfs, file, usize::MAX, &mut read, &mut |_| true);
+        read.files > files && read.damage.len() == damaged
+    })?;
+    let damaged = read.damage;
+    let Some(found) = found else { return Ok(Purged { damaged, ..Purged::default() }) };
+    let purged = found.remove(vfs, &mut |path| match remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
-    })
+    })?;
+    Ok(Purged { damaged, ..purged })
+}
+
+/// The first transactions of the logs, oldest first.
+fn names_of_logs(vfs: &dyn Vfs, log_dir: &Path) -> Result<Vec<Zxid>, StoreError> {
+    let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
+    let mut logs: Vec<Zxid> =
+        entries.iter().filter_map(|entry| names::parse_log(&entry.name)).collect();
+    logs.sort();
+    Ok(logs)
 }
 
 /// The files that no start needs.
@@ -68,30 +123,36 @@ struct Superfluous {
 }
 
 impl Superfluous {
-    /// `None` unless `keep` snapshots look complete.
+    /// `None` unless `keep` snapshots are sound. `is_sound` is asked for the newest first, and for
+    /// no more than that many sound ones.
     fn find(
         vfs: &dyn Vfs,
         snap_dir: &Path,
         log_dir: &Path,
         keep: usize,
+        is_sound: &mut dyn FnMut(&SnapshotFile) -> bool,
     ) -> Result<Option<Self>, StoreError> {
         let keep = keep.max(SNAPSHOTS_KEPT_MIN);
         let snapshots = snapshot::list(vfs, snap_dir)?;
-        let complete = snapshots.iter().filter(|file| looks_complete(vfs, file));
-        let Some(oldest) = complete.map(|file| file.zxid).nth(keep - 1) else { return Ok(None) };
+        let counts = |file: &&SnapshotFile| {
+            let is_mutant = zebu_proto::mutant!("purge counts a damaged snapshot");
+            looks_complete(vfs, file) && (is_mutant || is_sound(file))
+        };
+        let Some(oldest) = snapshots.iter().filter(counts).map(|file| file.zxid).nth(keep - 1)
+        else {
+            return Ok(None);
+        };
         assert!(keep >= SNAPSHOTS_KEPT_MIN, "{keep} snapshots are kept");
         let old = snapshots.iter().rev().filter(|file| file.zxid < oldest);
         let old: Vec<PathBuf> = old.map(|file| file.path.clone()).collect();
 
-        let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
-        let mut logs: Vec<Zxid> =
-            entries.iter().filter_map(|entry| names::parse_log(&entry.name)).collect();
-        logs.sort();
+        let logs = names_of_logs(vfs, log_dir)?;
         // The newest log that starts at or before the oldest snapshot may continue it.
         let needed = logs.iter().rposition(|first| *first <= oldest).unwrap_or(0);
         let continues = logs.get(needed).is_none_or(|first| *first <= oldest);
         assert!(needed == 0 || continues, "the log that continues the oldest snapshot goes");
         let logs = &logs[..needed];
+        let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
         let sidecars: Vec<PathBuf> = (logs.iter())
             .map(|first| names::sidecar(*first))
             .filter(|name| entries.iter().any(|entry| entry.name == *name))
@@ -101,6 +162,10 @@ impl Superfluous {
             logs.iter().map(|first| log_dir.join(names::log(*first))).collect();
         let (snap_dir, log_dir) = (snap_dir.to_owned(), log_dir.to_owned());
         Ok(Some(Self { snap_dir, log_dir, snapshots: old, sidecars, logs }))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.logs.is_empty()
     }
 
     /// Removes snapshots before the logs that continue them, and sidecars before their logs, each
@@ -119,6 +184,6 @@ impl Superfluous {
                 vfs.sync_dir(dir).map_err(StoreError::io("sync directory", dir))?;
             }
         }
-        Ok(Purged { snapshots, logs })
+        Ok(Purged { snapshots, logs, damaged: Vec::new() })
     }
 }

@@ -23,7 +23,9 @@ use crate::snapshot::{self, SnapshotFile, decompressed, looks_complete};
 use crate::store::{Recover, Shared};
 use crate::truncate::{self, Cut, Removal, Truncated};
 use crate::vfs::{Sequential, Vfs, parent, rewrite};
-use crate::{Damage, DamageKind, EpochFile, EpochFiles, StoreError, Warning, install, names};
+use crate::{
+    Damage, DamageKind, EpochFile, EpochFiles, Options, StoreError, Warning, install, names,
+};
 use recent::Recent;
 
 /// Maximum number of snapshots to try, as in the original.
@@ -32,6 +34,12 @@ const SNAPSHOTS_TRIED_MAX: usize = 100;
 const SNAPSHOT_RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The marker file beside the log's `version-2`: an empty database is new.
 const INITIALIZE: &str = "initialize";
+
+/// Maximum length of a snapshot's record. Checksums reveal a wrong length, and a limit that was
+/// lowered since must not block a start.
+pub(crate) fn snapshot_record_bytes_max(options: &Options) -> usize {
+    options.record_bytes_max.max(SNAPSHOT_RECORD_BYTES_MAX)
+}
 
 /// The result of a recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -460,8 +468,7 @@ impl<'s> Recovery<'s> {
         let options = &self.shared.options;
         let source = Sequential::new(self.vfs.open(&file.path)?);
         let source = decompressed(source, file.compression);
-        // Checksums reveal a wrong length. A limit that was lowered since must not block a start.
-        let most = options.record_bytes_max.max(SNAPSHOT_RECORD_BYTES_MAX);
+        let most = snapshot_record_bytes_max(options);
         let sections = read_snapshot(source, most, options.digest, state)?;
         state.loaded(file.zxid).map_err(|reason| SnapshotError::Whole { reason })?;
         Ok(sections)

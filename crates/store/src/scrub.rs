@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zebu_proto::Zxid;
@@ -16,8 +16,9 @@ use crate::history::{LogFiles, OpenLog, Unusable};
 use crate::log::read::Tail;
 use crate::snapshot::read::{SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed};
-use crate::vfs::Sequential;
-use crate::{Nothing, StoreError, names};
+use crate::store::Shared;
+use crate::vfs::{Sequential, Vfs};
+use crate::{Nothing, StoreError, names, recover};
 
 /// Told how many bytes were read since the last call; says whether to go on.
 pub type Pace<'a> = &'a mut dyn FnMut(u64) -> bool;
@@ -69,9 +70,7 @@ impl LogFiles {
         // The newest one is the next start's.
         snapshots.sort_by_key(|file| std::cmp::Reverse(file.zxid));
         for file in snapshots {
-            let look = |done: &mut Scrubbed, pace: Pace<'_>| self.scrub_snapshot(&file, done, pace);
-            let name = || (file.path.clone(), RottenFile::Snapshot(file.zxid));
-            if !twice(&mut done, pace, look, name) {
+            if !shared.look_at_snapshot(&file, &mut done, pace) {
                 return Ok(done);
             }
         }
@@ -85,6 +84,7 @@ impl LogFiles {
                 return Ok(done);
             }
         }
+        shared.health().logs(&done.damage);
         Ok(done)
     }
 
@@ -96,35 +96,6 @@ impl LogFiles {
         let snapshots = snapshot::list(self.shared.vfs.as_ref(), &self.shared.snap_dir)?;
         let newest = snapshots.iter().map(|file| file.zxid).max();
         Ok(is_needed(file, newest, &self.logs()?))
-    }
-
-    fn scrub_snapshot(&self, file: &SnapshotFile, done: &mut Scrubbed, pace: Pace<'_>) -> Look {
-        let shared = &self.shared;
-        let opened = match shared.vfs.open(&file.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Look::Gone,
-            Err(error) => return Look::Damaged(0, error.to_string()),
-            Ok(opened) => opened,
-        };
-        opened.forget_cached();
-        let ended = Cell::new(false);
-        let source =
-            Paced { inner: Sequential::new(opened), read: &mut done.bytes, pace, ended: &ended };
-        let source = decompressed(source, file.compression);
-        // Checksums tell whether a length is right.
-        let read = read_snapshot(source, usize::MAX, false, &mut Nothing);
-        match read {
-            _ if ended.get() => Look::Ended,
-            Ok(_) => Look::Sound,
-            Err(error) => {
-                let offset = match error {
-                    SnapshotError::Short { offset }
-                    | SnapshotError::Checksum { offset }
-                    | SnapshotError::Length { offset, .. } => offset,
-                    _ => 0,
-                };
-                self.unless_gone(&file.path, offset, error.to_string())
-            }
-        }
     }
 
     fn scrub_log(&self, first: Zxid, is_newest: bool, done: &mut Scrubbed, pace: Pace<'_>) -> Look {
@@ -176,12 +147,80 @@ impl LogFiles {
         }
     }
 
-    /// Damage, unless the file has gone: then nobody needs it.
-    fn unless_gone(&self, path: &std::path::Path, offset: u64, reason: String) -> Look {
-        match self.shared.vfs.exists(path) {
-            Ok(false) => Look::Gone,
-            _ => Look::Damaged(offset, reason),
+    fn unless_gone(&self, path: &Path, offset: u64, reason: String) -> Look {
+        unless_gone(self.shared.vfs.as_ref(), path, offset, reason)
+    }
+}
+
+impl Shared {
+    /// Reads a snapshot, and notes what it has shown; says whether to go on.
+    pub(crate) fn look_at_snapshot(
+        &self,
+        file: &SnapshotFile,
+        done: &mut Scrubbed,
+        pace: Pace<'_>,
+    ) -> bool {
+        let (files, damaged) = (done.files, done.damage.len());
+        let record_bytes_max = recover::snapshot_record_bytes_max(&self.options);
+        let goes_on = look_at_snapshot(self.vfs.as_ref(), file, record_bytes_max, done, pace);
+        if done.files > files {
+            self.health().snapshot(file, self.vfs.now(), done.damage.get(damaged));
         }
+        goes_on
+    }
+}
+
+/// Reads a snapshot, and counts it and its damage; says whether to go on.
+pub(crate) fn look_at_snapshot(
+    vfs: &dyn Vfs,
+    file: &SnapshotFile,
+    record_bytes_max: usize,
+    done: &mut Scrubbed,
+    pace: Pace<'_>,
+) -> bool {
+    let look = |done: &mut Scrubbed, pace: Pace<'_>| {
+        let read = &mut done.bytes;
+        read_whole(vfs, file, record_bytes_max, read, pace)
+    };
+    twice(done, pace, look, || (file.path.clone(), RottenFile::Snapshot(file.zxid)))
+}
+
+fn read_whole(
+    vfs: &dyn Vfs,
+    file: &SnapshotFile,
+    record_bytes_max: usize,
+    read: &mut u64,
+    pace: Pace<'_>,
+) -> Look {
+    let opened = match vfs.open(&file.path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Look::Gone,
+        Err(error) => return Look::Damaged(0, error.to_string()),
+        Ok(opened) => opened,
+    };
+    opened.forget_cached();
+    let ended = Cell::new(false);
+    let source = Paced { inner: Sequential::new(opened), read, pace, ended: &ended };
+    let source = decompressed(source, file.compression);
+    match read_snapshot(source, record_bytes_max, false, &mut Nothing) {
+        _ if ended.get() => Look::Ended,
+        Ok(_) => Look::Sound,
+        Err(error) => {
+            let offset = match error {
+                SnapshotError::Short { offset }
+                | SnapshotError::Checksum { offset }
+                | SnapshotError::Length { offset, .. } => offset,
+                _ => 0,
+            };
+            unless_gone(vfs, &file.path, offset, error.to_string())
+        }
+    }
+}
+
+/// Damage, unless the file has gone: then nobody needs it.
+fn unless_gone(vfs: &dyn Vfs, path: &Path, offset: u64, reason: String) -> Look {
+    match vfs.exists(path) {
+        Ok(false) => Look::Gone,
+        _ => Look::Damaged(offset, reason),
     }
 }
 
@@ -223,7 +262,7 @@ fn twice(
 }
 
 /// Whether a start that finds these files needs this one.
-fn is_needed(file: RottenFile, newest_snapshot: Option<Zxid>, logs: &[Zxid]) -> bool {
+pub(crate) fn is_needed(file: RottenFile, newest_snapshot: Option<Zxid>, logs: &[Zxid]) -> bool {
     match file {
         RottenFile::Snapshot(zxid) => newest_snapshot.is_none_or(|newest| newest <= zxid),
         RottenFile::Log(first) => {
@@ -266,7 +305,7 @@ impl fmt::Display for Rotten {
         )?;
         match file {
             RottenFile::Snapshot(_) => {
-                write!(f, "then remove the file, so that a purge does not count it as good")
+                write!(f, "a purge does not count the file, and removes it in its turn")
             }
             RottenFile::Log(_) => {
                 write!(

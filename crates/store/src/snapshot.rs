@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use zebu_proto::Zxid;
 
+use crate::scrub::Pace;
 use crate::store::Shared;
 use crate::vfs::{UNSYNCED_BYTES_MAX, Vfs};
 use crate::{Compression, LogFiles, Purged, StoreError, names, purge};
@@ -81,12 +82,16 @@ impl Snapshots {
         SnapshotWriter::begin(Arc::clone(&self.shared), zxid, COPY_UNSYNCED_BYTES_MAX)
     }
 
-    /// Removes snapshots and logs that the newest `keep` snapshots, at least 3, do not need.
+    /// Removes snapshots and logs that the newest `keep` generations, at least 3, do not need.
+    ///
+    /// A generation is a snapshot that was read to its end within the last two days, by a scrub or
+    /// here, and was sound, and behind which no log is known to be damaged. The caller's `pace`
+    /// bounds the reading. Reads nothing where nothing is to go, and takes no lock while it reads.
     ///
     /// # Errors
     /// [`StoreError::Io`]; whatever is left can still be loaded.
-    pub fn purge(&self, keep: usize) -> Result<Purged, StoreError> {
-        purge::purge(&self.shared, keep)
+    pub fn purge(&self, keep: usize, pace: Pace<'_>) -> Result<Purged, StoreError> {
+        purge::purge(&self.shared, keep, pace)
     }
 
     /// The newest snapshot that looks complete.

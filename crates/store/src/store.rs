@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
+use crate::health::Health;
 use crate::log::TxnLog;
 use crate::snapshot::Snapshots;
 use crate::vfs::{DirLock, Vfs, create_dirs, keep_dirs};
@@ -97,6 +98,12 @@ impl Shared {
     pub(crate) fn generation(&self) -> MutexGuard<'_, u64> {
         // A single number cannot be inconsistent.
         self.generation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What reading the files again has shown.
+    pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
+        // Each change is a single one.
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -210,6 +217,8 @@ pub(crate) struct Shared {
     pub(crate) generation: Mutex<u64>,
     /// Number of snapshots started; makes their temporary names unique.
     pub(crate) snapshots_begun: AtomicU64,
+    /// What reading the files again has shown.
+    health: Mutex<Health>,
     _locks: Vec<DirLock>,
 }
 
@@ -254,6 +263,7 @@ impl Store {
             untrusted: AtomicBool::new(false),
             generation: Mutex::new(0),
             snapshots_begun: AtomicU64::new(0),
+            health: Mutex::default(),
             _locks: locks,
         };
         Ok(Self { shared: Arc::new(shared), last: None })

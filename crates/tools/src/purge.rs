@@ -26,8 +26,9 @@ PurgeTxnLog dataLogDir [snapDir] -n count
 #[command(
     about = "Remove old snapshots and logs, while the server runs or not",
     long_about = "Remove old snapshots and logs, while the server runs or not.\n\n\
-        The newest COUNT complete snapshots are kept, and the logs they need; while there are not so many nothing is \
-        removed. A server does the same by itself with autopurge.purgeInterval.",
+        The newest COUNT snapshots that are sound are kept, and the logs they need; while there are not so many nothing is \
+        removed. If something is to be removed, each of these snapshots is read to its end. A server does the same by itself \
+        with autopurge.purgeInterval.",
     override_usage = "zebu purge <DATA_LOG_DIR> [SNAP_DIR] -n <COUNT>"
 )]
 pub struct PurgeArgs {
@@ -102,7 +103,15 @@ fn purge(job: &Job, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "Removing file: {}\t{}", date::medium(changed), path.display()).ok();
         fs::remove_file(path)
     };
-    purge_beside(&OsVfs, &job.data_dir, &job.log_dir, job.keep, &mut remove)?;
+    let purged = purge_beside(&OsVfs, &job.data_dir, &job.log_dir, job.keep, &mut remove)?;
+    for rotten in purged.damaged {
+        let zebu_store::scrub::Rotten { path, offset, reason, .. } = rotten;
+        let path = path.display();
+        eprintln!(
+            "warning: damaged, so it is not one of the {keep} to keep: {path}, offset {offset}: {reason}",
+            keep = job.keep
+        );
+    }
     Ok(())
 }
 
@@ -126,6 +135,27 @@ mod tests {
         for line in ["", "-n 3", "/tmp -x 3", "/tmp / / -n 3"] {
             assert_eq!(wrong(line), "", "{line}");
         }
+    }
+
+    #[test]
+    fn a_damaged_snapshot_does_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("version-2");
+        fs::create_dir(&dir).unwrap();
+        let mut snapshot =
+            include_bytes!("../../../tests/fixtures/zookeeper-3.9.5/basic/version-2/snapshot.48")
+                .to_vec();
+        for zxid in [1, 2, 3, 4] {
+            fs::write(dir.join(format!("snapshot.{zxid}")), &snapshot).unwrap();
+        }
+        let middle = snapshot.len() / 2;
+        snapshot[middle] ^= 1;
+        fs::write(dir.join("snapshot.3"), &snapshot).unwrap();
+        let job = Job { log_dir: folder.path().into(), data_dir: folder.path().into(), keep: 3 };
+        let mut out = Vec::new();
+        purge(&job, &mut out).unwrap();
+        assert!(out.is_empty(), "only three are sound");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 4);
     }
 
     #[test]

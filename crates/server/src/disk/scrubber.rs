@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
+use zebu_config::ScrubConfig;
 use zebu_replica::Input;
 use zebu_store::Snapshots;
 use zebu_store::scrub::{Incidents, Rate};
@@ -22,6 +23,23 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Shorter pauses are left for later: a thread that is woken often costs more than it reads.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
+/// Reads no quicker than `zebu.scrubRateInKb`, until the server stops. Without a configuration only the latter.
+pub fn pace<'s>(
+    shared: &'s Shared,
+    config: Option<&ScrubConfig>,
+) -> impl FnMut(u64) -> bool + use<'s> {
+    let new = |config: &ScrubConfig| Rate::new(config.bytes_per_second, shared.clock.monotonic());
+    let mut rate = config.map(new);
+    move |bytes| {
+        let pause = rate.as_mut().map(|rate| rate.pause(shared.clock.monotonic(), bytes));
+        let pause = pause.unwrap_or_default();
+        if pause >= PAUSE_MIN {
+            shared.wait_stopped_for(pause);
+        }
+        !shared.is_stopping()
+    }
+}
+
 /// Runs until the server stops.
 pub fn run(shared: &Shared, snapshots: &Snapshots) {
     let Some(config) = shared.config.scrub else { return };
@@ -34,14 +52,7 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
     while !shared.is_stopping() {
         let now = Instant::now();
         if due <= now {
-            let mut rate = Rate::new(config.bytes_per_second, shared.clock.monotonic());
-            let pass = files.scrub(&mut |bytes| {
-                let pause = rate.pause(shared.clock.monotonic(), bytes);
-                if pause >= PAUSE_MIN {
-                    shared.wait_stopped_for(pause);
-                }
-                !shared.is_stopping()
-            });
+            let pass = files.scrub(&mut pace(shared, Some(&config)));
             if shared.is_stopping() {
                 return;
             }

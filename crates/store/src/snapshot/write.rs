@@ -217,6 +217,7 @@ impl SnapshotWriter {
         if self.shared.untrusted.load(Ordering::Acquire) {
             return Err(StoreError::Untrusted { path: self.path.clone() });
         }
+        self.shared.health().forget(&self.path);
         vfs.rename(&self.temporary, &self.path)
             .and_then(|()| vfs.sync_dir(snap_dir))
             .map_err(StoreError::io("write snapshot", &self.path))?;

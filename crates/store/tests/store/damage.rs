@@ -14,7 +14,7 @@ use crate::script::{ROOT, Run, finished, options, recover, script};
 const SECTOR_BYTES: usize = 512;
 
 /// Everything one file can become, with what was done to it.
-fn damages(content: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
+pub(crate) fn damages(content: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     let mut all = vec![("gone".to_owned(), None)];
     let sectors = content.len().div_ceil(SECTOR_BYTES);
     for sector in 0..sectors {
@@ -414,12 +414,12 @@ fn a_purge_cut_short_leaves_snapshots_that_each_load() {
     };
     let (disk, _, snapshots) = prepare();
     let before = disk.mutations();
-    let purged = snapshots.purge(3).unwrap();
+    let purged = snapshots.purge(3, &mut |_| true).unwrap();
     assert!(purged.snapshots.len() >= 3 && purged.logs.len() >= 3, "{purged:?}");
     for calls in 0..disk.mutations() - before {
         let (disk, run, snapshots) = prepare();
         disk.stop_at(before + calls);
-        snapshots.purge(3).unwrap_err();
+        snapshots.purge(3, &mut |_| true).unwrap_err();
         for bits in 0..1 << disk.unsynced_names() {
             let crash = Crash { content: Unsynced::Lost, names: Names::Subset(bits) };
             let crashed = disk.crash(crash);

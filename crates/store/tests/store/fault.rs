@@ -46,9 +46,9 @@ fn any_failing_call_ends_the_server_without_a_loss() {
             }
         }
     }
-    // A failing read of a snapshot or sidecar is made up for; a failing write never is.
+    // A failing read of a snapshot or sidecar is made up for, also that of a purge; a failing write never is.
     println!("{calls} calls, {survived} runs went on");
-    assert!(survived < 100, "{survived} failures went unnoticed");
+    assert!(survived < 150, "{survived} failures went unnoticed");
 }
 
 #[test]

@@ -276,13 +276,13 @@ fn what_was_replaced_is_kept_until_it_is_surely_of_no_use() {
     let mut run = leader(LEADERS[1]);
     log.install(run.received(&snapshots).unwrap()).unwrap();
     assert_eq!(olds(), 1);
-    snapshots.purge(3).unwrap();
+    snapshots.purge(3, &mut |_| true).unwrap();
     assert_eq!(olds(), 1);
     for epoch in 4..6 {
         run.write(&mut log, Zxid::new(Epoch(epoch), 1), 2).unwrap();
         run.snapshot(&snapshots).unwrap();
     }
-    snapshots.purge(3).unwrap();
+    snapshots.purge(3, &mut |_| true).unwrap();
     assert_eq!(olds(), 0);
 }
 

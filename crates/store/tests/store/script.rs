@@ -195,19 +195,19 @@ pub(crate) fn script(vfs: &Arc<dyn Vfs>, clock: &MemVfs, run: &mut Run) -> Resul
     run.write(&mut log, Zxid::new(Epoch(1), 1), 30)?;
     log.roll()?;
     run.snapshot(&snapshots)?;
-    snapshots.purge(3)?;
+    snapshots.purge(3, &mut |_| true)?;
     run.write(&mut log, run.next(), 30)?;
     log.roll()?;
     run.write(&mut log, run.next(), 10)?;
     run.snapshot(&snapshots)?;
-    snapshots.purge(3)?;
+    snapshots.purge(3, &mut |_| true)?;
     run.write(&mut log, run.next(), 20)?;
     log.close()?;
     drop(snapshots);
 
     let (mut log, snapshots) = run.start(vfs)?;
     run.write(&mut log, run.next(), 4)?;
-    snapshots.purge(3)?;
+    snapshots.purge(3, &mut |_| true)?;
     log.settle()
 }
 
