@@ -27,7 +27,14 @@ pub enum Action {
         /// The leader.
         leader: usize,
     },
-    /// A follower removes what its leader does not have (TRUNC).
+    /// A leader begins to synchronize a follower anew, and counts nothing more of what it has acknowledged before.
+    LeaderSyncFollower {
+        /// The leader.
+        leader: usize,
+        /// The follower.
+        server: usize,
+    },
+    /// A follower removes what its leader does not have, or does not count on (TRUNC).
     FollowerTruncates {
         /// The follower.
         server: usize,
@@ -105,6 +112,13 @@ pub enum Action {
         /// How much of its history is left.
         len: usize,
     },
+    /// A server starts again with a later promise than it has given. Nobody counts on it.
+    Promise {
+        /// The server.
+        server: usize,
+        /// The epoch that it has accepted now.
+        epoch: u32,
+    },
     /// A server loses its disk, and starts again.
     DiskLoss {
         /// The server.
@@ -143,6 +157,16 @@ fn agree(server: &mut Server, term: &Term) -> Guard {
     Ok(())
 }
 
+/// What decides which of two servers has the better history. With a transaction of an epoch comes all that its leader
+/// had before, so the epoch of the last one counts like the current epoch (B-14).
+fn summary<Q>(server: &Server, rules: &Rules<Q>) -> (u32, (u32, u32)) {
+    let last = server.last();
+    match rules.has(Fault::CountsUnproven) {
+        true => (server.current, last),
+        false => (server.current.max(last.0), last),
+    }
+}
+
 impl State {
     /// `Next`: does an action.
     ///
@@ -150,11 +174,12 @@ impl State {
     /// The guard of the action does not hold. The state is as before.
     pub fn next<Q: Quorums>(&mut self, action: Action, rules: &Rules<Q>) -> Result<(), Refused> {
         let done = match action {
-            Action::LeaderProcessCEPOCH { term } => self.choose_epoch(term),
+            Action::LeaderProcessCEPOCH { term } => self.choose_epoch(term, rules),
             Action::FollowerProcessNEWEPOCH { server, term } => {
                 self.accept_epoch(server, term, rules)
             }
             Action::LeaderProcessACKEPOCH { leader } => self.begin(leader, rules),
+            Action::LeaderSyncFollower { leader, server } => self.sync(leader, server),
             Action::FollowerTruncates { server, len } => self.truncate(server, len),
             Action::FollowerRestores { server, len } => self.restore(server, len),
             Action::FollowerProcessPROPOSE { server, txn } => self.log(server, txn, rules),
@@ -167,9 +192,16 @@ impl State {
             Action::FollowerProcessCOMMIT { server, len } => self.deliver(server, len, rules),
             Action::Timeout { server } => self.leave(server),
             Action::Restart { server, len } => self.restart(server, len, rules),
+            Action::Promise { server, epoch } => {
+                let it = &mut self.servers[server];
+                it.accepted = it.accepted.max(epoch);
+                Ok(())
+            }
             Action::DiskLoss { server } => {
                 self.looks(server);
-                self.lose(server);
+                let it = &mut self.servers[server];
+                let forgotten = it.accepted.max(it.forgotten);
+                *it = Server { empty: true, forgotten, ..Server::new() };
                 Ok(())
             }
         };
@@ -201,14 +233,14 @@ impl State {
 
     // ---- discovery
 
-    fn choose_epoch(&mut self, id: TermId) -> Guard {
+    fn choose_epoch<Q: Quorums>(&mut self, id: TermId, rules: &Rules<Q>) -> Guard {
         let it = &mut self.servers[id.leader];
         ensure(it.role == Role::Looking, "it is not looking for a leader")?;
         ensure(!it.empty, "it has lost its disk")?;
         ensure(id.epoch > it.accepted, "it has accepted this epoch, or a later one")?;
         it.accepted = id.epoch;
         it.role = Role::Leading(id);
-        let promises = vec![Promise { server: id.leader, summary: it.summary() }];
+        let promises = vec![Promise { server: id.leader, summary: summary(it, rules) }];
         self.terms.push(Term {
             id,
             promises,
@@ -227,10 +259,7 @@ impl State {
         ensure(server != id.leader, "it is the leader")?;
         let (it, term) = self.pair(server, id);
         ensure(it.role == Role::Looking, "it is not looking for a leader")?;
-        ensure(
-            id.epoch >= it.forgotten.0,
-            "it had accepted a later epoch before it lost its disk",
-        )?;
+        ensure(id.epoch >= it.forgotten, "it had accepted a later epoch before it lost its disk")?;
         let is_old = id.epoch < it.accepted;
         ensure(!is_old || rules.has(Fault::OldEpochAccepted), "it has accepted a later epoch")?;
         let is_first = id.epoch > it.accepted || is_old || rules.has(Fault::PromisesTwice);
@@ -239,7 +268,7 @@ impl State {
         it.agrees = false;
         let counts = is_first && (!it.empty || rules.has(Fault::EmptyPromises));
         if counts && term.initial.is_none() {
-            let promise = Promise { server, summary: it.summary() };
+            let promise = Promise { server, summary: summary(it, rules) };
             match term.promises.binary_search_by_key(&server, |promise| promise.server) {
                 Ok(at) => term.promises[at] = promise,
                 Err(at) => term.promises.insert(at, promise),
@@ -250,14 +279,14 @@ impl State {
 
     fn begin<Q: Quorums>(&mut self, leader: usize, rules: &Rules<Q>) -> Guard {
         let id = self.led(leader)?;
+        let certain = common(&self.servers[leader].history, &self.agreed);
         let (it, term) = self.pair(leader, id);
         ensure(term.initial.is_none(), "it has begun to synchronize")?;
-        let not_better = term
-            .promises
-            .iter()
-            .filter(|promise| promise.summary <= it.summary() || rules.has(Fault::OlderHistory));
+        let not_better = term.promises.iter().filter(|promise| {
+            promise.summary <= summary(it, rules) || rules.has(Fault::OlderHistory)
+        });
         let promised = not_better.map(|promise| promise.server).collect();
-        let is_quorum = rules.quorums.is_quorum(&it.history, 0, promised);
+        let is_quorum = rules.quorums.is_quorum(&it.history, certain, promised);
         ensure(
             is_quorum || rules.has(Fault::NoQuorumOfPromises),
             "no quorum without a better history has promised the epoch",
@@ -272,12 +301,23 @@ impl State {
 
     // ---- synchronization
 
+    fn sync(&mut self, leader: usize, server: usize) -> Guard {
+        let id = self.led(leader)?;
+        let (_, term) = self.pair(leader, id);
+        // What it has called committed, it does not cut away.
+        term.acked[server] = term.acked[server].min(term.committed);
+        Ok(())
+    }
+
     fn truncate(&mut self, server: usize, len: usize) -> Guard {
         let id = self.followed(server)?;
         let (it, term) = self.pair(server, id);
         ensure(term.initial.is_some(), "its leader does not synchronize yet")?;
         let same = common(&it.history, &term.history);
-        ensure(len >= same, "its leader has more of its history")?;
+        ensure(
+            len >= same.min(term.counts_on(server)),
+            "its leader counts on more of its history",
+        )?;
         ensure(len <= same, "its leader does not have all of that")?;
         it.history.truncate(len);
         it.durable = it.durable.min(len);
@@ -292,10 +332,14 @@ impl State {
         ensure(term.initial.is_some(), "its leader does not synchronize yet")?;
         ensure(len <= term.history.len(), "its leader does not have as much")?;
         let same = common(&it.history, &term.history);
-        ensure(len >= same, "its leader has more of its history")?;
+        ensure(
+            len >= same.min(term.counts_on(server)),
+            "its leader counts on more of its history",
+        )?;
         it.history.clear();
         it.history.extend_from_slice(&term.history[..len]);
         (it.durable, it.delivered, it.agrees) = (len, it.delivered.min(len), true);
+        it.empty &= len < term.counts_on(server);
         Ok(())
     }
 
@@ -331,7 +375,7 @@ impl State {
             it.durable >= initial || rules.has(Fault::AdoptsBeforeFlush),
             "its disk does not have all that its leader had",
         )?;
-        let owed = if it.empty && it.forgotten.0 == id.epoch { it.forgotten.1 } else { 0 };
+        let owed = if it.empty { term.counts_on(server) } else { 0 };
         ensure(it.durable >= owed, "it has lost what its leader counts on")?;
         it.current = id.epoch;
         it.empty = false;
@@ -341,12 +385,13 @@ impl State {
 
     fn establish<Q: Quorums>(&mut self, leader: usize, rules: &Rules<Q>) -> Guard {
         let id = self.led(leader)?;
+        let certain = common(&self.servers[leader].history, &self.agreed);
         let (it, term) = self.pair(leader, id);
         ensure(!term.established, "it is established")?;
         let initial = term.initial.ok_or("it does not synchronize yet")?;
         ensure(it.current == id.epoch, "its own current epoch is an earlier one")?;
         ensure(
-            rules.quorums.is_quorum(&term.history[..initial], 0, term.adopted)
+            rules.quorums.is_quorum(&term.history[..initial], certain.min(initial), term.adopted)
                 || rules.has(Fault::NoQuorumOfHistories),
             "no quorum has adopted its history",
         )?;
@@ -457,25 +502,31 @@ impl State {
         Ok(())
     }
 
-    /// A server takes part in no leadership any more. What was said to a leader that has left is never heard.
+    /// A server takes part in no leadership any more. Nobody asks a leader that has left what was said to it.
     fn looks(&mut self, server: usize) {
         if let Role::Leading(id) = self.servers[server].role {
             let (_, term) = self.pair(server, id);
             term.promises.clear();
             term.adopted = Servers::default();
-            term.acked.fill(0);
         }
         self.servers[server].role = Role::Looking;
         self.servers[server].agrees = false;
     }
 
-    fn lose(&mut self, server: usize) {
-        let Self { servers, terms, .. } = self;
-        let it = &mut servers[server];
-        let last = terms.iter().filter(|term| term.id.epoch == it.accepted);
-        let had = last.map(|term| common(&it.history[..it.durable], &term.history)).max();
-        let forgotten = it.forgotten.max((it.accepted, had.unwrap_or(0)));
-        *it = Server { empty: true, forgotten, ..Server::new() };
+    /// A server has another disk than it had: an older one, or one with less on it. That is no action: whether the
+    /// ensemble survives it is for others to decide.
+    pub fn replace_disk(
+        &mut self,
+        server: usize,
+        epochs: (u32, u32),
+        history: Vec<Txn>,
+        empty: bool,
+    ) {
+        self.looks(server);
+        let (accepted, current) = epochs;
+        let durable = history.len();
+        self.servers[server] =
+            Server { accepted, current, history, durable, empty, ..Server::new() };
     }
 
     fn restart<Q: Quorums>(&mut self, server: usize, len: usize, rules: &Rules<Q>) -> Guard {

@@ -187,6 +187,8 @@ impl Scope {
         into.push(Action::LeaderProcessACKLD { leader });
         let own = state.servers[leader].history.len();
         into.extend((term.committed + 1..=own).map(|len| Action::LeaderProcessACK { leader, len }));
+        let acked = (0..term.acked.len()).filter(|server| term.acked[*server] > term.committed);
+        into.extend(acked.map(|server| Action::LeaderSyncFollower { leader, server }));
         let proposed = state.proposed();
         if proposed < self.txns {
             let (epoch, counter) = state.servers[leader].last();
@@ -201,6 +203,10 @@ impl Scope {
         let same = crate::state::common(&it.history, &term.history);
         if same < it.history.len() {
             into.push(Action::FollowerTruncates { server, len: same });
+        }
+        let least = same.min(term.counts_on(server));
+        if least < same {
+            into.push(Action::FollowerTruncates { server, len: least });
         }
         let wrong = term.history.get(..it.history.len()) != Some(&it.history);
         let initial = term.initial.unwrap_or(0);

@@ -11,9 +11,6 @@ pub trait Quorums: fmt::Debug {
     /// `committed`: how much of the history is known to be committed. A reconfiguration behind it is under way, and
     /// quorums of both configurations count.
     fn is_quorum(&self, history: &[Txn], committed: usize, servers: Servers) -> bool;
-
-    /// Whether a server counts in any quorum for this history.
-    fn is_voter(&self, history: &[Txn], committed: usize, server: usize) -> bool;
 }
 
 /// More than half of the first servers; the others are observers.
@@ -24,10 +21,6 @@ impl Quorums for Majority {
     fn is_quorum(&self, _: &[Txn], _: usize, servers: Servers) -> bool {
         let voters = servers.0 & ((1 << self.0) - 1);
         voters.count_ones() as usize * 2 > self.0
-    }
-
-    fn is_voter(&self, _: &[Txn], _: usize, server: usize) -> bool {
-        server < self.0
     }
 }
 
@@ -54,7 +47,8 @@ pub enum Fault {
     EmptyPromises,
     /// A leader commits what only it has.
     CommitsAlone,
-    /// A leader counts acknowledgements of servers that have not adopted its history.
+    /// A leader counts acknowledgements of servers that have not adopted its history, and histories are compared by the
+    /// current epoch alone, as the original's servers do.
     CountsUnproven,
     /// A follower keeps what its leader does not have.
     NotTruncated,

@@ -106,9 +106,8 @@ pub struct Server {
     pub role: Role,
     /// Whether it has lost its disk, and no leader has synchronized it since.
     pub empty: bool,
-    /// The epoch that it had accepted when it lost its disk last, and how much of that leader's history it had. It does
-    /// not know that.
-    pub forgotten: (u32, usize),
+    /// The epoch that it had accepted when it lost its disk last. It does not know that.
+    pub forgotten: u32,
     /// Whether its history is known to be a prefix of what its leader has said. Follows from the rest of the state;
     /// kept so that a replay need not compare again.
     pub agrees: bool,
@@ -124,7 +123,7 @@ impl Server {
             delivered: 0,
             role: Role::Looking,
             empty: false,
-            forgotten: (0, 0),
+            forgotten: 0,
             agrees: false,
         }
     }
@@ -132,11 +131,6 @@ impl Server {
     /// The zxid at the end of its history.
     pub fn last(&self) -> (u32, u32) {
         self.history.last().map_or((0, 0), |txn| txn.zxid())
-    }
-
-    /// What decides which of two servers has the better history.
-    pub fn summary(&self) -> (u32, (u32, u32)) {
-        (self.current, self.last())
     }
 
     /// What it has delivered.
@@ -176,6 +170,12 @@ pub struct Term {
 }
 
 impl Term {
+    /// How much of this history is counted on a server to keep: what others may have committed, and what it has
+    /// acknowledged.
+    pub fn counts_on(&self, server: usize) -> usize {
+        self.initial.unwrap_or(0).max(self.acked[server])
+    }
+
     /// What the leader has called committed.
     pub fn has_committed(&self) -> &[Txn] {
         &self.history[..self.committed]

@@ -14,6 +14,7 @@ pub(crate) mod progress;
 pub(crate) mod promises;
 pub(crate) mod reads;
 pub(crate) mod reference;
+mod refines;
 pub(crate) mod removed;
 pub(crate) mod sessions;
 pub(crate) mod staleness;
@@ -64,6 +65,7 @@ pub(crate) struct Checks {
     pub(crate) reference: reference::Reference,
     pub(crate) handover: handover::Handover,
     pub(crate) ensembles: ensembles::Ensembles,
+    refines: refines::Refines,
     /// Since when nothing goes wrong and everybody serves.
     pub(crate) calm_since: Option<Duration>,
     /// Up to which transaction a copy has traces, by its connection.
@@ -76,6 +78,8 @@ pub(crate) struct Checks {
     silent: bool,
     /// Whether bytes change on their way, or trees by themselves, so that little can be told of what must hold.
     lenient: bool,
+    /// Whether only the model judges.
+    only_model: bool,
     /// The epoch that each server leads in.
     leads: Vec<Option<zebu_proto::Epoch>>,
     /// Whether each server led or stood for it after its last step.
@@ -97,6 +101,7 @@ impl Checks {
     pub(crate) fn new(plan: &Plan) -> Self {
         let servers = plan.servers();
         let first = members::first(plan);
+        let refines = refines::Refines::new(plan, first.clone());
         Self {
             now: Duration::ZERO,
             broken: Vec::new(),
@@ -116,12 +121,14 @@ impl Checks {
             reference: reference::Reference::new(plan.counts_anew),
             handover: handover::Handover::new(plan.hands_over),
             ensembles: ensembles::Ensembles::new(servers),
+            refines,
             calm_since: None,
             extents: BTreeMap::new(),
             sent: BTreeMap::new(),
             shown: BTreeMap::new(),
             silent: false,
             lenient: plan.flip_every.is_some() || plan.diverges,
+            only_model: plan.only_model,
             leads: vec![None; servers],
             stood: vec![false; servers],
             handed: vec![false; servers],
@@ -140,8 +147,19 @@ impl Checks {
     }
 
     pub(crate) fn found(&mut self, what: String) {
-        if !self.lenient {
+        if !self.lenient && !self.only_model {
             self.insist(what);
+        }
+    }
+
+    /// The model of the protocol takes the steps of the servers.
+    fn refine(&mut self, step: impl FnOnce(&mut refines::Refines, &order::Order) -> refines::Held) {
+        if let Err(what) = step(&mut self.refines, &self.order) {
+            self.refines.stop();
+            match self.only_model {
+                true => self.insist(what),
+                false => self.found(what),
+            }
         }
     }
 
@@ -154,6 +172,12 @@ impl Checks {
     /// From here on, or no longer, nobody hears of what is done.
     pub(crate) fn silent(&mut self, silent: bool) {
         self.silent = silent;
+    }
+
+    /// The invariants of the model hold; how many of its actions were done.
+    pub(crate) fn check_model(&mut self) -> u64 {
+        self.refine(|model, _| model.check());
+        self.refines.actions
     }
 
     // ---- a server starts
@@ -181,6 +205,10 @@ impl Checks {
         self.hold(held);
         let held = self.state.recovered(server, last, tree, mismatches);
         self.hold(held);
+        self.refine(|model, order| {
+            let empty = recovered.last_zxid < Zxid::ZERO;
+            model.recovered(server, last, epochs, tree.last_zxid(), empty, order)
+        });
         self.expiry.restarted(server);
         self.leads[server] = None;
         self.stood[server] = false;
@@ -188,6 +216,7 @@ impl Checks {
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {
+        self.refines.replaced(server);
         self.durability.wiped(server);
         self.order.wiped(server);
         self.state.wiped(server);
@@ -218,6 +247,7 @@ impl Checks {
 
     pub(crate) fn rolled_back(&mut self, server: usize, backup: &Backup) {
         let (from, to) = backup.fuzzy;
+        self.refines.replaced(server);
         self.durability.rolled_back(server, backup.lost);
         self.order.wiped(server);
         self.state.fuzzy(server, from, to);
@@ -257,8 +287,9 @@ impl Checks {
         let is_new = !self.order.knows(zxid);
         let held = self.order.append(server, led, zxid, record);
         self.hold(held);
+        let change = if is_new { Membership::in_txn(record) } else { None };
+        self.refine(|model, _| model.append(server, zxid, record, change.as_ref()));
         if is_new && self.order.knows(zxid) {
-            let change = Membership::in_txn(record);
             let held = self.joint.proposed(&self.order, zxid, change.is_some());
             self.hold(held);
             if let Some(config) = change {
@@ -286,15 +317,28 @@ impl Checks {
 
     pub(crate) fn flushed(&mut self, server: usize, zxid: Zxid) {
         if !self.silent {
+            self.refine(|model, _| model.flushed(server, zxid));
             self.durability.flushed(server, zxid);
         }
     }
 
     pub(crate) fn epoch_saved(&mut self, server: usize, kind: EpochKind, epoch: zebu_proto::Epoch) {
         if !self.silent {
+            self.refine(|model, _| model.epoch_saved(server, kind, epoch));
             let held = self.durability.epoch_saved(server, kind, epoch);
             self.hold(held);
         }
+    }
+
+    /// A server asks its disk to keep an epoch.
+    pub(crate) fn saves_epoch(
+        &mut self,
+        server: usize,
+        it: &Server,
+        kind: EpochKind,
+        epoch: Epoch,
+    ) {
+        self.refine(|model, _| model.saves_epoch(server, it, kind, epoch));
     }
 
     /// A change of the members is in a server's files.
@@ -306,6 +350,7 @@ impl Checks {
 
     /// A leader has a server cut its log.
     pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
+        self.refines.replaces(server, zxid);
         let lost = self.order.lost_by_cut(server, zxid);
         self.may_lose(server, lost);
         self.durability.replace(server, zxid);
@@ -327,6 +372,7 @@ impl Checks {
         if self.silent {
             return;
         }
+        self.refine(|model, _| model.truncated(server, end));
         match end {
             Some(zxid) => {
                 self.order.cut(server, zxid);
@@ -344,6 +390,7 @@ impl Checks {
 
     /// A copy is about to be installed.
     pub(crate) fn restores(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
+        self.refines.replaces(server, zxid);
         self.state.installs(server, zxid, extent);
         self.durability.replace(server, zxid);
     }
@@ -356,6 +403,7 @@ impl Checks {
         extent: Zxid,
         tree: &Tree,
     ) {
+        self.refine(|model, _| model.restored(server, zxid));
         // What is installed counts even if nobody hears of it any more.
         self.rotten[server] = false;
         self.state.fuzzy(server, zxid, extent);
@@ -432,6 +480,7 @@ impl Checks {
             && self.leads[server] != leads
         {
             // A quorum has its history: from now on it counts.
+            self.refine(|model, _| model.established(server, epoch));
             let held = self.leaders.established(server, epoch);
             self.hold(held);
             let held = self.durability.leads(server, epoch);
@@ -452,6 +501,7 @@ impl Checks {
     }
 
     pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) {
+        self.refine(|model, _| model.send(server, it, packet));
         let held = self.durability.send(server, packet);
         self.hold(held);
         let epoch = packet.epoch();
@@ -473,6 +523,11 @@ impl Checks {
             self.hold(held);
         }
         self.order.sent(packet);
+    }
+
+    /// A server begins to synchronize another one.
+    pub(crate) fn syncs(&mut self, server: usize, learner: usize) {
+        self.refine(|model, _| model.syncs(server, learner));
     }
 
     /// A leader commits a transaction.
@@ -497,6 +552,7 @@ impl Checks {
     }
 
     pub(crate) fn role(&mut self, server: usize, role: Role, now: Duration) {
+        self.refine(|model, _| model.role(server, role));
         self.expiry.role(server, role, now);
     }
 
@@ -514,7 +570,9 @@ impl Checks {
         // A candidate delivers its own history before anybody has agreed to it, for a copy.
         if led && !candidate {
             self.committing(zxid);
+            self.refine(|model, _| model.commits(server, zxid));
         }
+        self.refine(|model, _| model.applied(server, zxid, candidate));
         let held = self.order.applied(server, before, zxid, record, led, candidate);
         self.hold(held);
         self.take_committed();

@@ -93,6 +93,10 @@ impl zebu_engine::World for Driver<'_> {
         if let Order::Member(Job::Truncate(zxid)) = &order {
             self.world.checks.truncate(self.server, *zxid);
         }
+        if let Order::Member(Job::SaveEpoch(kind, epoch)) = &order {
+            let World { checks, servers, .. } = &mut *self.world;
+            checks.saves_epoch(self.server, &servers[self.server], *kind, *epoch);
+        }
         self.world.order(self.server, order);
         Ok(())
     }

@@ -20,6 +20,7 @@ usage: zebu-sim [options]
   --alone       one server that runs alone, its connections byte by byte
   --calm        three servers and nothing goes wrong, for speed
   --flips       bytes change on their way between servers
+  --model       only what the model of the protocol refuses is a failure
   --trees       trees become other ones in the memory of members
   --twice       runs every seed twice and compares
   --shrink N    tries so many smaller plans for the first failure, 200 unless given
@@ -39,6 +40,7 @@ struct Options {
     alone: bool,
     calm: bool,
     flips: bool,
+    model: bool,
     trees: bool,
     twice: bool,
     shrink: usize,
@@ -56,6 +58,7 @@ fn options() -> Result<Options> {
         alone: false,
         calm: false,
         flips: false,
+        model: false,
         trees: false,
         twice: false,
         shrink: 200,
@@ -88,6 +91,7 @@ fn options() -> Result<Options> {
             "--alone" => options.alone = true,
             "--calm" => options.calm = true,
             "--flips" => options.flips = true,
+            "--model" => options.model = true,
             "--trees" => options.trees = true,
             "--twice" => options.twice = true,
             "--trace" => options.trace = true,
@@ -113,7 +117,8 @@ fn simulate() -> Result<bool> {
     let options = options()?;
     if options.mutants {
         let only = options.mutant.as_deref();
-        return mutants(only, options.first, options.seeds.unwrap_or(MUTANT_SEEDS));
+        let seeds = options.seeds.unwrap_or(MUTANT_SEEDS);
+        return mutants(only, options.model, options.first, seeds);
     }
     if let Some(name) = &options.mutant {
         choose(name)?;
@@ -121,12 +126,15 @@ fn simulate() -> Result<bool> {
     if options.alone {
         return Ok(alone(options.first, options.seeds.unwrap_or(SEEDS)));
     }
-    let plan = |seed| match options.aim {
-        _ if options.flips => Plan::flipped(seed),
-        _ if options.trees => Plan::diverged(seed),
-        _ if options.calm => Plan { length: Duration::from_secs(600), ..Plan::calm(seed) },
-        Some(aim) => Plan::aimed(aim, seed),
-        None => Plan::new(seed),
+    let plan = |seed| {
+        let plan = match options.aim {
+            _ if options.flips => Plan::flipped(seed),
+            _ if options.trees => Plan::diverged(seed),
+            _ if options.calm => Plan { length: Duration::from_secs(600), ..Plan::calm(seed) },
+            Some(aim) => Plan::aimed(aim, seed),
+            None => Plan::new(seed),
+        };
+        Plan { only_model: options.model, ..plan }
     };
     if options.trace {
         let plan = plan(options.first);
@@ -199,7 +207,7 @@ fn alone(first: u64, seeds: u64) -> bool {
 }
 
 #[cfg(not(feature = "mutants"))]
-fn mutants(_only: Option<&str>, _first: u64, _seeds: u64) -> Result<bool> {
+fn mutants(_only: Option<&str>, _model: bool, _first: u64, _seeds: u64) -> Result<bool> {
     bail!("this simulator was built without the feature `mutants`")
 }
 
@@ -219,7 +227,7 @@ fn choose(name: &str) -> Result<()> {
 
 /// Runs every mutant, or only this one, until it is found, with so many seeds at most; true when all are.
 #[cfg(feature = "mutants")]
-fn mutants(only: Option<&str>, first: u64, seeds: u64) -> Result<bool> {
+fn mutants(only: Option<&str>, model: bool, first: u64, seeds: u64) -> Result<bool> {
     if let Some(name) = only {
         choose(name)?;
     }
@@ -242,7 +250,7 @@ fn mutants(only: Option<&str>, first: u64, seeds: u64) -> Result<bool> {
             let broken = if mutant.alone {
                 zebu_sim::alone::run_caught(seed).broken
             } else {
-                run(&mutant.plan(seed)).broken
+                run(&Plan { only_model: model, ..mutant.plan(seed) }).broken
             };
             broken.first().map(|what| (number + 1, what.clone()))
         });

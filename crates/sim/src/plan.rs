@@ -396,6 +396,8 @@ pub struct Plan {
     pub flip_every: Option<u64>,
     /// Whether trees become other ones; see `trees`.
     pub diverges: bool,
+    /// Whether a run fails only where the model of the protocol refuses what a server does.
+    pub only_model: bool,
     /// Length of the safety phase.
     pub length: Duration,
     /// What goes wrong, in order.
@@ -531,6 +533,7 @@ impl Plan {
             always_copy: false,
             flip_every: None,
             diverges: false,
+            only_model: false,
             first_counter: 1,
             syncs: 0,
             snapshot_pause: Duration::from_millis(30),

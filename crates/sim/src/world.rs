@@ -190,6 +190,8 @@ pub struct Outcome {
     pub notified: u64,
     /// Leaders established.
     pub leaders: u64,
+    /// Steps of servers that the model of the protocol has allowed.
+    pub model_actions: u64,
     /// How often something rare was reached, by name.
     pub reached: BTreeMap<&'static str, u64>,
 }
@@ -295,6 +297,7 @@ impl World {
                 None => self.converge(),
             }
         }
+        self.outcome.model_actions = self.checks.check_model();
         self.outcome.broken = std::mem::take(&mut self.checks.broken);
         self.outcome.simulated = self.now;
         self.outcome.committed = self.checks.order.committed() as u64;

@@ -14,6 +14,8 @@ fn a_healthy_ensemble_serves_its_clients() {
     assert!(outcome.committed > 50, "{outcome:?}");
     assert!(outcome.answered > outcome.committed, "{outcome:?}");
     assert!(outcome.notified > 10, "{outcome:?}");
+    // Each server logs, has on its disk and delivers each transaction.
+    assert!(outcome.model_actions > outcome.committed * 3 * 3, "{outcome:?}");
 }
 
 #[test]
