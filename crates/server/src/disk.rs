@@ -2,6 +2,5 @@
 
 pub mod journal;
 pub mod recovery;
-pub mod room;
 pub mod scrubber;
 pub mod snapshotter;

@@ -222,3 +222,30 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use zebu_store::room::is_missing;
+
+    use super::*;
+
+    fn failed(kind: io::ErrorKind) -> RunError {
+        let (path, source) = (PathBuf::from("/data/log.1"), kind.into());
+        let source = StoreError::Io { action: "write", path, source };
+        RunError::Log { what: "cannot be written", source }
+    }
+
+    #[test]
+    fn a_disk_that_takes_no_more_is_told_from_a_broken_one() {
+        assert!(is_missing(&failed(io::ErrorKind::StorageFull)));
+        assert!(is_missing(&failed(io::ErrorKind::ReadOnlyFilesystem)));
+        assert!(!is_missing(&failed(io::ErrorKind::Other)));
+        assert!(!is_missing(&RunError::Panicked("the log's thread")));
+        let job = JobError::Store(StoreError::Io {
+            action: "write",
+            path: "/data/currentEpoch".into(),
+            source: io::ErrorKind::StorageFull.into(),
+        });
+        assert!(is_missing(&RunError::Job(job)));
+    }
+}

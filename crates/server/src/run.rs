@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
-use zebu_store::StoreError;
+use zebu_store::{OsVfs, StoreError, room};
 
 use crate::Server;
 use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
 use crate::config::{Config, Level, dirs};
-use crate::disk::room;
 use crate::error::{StartError, chain};
 use crate::logging::{self, LogFault};
 use crate::shared::Failure;
@@ -160,7 +159,7 @@ fn start_again(config: &Config, stop: &Stop) -> Result<Option<Server>, StartErro
         if stop.wait_for(room::LOOK_AFTER) {
             return Ok(None);
         }
-        if !room::is_there(&[config.data.logs(), config.data.snapshots()]) {
+        if !room::is_there(&OsVfs, &[config.data.logs(), config.data.snapshots()]) {
             continue;
         }
         info!("there is room again: starting");

@@ -13,6 +13,7 @@ use crate::plan::{
 use crate::random::Random;
 
 mod copies;
+mod disks;
 mod leaders;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -82,10 +83,16 @@ pub enum Aim {
     OtherEnsembles,
     /// Leaders that are paused, for so long that another one must lead at once, or so briefly that none may.
     SilentLeaders,
+    /// Disks that are full for a while.
+    FullDisks,
+    /// Followers with slow disks, beside a quorum that is quick.
+    SlowDisks,
+    /// Something rots beneath servers that run.
+    RotBeneath,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 31] = [
+pub const AIMS: [Aim; 34] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -117,6 +124,9 @@ pub const AIMS: [Aim; 31] = [
     Aim::Retirements,
     Aim::OtherEnsembles,
     Aim::SilentLeaders,
+    Aim::FullDisks,
+    Aim::SlowDisks,
+    Aim::RotBeneath,
 ];
 
 /// The faults of a plan, in any order.
@@ -168,6 +178,9 @@ impl Aim {
             Self::Retirements => leaders::retirements(plan, random, &mut script),
             Self::OtherEnsembles => leaders::other_ensembles(plan, random, &mut script),
             Self::SilentLeaders => leaders::silent_leaders(plan, random, &mut script),
+            Self::FullDisks => disks::full_disks(plan, random, &mut script),
+            Self::SlowDisks => disks::slow_disks(plan, random, &mut script),
+            Self::RotBeneath => disks::rot_beneath(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);

@@ -274,6 +274,11 @@ impl Checks {
         self.rotten[server] = true;
     }
 
+    /// No start needs what has rotted there any more.
+    pub(crate) fn mended(&mut self, server: usize) {
+        self.rotten[server] = false;
+    }
+
     // ---- the log
 
     /// A server has decided to log a transaction.

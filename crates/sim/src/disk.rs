@@ -6,10 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use zebu_store::Vfs;
+use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
+use zebu_store::{Vfs, names};
 
 use crate::random::Random;
+
+/// Of a log and of a snapshot: what nobody looks at is in there.
+const HEADER_BYTES: usize = 16;
 
 /// What rots at once.
 const SECTOR_BYTES: usize = 512;
@@ -90,6 +94,35 @@ impl Disk {
         };
         self.mem.put(path, &content);
         Some(format!("{what} at {at} of {}, {} bytes", path.display(), content.len()))
+    }
+
+    /// Damages a log or a snapshot in the middle of what its server relies on, while it runs; says what it did.
+    pub(crate) fn rot_beneath(&self, seed: u64) -> Option<String> {
+        let mut random = Random::new(seed, 8);
+        let mut places = Vec::new();
+        for path in self.mem.files() {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let end = if let Some(first) = names::parse_log(name) {
+                // Behind the mark, damage looks like what a crash leaves.
+                let sidecar = self.mem.content(&path.with_file_name(names::sidecar(first)));
+                sidecar.and_then(|mark| Mark::read(&mark)).map_or(0, |mark| mark.end as usize)
+            } else if names::parse_snapshot(name).is_some() {
+                self.mem.content(&path)?.len()
+            } else {
+                0
+            };
+            if end > HEADER_BYTES {
+                places.push((path, end));
+            }
+        }
+        if places.is_empty() {
+            return None;
+        }
+        let (path, end) = random.pick(&places);
+        let at = random.between(HEADER_BYTES as u64, *end as u64 - 1) as usize;
+        let bit = random.below(8);
+        self.mem.rot(path, at, |byte| byte ^ 1 << bit);
+        Some(format!("a bit flipped at {at} of {}, up to {end}", path.display()))
     }
 
     pub(crate) fn set_now(&self, now: Duration) {

@@ -287,6 +287,19 @@ impl World {
                 self.tell(|| format!("server {server}: {what}"));
                 self.checks.rotted(server);
             }
+            Fault::RotBeneath(target, seed) => {
+                let server = self.aim(target)?;
+                if !self.checks.may_wipe(server)
+                    || self.checks.is_rotten(server)
+                    || !self.is_dispensable(server)
+                {
+                    return None;
+                }
+                self.servers[server].process.as_ref()?;
+                let what = self.servers[server].disk.rot_beneath(seed)?;
+                self.tell(|| format!("server {server}: {what}"));
+                self.checks.rotted(server);
+            }
             Fault::ClientBreak(client) => {
                 let id = self.party_connection(client)?;
                 for side in 0..2 {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use zebu_engine::journal::{Job, Order};
+use zebu_engine::journal::{Job, JobError, Order};
 use zebu_proto::{Epoch, Identity, Zxid};
 use zebu_replica::Input;
 use zebu_state::{Outline, Step, Stretch};
@@ -99,7 +99,7 @@ impl World {
                     self.input(server, number, input);
                 }
             }
-            Err(why) => return self.stop(server, &why),
+            Err(failure) => return self.stop(server, &failure),
         }
         let Some(process) = self.process(server, number) else { return };
         process.jobs_done += 1;
@@ -115,7 +115,7 @@ impl World {
             && process.working.is_empty()
             && let Err(error) = process.log.settle()
         {
-            self.stop(server, &error.to_string());
+            self.stop(server, &error);
         }
     }
 
@@ -135,14 +135,13 @@ impl World {
     }
 
     /// Does what is being worked on.
-    fn work(&mut self, server: usize) -> Result<Vec<Input>, String> {
+    fn work(&mut self, server: usize) -> Result<Vec<Input>, JobError> {
         self.servers[server].disk.set_now(self.now);
         let wall_ms = self.servers[server].clock(self.now).wall_ms;
         let World { servers, checks, .. } = self;
         let process = servers[server].process.as_mut().expect("it works");
         let mut inputs = Vec::new();
         let mut last = None;
-        let text = |error: zebu_store::StoreError| error.to_string();
         for order in std::mem::take(&mut process.working) {
             match order {
                 Order::Append(records) => {
@@ -151,15 +150,14 @@ impl World {
                         last = Some(zxid);
                     }
                 }
-                Order::Roll => drop(process.log.roll().map_err(text)?),
+                Order::Roll => drop(process.log.roll()?),
                 Order::Member(job) => {
                     let before = Before::of(&job, &mut process.restoring);
                     if let Before::Restore(_, fuzzy, zxid) = &before {
                         checks.restores(server, *zxid, *fuzzy);
                     }
                     let Process { log, files, common, .. } = &mut **process;
-                    let done = job.run(log, files, &common.tree, wall_ms);
-                    let done = done.map_err(|error| error.to_string())?.input;
+                    let done = job.run(log, files, &common.tree, wall_ms)?.input;
                     match (before, &done) {
                         (Before::Config(change), _) => checks.config_saved(server, &change),
                         (Before::Epoch(kind, epoch), _) => checks.epoch_saved(server, kind, epoch),
@@ -188,7 +186,7 @@ impl World {
             }
         }
         if let Some(last) = last {
-            process.log.commit().map_err(text)?;
+            process.log.commit()?;
             checks.flushed(server, last);
             inputs.push(Input::Zab(zebu_zab::Input::Flushed(last)));
         }
@@ -245,6 +243,49 @@ impl World {
             }
         };
         self.input(server, number, done);
+    }
+
+    // ---- reading again
+
+    pub(crate) fn scrub_later(&mut self, server: usize, process: u64) {
+        if self.plan.scrubs() {
+            let after = self.random.ms(1_000, 10_000);
+            self.after(after, Happening::Scrub { server, process });
+        }
+    }
+
+    /// Reads everything again, and asks for a snapshot while a start would need what has rotted.
+    pub(crate) fn scrub(&mut self, server: usize, number: u64) {
+        self.servers[server].disk.set_now(self.now);
+        let now = self.now;
+        let Some(process) = self.process(server, number) else { return };
+        let files = process.snapshots.logs();
+        if let Ok(pass) = files.scrub(&mut |_| true) {
+            let found = process.incidents.found(pass.damage);
+            let last = process.tree().last_zxid();
+            let asks = process.incidents.ask(&files, now, last);
+            let is_mended = !process.incidents.is_empty() && !process.incidents.is_needed(&files);
+            for rotten in found {
+                self.reached("rot found");
+                self.tell(|| format!("server {server}: {rotten}"));
+            }
+            if asks {
+                self.reached("snapshot because of rot");
+                self.input(server, number, Input::SnapshotWanted);
+            }
+            if is_mended && self.checks.is_rotten(server) {
+                self.reached("rot made good for");
+                self.checks.mended(server);
+            }
+        }
+        let purges = self.random.one_in(3);
+        if let Some(process) = self.process(server, number)
+            && purges
+            && process.snapshots.purge(3, &mut |_| true).is_ok_and(|it| !it.snapshots.is_empty())
+        {
+            self.reached("old files purged");
+        }
+        self.scrub_later(server, number);
     }
 
     // ---- reading the log

@@ -231,6 +231,8 @@ pub enum Fault {
     RollBack(Target, Duration),
     /// A server is stopped, and something in its logs or snapshots rots, by this seed.
     Rot(Target, u64, Duration),
+    /// Something in the logs or snapshots of a running server rots, by this seed.
+    RotBeneath(Target, u64),
     /// A client's connection breaks.
     ClientBreak(usize),
     /// A client falls silent, for so long.
@@ -283,6 +285,7 @@ impl Fault {
             Self::BackUp(_) => "data copied",
             Self::RollBack(..) => "older data",
             Self::Rot(..) => "bit rot",
+            Self::RotBeneath(..) => "bit rot beneath a server",
             Self::ClientBreak(..) => "client's connection broken",
             Self::ClientSilent(..) => "client silent",
             Self::ClientCut(..) => "client cut off",
@@ -347,6 +350,8 @@ pub struct Plan {
     /// Whether nothing else happens than that servers are asked to stop, or leaders are paused, with quick networks and disks, so
     /// that another server leads at once.
     pub hands_over: bool,
+    /// Whether a quorum has quick disks and networks all the time, so that a leader waits for nobody.
+    pub swift: bool,
     /// How long a leader may be silent in an ensemble of Zebu servers; `None`: `syncLimit` alone counts.
     pub leader_silence: Option<Duration>,
     /// How many regions the machines are in.
@@ -410,7 +415,9 @@ impl Plan {
     /// The plan of a seed: every other one is aimed at something.
     pub fn new(seed: u64) -> Self {
         if seed.is_multiple_of(2) {
-            Self::random(seed)
+            let mut plan = Self::random(seed);
+            plan.draw_rot(&mut Random::new(seed, 7));
+            plan
         } else {
             Self::aimed(AIMS[(seed / 2) as usize % AIMS.len()], seed)
         }
@@ -512,6 +519,7 @@ impl Plan {
             credulous: false,
             undisturbed: false,
             hands_over: false,
+            swift: false,
             leader_silence: None,
             regions: 1,
             distance: Duration::ZERO,
@@ -550,6 +558,24 @@ impl Plan {
     /// How many servers there are, members or not.
     pub fn servers(&self) -> usize {
         self.members() + self.spares
+    }
+
+    /// In some plans something rots beneath servers that run.
+    fn draw_rot(&mut self, random: &mut Random) {
+        if !random.one_in(6) {
+            return;
+        }
+        for _ in 0..random.between(1, 4) {
+            let at = random.ms(5_000, self.length.as_millis() as u64);
+            let target = Target::Server(random.below(self.servers() as u64) as usize);
+            self.faults.push(Planned { at, fault: Fault::RotBeneath(target, random.next()) });
+        }
+        self.faults.sort_by_key(|planned| planned.at);
+    }
+
+    /// Whether servers look for damage while they run.
+    pub(crate) fn scrubs(&self) -> bool {
+        self.faults.iter().any(|planned| matches!(planned.fault, Fault::RotBeneath(..)))
     }
 
     pub(crate) fn draw_faults(&self, random: &mut Random) -> Vec<Planned> {

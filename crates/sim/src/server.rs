@@ -2,6 +2,7 @@
 //! in the same order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ use zebu_replica::{
 };
 use zebu_state::membership::{self, ConfigFiles};
 use zebu_state::{Found, Rebuild, Rebuilt, Taking};
-use zebu_store::{Snapshots, Store, TxnLog, Vfs};
+use zebu_store::scrub::Incidents;
+use zebu_store::{Snapshots, Store, TxnLog, Vfs, room};
 use zebu_tree::Tree;
 use zebu_zab::history::Memory;
 use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
@@ -55,6 +57,8 @@ pub(crate) struct Server {
     pub(crate) number: u64,
     pub(crate) process: Option<Box<Process>>,
     pub(crate) backup: Option<Backup>,
+    /// Whether it has ended because its disk took no more, and waits.
+    pub(crate) waits_for_room: bool,
     /// What its file says of its own ensemble, while it has the data of another one.
     pub(crate) home: Option<Vec<u8>>,
 }
@@ -108,6 +112,8 @@ pub(crate) struct Process {
     pub(crate) restoring: VecDeque<(LinkId, Zxid)>,
     pub(crate) jobs_done: u64,
     pub(crate) taking: Option<Taking>,
+    /// What is known to be damaged.
+    pub(crate) incidents: Incidents,
     pub(crate) attempt: u64,
     /// To whom it has acknowledged a leader's history.
     pub(crate) proven: Option<LinkId>,
@@ -138,6 +144,7 @@ impl Server {
         Self {
             disk,
             backup: None,
+            waits_for_room: false,
             home: None,
             disk_factor: 1,
             wall_offset_ms: random.below(20_000) as i64 - 10_000,
@@ -155,6 +162,7 @@ impl Server {
         self.number += 1;
         self.process = None;
         self.paused = None;
+        self.waits_for_room = false;
         self.missed.clear();
     }
 
@@ -313,6 +321,19 @@ impl World {
         if it.process.is_some() || it.number != number {
             return;
         }
+        if it.waits_for_room {
+            it.disk.set_now(self.now);
+            if !room::is_there(&it.disk, &[ROOT.into()]) {
+                let waiting = Happening::Boot { server, process: number };
+                return self.after(room::LOOK_AFTER, waiting);
+            }
+            it.waits_for_room = false;
+            if it.disk.is_full() {
+                let what = format!("F6: server {server} starts again before there is room");
+                return self.checks.found(what);
+            }
+            self.reached("room again");
+        }
         self.net.dark.remove(&server);
         // What a start does on the disk may be interrupted as well.
         let calm = self.healing || self.plan.faults.is_empty();
@@ -340,6 +361,7 @@ impl World {
             }
             Err(reason) => {
                 let failed_before = self.servers[server].disk.failures() > 0;
+                self.servers[server].waits_for_room = self.servers[server].disk.is_full();
                 self.tell(|| format!("server {server} does not start: {reason}"));
                 if calls.is_some() {
                     self.interrupted_start(server);
@@ -356,6 +378,7 @@ impl World {
         }
         self.input(server, number, Input::Tick);
         self.after(TOUCH_INTERVAL, Happening::Touches { server, process: number });
+        self.scrub_later(server, number);
     }
 
     fn interrupted_start(&mut self, server: usize) {
@@ -476,6 +499,7 @@ impl World {
             restoring: VecDeque::new(),
             jobs_done: 0,
             taking: None,
+            incidents: Incidents::default(),
             attempt: 0,
             proven: None,
             left_out: BTreeSet::new(),
@@ -490,14 +514,15 @@ impl World {
     }
 
     /// The server ends by itself, as after a failed disk.
-    pub(crate) fn stop(&mut self, server: usize, why: &str) {
-        self.tell(|| format!("server {server} stops: {why}"));
+    pub(crate) fn stop(&mut self, server: usize, failure: &(dyn Error + 'static)) {
+        self.tell(|| format!("server {server} stops: {failure}"));
         self.reached("server stopped by itself");
         self.drop_all(server, true);
         let it = &mut self.servers[server];
         it.end_process();
-        let process = it.number;
-        let after = self.random.ms(500, 5000);
+        it.waits_for_room = room::is_missing(failure);
+        let after = if it.waits_for_room { room::LOOK_AFTER } else { self.random.ms(500, 5000) };
+        let process = self.servers[server].number;
         self.after(after, Happening::Boot { server, process });
     }
 
@@ -591,7 +616,7 @@ impl World {
         let Some(process) = self.process(server, number) else { return };
         process.engine = Some(engine);
         match done {
-            Err(failure) => return self.stop(server, &failure.to_string()),
+            Err(failure) => return self.stop(server, &failure),
             Ok(Turn::Paused) => {
                 // Others may look at the tree in between.
                 process.going_on = true;

@@ -56,6 +56,11 @@ pub(crate) enum Happening {
         process: u64,
         jobs: u64,
     },
+    /// Everything on a server's disk is read again.
+    Scrub {
+        server: usize,
+        process: u64,
+    },
     SnapshotStep {
         server: usize,
         process: u64,
@@ -362,6 +367,7 @@ impl World {
             | Happening::Touches { server, .. }
             | Happening::DiskDone { server, .. }
             | Happening::DiskIdle { server, .. }
+            | Happening::Scrub { server, .. }
             | Happening::SnapshotStep { server, .. }
             | Happening::CopyStep { server, .. }
             | Happening::Tell { server, .. }
@@ -394,6 +400,7 @@ impl World {
             Happening::Touches { server, process } => self.touches(server, process),
             Happening::DiskDone { server, process } => self.disk_done(server, process),
             Happening::DiskIdle { server, process, jobs } => self.disk_idle(server, process, jobs),
+            Happening::Scrub { server, process } => self.scrub(server, process),
             Happening::SnapshotStep { server, process } => self.snapshot_step(server, process),
             Happening::CopyStep { server, process, link } => self.copy_step(server, process, link),
             Happening::Tell { server, process, input } => {

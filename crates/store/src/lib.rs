@@ -18,6 +18,7 @@ pub mod log;
 pub mod names;
 mod purge;
 mod recover;
+pub mod room;
 pub mod scrub;
 pub mod snapshot;
 mod store;

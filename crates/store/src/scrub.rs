@@ -20,6 +20,10 @@ use crate::store::Shared;
 use crate::vfs::{Sequential, Vfs};
 use crate::{Nothing, StoreError, names, recover};
 
+/// How often a snapshot is asked for while a start would need a damaged file. Never sooner than the
+/// last one can be done.
+pub const RETRY_AFTER: Duration = Duration::from_secs(30);
+
 /// Told how many bytes were read since the last call; says whether to go on.
 pub type Pace<'a> = &'a mut dyn FnMut(u64) -> bool;
 
@@ -321,11 +325,14 @@ impl fmt::Display for Rotten {
 #[derive(Clone, Debug, Default)]
 pub struct Incidents {
     known: Vec<Rotten>,
+    /// When a snapshot was asked for last, and of which state; not since the last pass.
+    asked: Option<(Duration, Zxid)>,
 }
 
 impl Incidents {
     /// Takes what a whole pass has found; returns what was not known. What is not damaged any more is forgotten.
     pub fn found(&mut self, damage: Vec<Rotten>) -> Vec<Rotten> {
+        self.asked = None;
         let known = std::mem::replace(&mut self.known, damage);
         let is_new = |rotten: &&Rotten| known.iter().all(|known| known.path != rotten.path);
         self.known.iter().filter(is_new).cloned().collect()
@@ -341,8 +348,22 @@ impl Incidents {
         self.known.is_empty()
     }
 
+    /// Whether a snapshot is to be taken now, of a state whose last transaction is `last`: a start
+    /// would need a damaged file, and no snapshot of that state was asked for just now.
+    pub fn ask(&mut self, files: &LogFiles, now: Duration, last: Zxid) -> bool {
+        let is_due = self.asked.is_none_or(|(at, of)| of != last && at + RETRY_AFTER <= now);
+        let asks = is_due && self.is_needed(files);
+        if asks {
+            self.asked = Some((now, last));
+        }
+        asks
+    }
+
     /// Whether a start would need a file that is damaged.
     pub fn is_needed(&self, files: &LogFiles) -> bool {
+        if zebu_proto::mutant!("incident ignored") {
+            return false;
+        }
         // A directory that cannot be listed has more trouble than this.
         self.known.iter().any(|rotten| files.needs(rotten.file).unwrap_or(true))
     }

@@ -10,15 +10,12 @@ use tracing::{error, info, warn};
 use zebu_config::ScrubConfig;
 use zebu_replica::Input;
 use zebu_store::Snapshots;
-use zebu_store::scrub::{Incidents, Rate};
+use zebu_store::scrub::{Incidents, RETRY_AFTER, Rate};
 
 use crate::shared::Shared;
 
 /// A pass does not begin sooner after the start, unless passes are more frequent: a start has just read what it needs.
 const FIRST_AFTER: Duration = Duration::from_secs(600);
-
-/// How often a snapshot is asked for while a start would need a damaged file. Never sooner than the last one can be done.
-const RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// Shorter pauses are left for later: a thread that is woken often costs more than it reads.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -46,9 +43,6 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
     let files = snapshots.logs();
     let mut incidents = Incidents::default();
     let mut due = Instant::now() + config.interval.min(FIRST_AFTER);
-    let mut retry = Instant::now();
-    // A snapshot of the same moment would be the same one.
-    let mut asked_at = None;
     while !shared.is_stopping() {
         let now = Instant::now();
         if due <= now {
@@ -69,17 +63,13 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
                 Err(failure) => warn!("scrub: {failure}"),
             }
             due = Instant::now() + config.interval;
-            (retry, asked_at) = (Instant::now(), None);
         }
         let last = shared.tree().read().last_zxid();
-        let may_help = retry <= Instant::now() && asked_at != Some(last);
-        if may_help && incidents.is_needed(&files) {
+        if incidents.ask(&files, shared.clock.monotonic(), last) {
             info!(
                 "scrub: a start would need a damaged file: a snapshot is taken, behind which it does not"
             );
             shared.inbox().push(Input::SnapshotWanted);
-            asked_at = Some(last);
-            retry = Instant::now() + RETRY_AFTER;
         }
         let next = if incidents.is_empty() { due } else { due.min(Instant::now() + RETRY_AFTER) };
         shared.wait_stopped_for(next.saturating_duration_since(Instant::now()));

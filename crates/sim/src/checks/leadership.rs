@@ -16,13 +16,19 @@ struct Track {
     hangs: Option<(Zxid, Duration, (u64, u64))>,
     /// Whether it led after its last step.
     led: bool,
+    /// The oldest transaction that it has proposed and not seen committed, and since when.
+    waits: Option<(Zxid, Duration)>,
 }
+
+/// How long a quorum with quick disks and networks takes for a transaction at most: many times what is seen.
+const SWIFT_MAX: Duration = Duration::from_millis(1_500);
 
 /// What ends leaderships.
 pub(crate) struct Leadership {
     tracks: Vec<Track>,
     voters: usize,
     undisturbed: bool,
+    swift: bool,
     counted: bool,
     /// For how long a disk may hang.
     limit: Duration,
@@ -38,6 +44,7 @@ impl Leadership {
             tracks: vec![Track::default(); plan.servers()],
             voters: plan.voters,
             undisturbed: plan.undisturbed,
+            swift: plan.swift,
             counted: !plan.faults.is_empty() && plan.faults.iter().all(counts),
             // `syncLimit` is five ticks; clocks drift, and it is looked at now and then.
             limit: plan.tick * 8 + Duration::from_secs(1),
@@ -75,6 +82,17 @@ impl Leadership {
             self.allowed = self.allowed.checked_sub(1).ok_or_else(|| {
                 format!("B-30: a promise ends the leadership of server {server} again and again")
             })?;
+        }
+        let waiting = peer.history().pending().next().map(|pending| pending.zxid);
+        track.waits = waiting
+            .filter(|_| self.swift && it.leads().is_some())
+            .map(|zxid| track.waits.filter(|(before, _)| *before == zxid).unwrap_or((zxid, now)));
+        if let Some((zxid, since)) = track.waits
+            && since + SWIFT_MAX < now
+        {
+            return Err(format!(
+                "F9: a quorum is quick, and {zxid} waits at its leader, server {server}, since {since:?}"
+            ));
         }
         let (flushed, last) = (peer.history().flushed(), peer.history().last());
         let run = (it.number, it.pauses);

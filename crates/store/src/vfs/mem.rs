@@ -235,6 +235,18 @@ impl MemVfs {
         disk.durable.insert(path.to_path_buf(), Node::File(number));
     }
 
+    /// Changes a byte of a file where it is, durably: whoever has the file open goes on with it.
+    pub fn rot(&self, path: &Path, at: usize, change: impl Fn(u8) -> u8) {
+        let mut disk = self.disk();
+        let Some(Node::File(number)) = disk.live.get(path).copied() else { return };
+        let Inode { live, durable, .. } = &mut disk.inodes[number];
+        for content in [live, durable] {
+            if let Some(byte) = content.get_mut(at) {
+                *byte = change(*byte);
+            }
+        }
+    }
+
     /// All files, sorted by path.
     pub fn files(&self) -> Vec<PathBuf> {
         let disk = self.disk();

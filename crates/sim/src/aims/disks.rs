@@ -1,0 +1,91 @@
+//! Disks that are full, slow, or rot beneath a server that runs.
+
+use std::time::Duration;
+
+use super::{SECOND, Script};
+use crate::plan::{Fault, Left, Plan, Target};
+use crate::random::Random;
+
+fn somebody(plan: &Plan, random: &mut Random) -> Target {
+    match random.below(3) {
+        0 => Target::Leader,
+        1 => Target::Other(random.below(5) as usize),
+        _ => Target::Server(random.below(plan.servers() as u64) as usize),
+    }
+}
+
+/// A disk takes nothing more, at any step of what its server does, and takes something again. Servers end and start
+/// meanwhile, also the one whose disk is full.
+pub(super) fn full_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    plan.think = Duration::from_millis(100);
+    plan.snapshot_every = *random.pick(&[10, 50]);
+    plan.length = SECOND * 150;
+    let mut at = SECOND * 4;
+    while at < plan.length {
+        for _ in 0..random.between(1, 2) {
+            let lasts = if random.one_in(3) { random.ms(5, 400) } else { random.ms(400, 25_000) };
+            script.at(at + random.ms(0, 900), Fault::DiskFull(somebody(plan, random), lasts));
+        }
+        for _ in 0..random.below(3) {
+            let soon = at + random.ms(0, 8_000);
+            let (target, back) = (somebody(plan, random), random.ms(20, 4_000));
+            let calls = random.below(8);
+            let fault = if random.one_in(2) {
+                Fault::Kill(target, calls, back)
+            } else {
+                Fault::PowerCut(target, calls, Left::Some(random.next()), back)
+            };
+            script.at(soon, fault);
+        }
+        at += random.ms(2_000, 20_000);
+    }
+}
+
+/// Followers have slow disks, or hang, and everybody else is quick: nothing waits for them, and nobody else leads.
+pub(super) fn slow_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 5]);
+    plan.observers = *random.pick(&[0, 1]);
+    plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
+    plan.think = Duration::from_millis(100);
+    plan.hands_over = true;
+    plan.swift = true;
+    plan.undisturbed = true;
+    plan.length = SECOND * 120;
+    let mut at = SECOND * 20;
+    while at < plan.length {
+        let lasts = random.ms(2_000, 20_000);
+        // So many may be slow, and a quorum is left.
+        let most = (plan.voters as u64 - 1) / 2;
+        for number in 0..random.between(1, most) {
+            let factor = *random.pick(&[10, 100, 1000, 100_000]);
+            script.at(at, Fault::SlowDisk(Target::Other(number as usize), factor, lasts));
+        }
+        at += lasts + plan.tick * 30 + random.ms(0, 5_000);
+    }
+}
+
+/// Something rots beneath a server that runs; it finds that by itself, and ends some time later.
+pub(super) fn rot_beneath(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = 3;
+    plan.observers = *random.pick(&[0, 1]);
+    plan.tick = Duration::from_millis(500);
+    plan.think = Duration::from_millis(100);
+    plan.snapshot_every = *random.pick(&[10, 50, 1000]);
+    plan.length = SECOND * 150;
+    let mut at = SECOND * 6;
+    while at < plan.length {
+        let target = Target::Server(random.below(plan.servers() as u64) as usize);
+        script.at(at, Fault::RotBeneath(target, random.next()));
+        let soon = at + random.ms(0, 40_000);
+        let back = random.ms(20, 3_000);
+        let fault = match random.below(3) {
+            0 => Fault::Kill(target, random.below(6), back),
+            1 => Fault::PowerCut(target, random.below(6), Left::Some(random.next()), back),
+            _ => Fault::Kill(Target::Leader, random.below(6), back),
+        };
+        script.at(soon, fault);
+        at += random.ms(5_000, 30_000);
+    }
+}
