@@ -135,6 +135,10 @@ const CHART: [&str; 2] =
 
 const NODE: &str = "node-zookeeper-client@1.1.3";
 
+/// The folder of a Go program of ours over Porcupine, which decides whether histories are linearizable. Its `go.mod` names
+/// the version.
+const PORCUPINE: &str = "tests/interop/clients/porcupine";
+
 /// Installs what is missing.
 pub(crate) fn install() -> Result<()> {
     let folder = root().join(".deps");
@@ -145,7 +149,16 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "curator", &format!("{CURATOR:?}"), curator)?;
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
     once(&folder, "venv", &format!("{PYTHON:?}"), python)?;
-    once(&folder, "node", NODE, node)
+    once(&folder, "node", NODE, node)?;
+    let program = ["go.mod", "go.sum", "main.go"]
+        .map(|name| fs::read_to_string(root().join(PORCUPINE).join(name)));
+    let program = program.into_iter().collect::<Result<Vec<_>, _>>().context(PORCUPINE)?;
+    once(&folder, "porcupine", &program.concat(), |path| {
+        let mut go = Command::new("go");
+        go.args(["build", "-o"]).arg(path.join("porcupine")).arg(".");
+        go.current_dir(root().join(PORCUPINE));
+        run(go)
+    })
 }
 
 /// Installs the suites of tests that only run when somebody asks for them.
@@ -202,6 +215,9 @@ fn debian() -> Result<()> {
     // Whichever version is there will do.
     if Command::new("javac").arg("-version").output().is_err() {
         missing.push("default-jdk-headless");
+    }
+    if Command::new("go").arg("version").output().is_err() {
+        missing.push("golang-go");
     }
     if missing.is_empty() {
         println!("debian packages: present");
