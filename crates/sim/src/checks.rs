@@ -506,7 +506,7 @@ impl Checks {
     }
 
     pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) {
-        self.refine(|model, _| model.send(server, it, packet));
+        self.refine(|model, _| model.send(server, packet));
         let held = self.durability.send(server, packet);
         self.hold(held);
         let epoch = packet.epoch();
@@ -530,9 +530,17 @@ impl Checks {
         self.order.sent(packet);
     }
 
-    /// A server begins to synchronize another one.
-    pub(crate) fn syncs(&mut self, server: usize, learner: usize) {
-        self.refine(|model, _| model.syncs(server, learner));
+    /// A server sends something to another one.
+    pub(crate) fn tells_server(&mut self, server: usize, other: usize, packet: &QuorumPacket) {
+        match packet.kind {
+            PacketKind::ACKEPOCH => {
+                self.refine(|model, _| model.promises(server, other, packet));
+            }
+            PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => {
+                self.refine(|model, _| model.syncs(server, other));
+            }
+            _ => {}
+        }
     }
 
     /// A leader commits a transaction.

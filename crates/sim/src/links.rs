@@ -105,10 +105,9 @@ impl World {
     pub(crate) fn send_one(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
         self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
         self.checks.send(server, &self.servers[server], &packet);
-        if matches!(packet.kind, PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP)
-            && let Some(connection) = self.net.connections.get(&link.0)
-        {
-            self.checks.syncs(server, connection.ends[1 - connection.side(server)]);
+        if let Some(connection) = self.net.connections.get(&link.0) {
+            let other = connection.ends[1 - connection.side(server)];
+            self.checks.tells_server(server, other, &packet);
         }
         self.tell_packet(server, link, &packet);
         self.watch(server, link.0, &packet);

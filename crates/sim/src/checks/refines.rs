@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 
 use bytes::Bytes;
-use zebu_model::{Action, Quorums, Role as Part, Rules, Servers, State, Term, TermId, Txn};
+use zebu_model::{Action, Quorums, Role as Part, Rules, Servers, State, TermId, Txn};
 use zebu_proto::quorum::{EpochAck, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, Zxid};
 use zebu_zab::config::Membership;
@@ -16,7 +16,6 @@ use zebu_zab::{EpochKind, Epochs, Role};
 
 use crate::checks::configs::is_quorum;
 use crate::checks::order::{Order, is_commit};
-use crate::members::machine;
 use crate::plan::Plan;
 use crate::server::Server;
 
@@ -45,8 +44,10 @@ impl Quorums for Members {
 
 #[derive(Clone, Default)]
 struct Track {
-    /// Whose epoch it has asked its disk to accept.
-    accepts: Option<TermId>,
+    /// The leadership of its own that it has asked its disk to accept.
+    stands: Option<TermId>,
+    /// What its disk has accepted of another server; the model hears of it with the promise.
+    accepted: u32,
     /// Its disk was replaced while it was down.
     is_replaced: bool,
     /// Where its history ends once a truncation or a copy is done that its disk has begun.
@@ -135,15 +136,12 @@ impl Refines {
         }
     }
 
-    /// The leadership of an epoch that a learner takes part in. An observer that learns from a follower need not know
-    /// who leads.
-    fn joined(&self, it: &Server, epoch: u32) -> Option<TermId> {
-        let peer = it.peer()?;
-        let id = TermId { epoch, leader: machine(peer.leader()?) };
-        let begun = |term: &&Term| term.id.epoch == epoch && term.initial.is_some();
-        let terms = &self.state.terms;
-        let other = || terms.iter().find(begun).map_or(id, |term| term.id);
-        Some(if peer.master().is_some() && self.state.term(id).is_none() { other() } else { id })
+    /// The leadership of an epoch that a learner takes part in, which learns from `master`: the leader, or a follower.
+    fn joined(&self, master: usize, epoch: u32) -> TermId {
+        match self.state.servers[master].role {
+            Part::Following(id) if id.epoch == epoch => id,
+            _ => TermId { epoch, leader: master },
+        }
     }
 
     fn follows(&mut self, server: usize, term: TermId) -> Held {
@@ -200,7 +198,8 @@ impl Refines {
             self.act(Action::FollowerProcessNEWLEADER { server })?;
         }
         self.act(Action::Restart { server, len })?;
-        self.act(Action::Promise { server, epoch: found.0 })?;
+        // What it had accepted, and what it has read, nobody has promised.
+        self.act(Action::Promise { server, epoch: found.0.max(before.accepted) })?;
         let it = &self.state.servers[server];
         if (it.accepted, it.current) != found {
             let had = (it.accepted, it.current);
@@ -241,19 +240,19 @@ impl Refines {
         if !self.is_on {
             return Ok(());
         }
-        let Some(peer) = it.peer() else { return Ok(()) };
-        let leads = peer.state() == Stands::Leading;
-        match kind {
-            EpochKind::Accepted => {
+        let stands = it.peer().is_some_and(|peer| peer.state() == Stands::Leading);
+        // It may have left already when its disk hears of what it has decided.
+        let leads = self.state.servers[server].role;
+        match (kind, leads) {
+            (EpochKind::Accepted, _) => {
                 let own = TermId { epoch: epoch.0, leader: server };
-                self.servers[server].accepts =
-                    if leads { Some(own) } else { self.joined(it, epoch.0) };
+                self.servers[server].stands = stands.then_some(own);
                 Ok(())
             }
-            EpochKind::Current if leads => {
+            (EpochKind::Current, Part::Leading(id)) if id.epoch == epoch.0 => {
                 self.act(Action::LeaderProcessACKEPOCH { leader: server })
             }
-            EpochKind::Current => Ok(()),
+            (EpochKind::Current, _) => Ok(()),
         }
     }
 
@@ -261,17 +260,18 @@ impl Refines {
         if !self.is_on {
             return Ok(());
         }
-        match (kind, self.servers[server].accepts.take()) {
-            (EpochKind::Accepted, Some(term)) if term.leader == server => {
-                self.leaves(server)?;
-                self.act(Action::LeaderProcessCEPOCH { term })
-            }
-            (EpochKind::Accepted, Some(term)) => self.follows(server, term),
-            (EpochKind::Accepted, None) => self.act(Action::Promise { server, epoch: epoch.0 }),
-            (EpochKind::Current, accepts) => {
-                self.servers[server].accepts = accepts;
-                self.act(Action::FollowerProcessNEWLEADER { server })
-            }
+        match kind {
+            EpochKind::Accepted => match self.servers[server].stands.take() {
+                Some(term) => {
+                    self.leaves(server)?;
+                    self.act(Action::LeaderProcessCEPOCH { term })
+                }
+                None => {
+                    self.servers[server].accepted = epoch.0;
+                    Ok(())
+                }
+            },
+            EpochKind::Current => self.act(Action::FollowerProcessNEWLEADER { server }),
         }
     }
 
@@ -350,12 +350,11 @@ impl Refines {
 
     // ---- between servers
 
-    pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) -> Held {
+    pub(crate) fn send(&mut self, server: usize, packet: &QuorumPacket) -> Held {
         if !self.is_on {
             return Ok(());
         }
         match packet.kind {
-            PacketKind::ACKEPOCH => self.promises(server, it, packet),
             PacketKind::ACK if packet.zxid.counter() == 0 => {
                 let has = self.state.servers[server].current;
                 let said = packet.zxid.epoch().0;
@@ -379,12 +378,20 @@ impl Refines {
         }
     }
 
-    fn promises(&mut self, server: usize, it: &Server, packet: &QuorumPacket) -> Held {
-        let epoch = self.state.servers[server].accepted;
-        let Some(term) = self.joined(it, epoch) else { return Ok(()) };
-        self.follows(server, term)?;
-        let has = &self.state.servers[server];
+    /// A learner says to its leader, or to a follower that passes on what its leader says, what epoch it has.
+    pub(crate) fn promises(&mut self, server: usize, master: usize, packet: &QuorumPacket) -> Held {
+        if !self.is_on {
+            return Ok(());
+        }
         let ack = EpochAck::decode(packet.data.as_deref()).ok().and_then(|ack| ack.current_epoch);
+        let saved = std::mem::take(&mut self.servers[server].accepted);
+        let epoch = self.state.servers[server].accepted.max(saved);
+        if ack.is_none() {
+            // It was accepted before, and the answer does not count.
+            self.act(Action::Promise { server, epoch })?;
+        }
+        self.follows(server, self.joined(master, epoch))?;
+        let has = &self.state.servers[server];
         let most = has.current.max(has.last().0);
         match ack {
             Some(current) if current.0 > most => Err(format!(
