@@ -40,3 +40,41 @@ fn every_fault_in_the_code_is_looked_for() {
     assert!(found.len() > 80, "they are found: {}", found.len());
     assert_eq!(found, known);
 }
+
+/// What stands for losing data, or for coming back with others, in the second column of the list, beside PAI.
+const OF_DATA: [&str; 21] = [
+    "S-8", "S-10", "F2", "F4", "F6", "F8", "F9", "F12", "F14", "B-02", "B-03", "B-08", "B-09",
+    "B-13", "B-16", "B-18", "B-26", "B-27", "B-30", "P-4", "P-11",
+];
+
+/// Every fault that removes a protection of data is in the operators' table once, and no other name is.
+#[test]
+fn the_table_of_protections_is_whole() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = fs::read_to_string(own.join("src/mutants.rs")).unwrap();
+    let (_, list) = list.split_once("MUTANTS").unwrap();
+    let quoted: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    let of_data: BTreeSet<&str> = (quoted.windows(2))
+        .filter(|pair| {
+            let first = pair[1].split(", ").next().unwrap();
+            let names = |source: &str| first == source || first.starts_with("PAI-");
+            OF_DATA.iter().any(|source| names(source))
+        })
+        .map(|pair| pair[0])
+        .collect();
+    let page = fs::read_to_string(own.join("../../docs/durability.md")).unwrap();
+    let (_, table) = page.split_once("| mutants that remove it |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let mut named = BTreeSet::new();
+    for row in table.lines().skip(2) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let found_by = cells[3];
+        assert!(!found_by.is_empty() && !cells[1].is_empty(), "nothing finds it: {row}");
+        for name in cells[2].split('`').skip(1).step_by(2) {
+            assert!(quoted.contains(&name), "{name} is no mutant");
+            assert!(named.insert(name), "{name} is there twice");
+        }
+    }
+    let missing: Vec<_> = of_data.difference(&named).collect();
+    assert!(missing.is_empty(), "protections without a row: {missing:?}");
+}
