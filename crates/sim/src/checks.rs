@@ -205,14 +205,16 @@ impl Checks {
         self.hold(held);
         let held = self.state.recovered(server, last, tree, mismatches);
         self.hold(held);
-        self.refine(|model, order| {
-            let empty = recovered.last_zxid < Zxid::ZERO;
-            model.recovered(server, last, epochs, tree.last_zxid(), empty, order)
-        });
+        self.refine(|model, order| model.recovered(server, last, epochs, tree.last_zxid(), order));
         self.expiry.restarted(server);
         self.leads[server] = None;
         self.stood[server] = false;
         self.handed[server] = false;
+    }
+
+    /// Whether a server that starts has lost its data, and says so.
+    pub(crate) fn counts_for_nothing(&mut self, server: usize, is_empty: bool) {
+        self.refines.lost(server, is_empty);
     }
 
     pub(crate) fn wiped(&mut self, server: usize) {

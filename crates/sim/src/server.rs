@@ -455,7 +455,7 @@ impl World {
             reconfig: self.plan.reconfig,
         };
         let start = found.start();
-        let epochs = start.epochs;
+        let (epochs, is_empty) = (start.epochs, !start.has_database);
         let number = self.servers[server].number;
         let peer = Peer::new(zab_options(&self.plan, server, number), start);
         let binding = peer.quorums().proposed().cloned();
@@ -467,6 +467,7 @@ impl World {
         replica.replayed(recovered.replayed, recovered.replayed_bytes);
         self.tell(|| format!("server {server} starts at {last} with {epochs:?}"));
         self.checks.recovered(server, &recovered, epochs, &committed, &tree, mismatches);
+        self.checks.counts_for_nothing(server, is_empty);
         let engine = EngineOptions {
             members: Some(committed.clone()),
             reconfig: self.plan.reconfig,

@@ -170,7 +170,6 @@ impl Refines {
         last: Zxid,
         epochs: Epochs,
         tree: Zxid,
-        empty: bool,
         order: &Order,
     ) -> Held {
         if !self.is_on {
@@ -181,7 +180,7 @@ impl Refines {
         let found = (epochs.accepted.0, epochs.current.0);
         if before.is_replaced {
             let history = self.chain(last, order);
-            self.state.replace_disk(server, found, history, empty);
+            self.state.replace_disk(server, found, history, true);
             return Ok(());
         }
         // What the disk had begun may be done.
@@ -206,6 +205,11 @@ impl Refines {
             return Err(format!("model: server {server} recovers epochs {found:?}, not {had:?}"));
         }
         Ok(())
+    }
+
+    /// A server that starts has lost its data, as it says, or has data that count.
+    pub(crate) fn lost(&mut self, server: usize, is_empty: bool) {
+        self.state.servers[server].empty = is_empty;
     }
 
     /// The history that ends with a transaction.
