@@ -32,6 +32,14 @@ use crate::sync::atomic::Ordering;
 /// Bytes read ahead while no requests are taken from the connection: they may contain pings.
 const AHEAD_BYTES: usize = 64 << 10;
 
+/// Longest connect request. The original's clients send 45 bytes.
+const CONNECT_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes that a connection may hold until its connect request is complete.
+const START_BYTES_MAX: usize = 8 << 10;
+
+const _: () = assert!(frame::LENGTH_BYTES + CONNECT_BYTES_MAX < START_BYTES_MAX);
+
 /// Capacity of the send buffer that an idle connection keeps.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -259,6 +267,16 @@ impl<S: Side> Client<S> {
         }
     }
 
+    /// How many bytes to read next at most, at least 1 and at most `most`. A client that has not
+    /// sent its connect request gets little memory.
+    pub fn room(&self, most: usize) -> usize {
+        if self.phase != Phase::Start || faults::takes_any_length() {
+            return most;
+        }
+        // A longer input has a complete connect request or none, and is not kept.
+        START_BYTES_MAX.saturating_sub(self.input.len()).clamp(1, most)
+    }
+
     /// Adds received bytes. `takes`: whether requests are being taken; if not, the bytes still
     /// count as a sign of life.
     pub fn received(&mut self, bytes: &[u8], takes: bool, now: impl FnOnce() -> Duration) {
@@ -394,6 +412,9 @@ impl<S: Side> Client<S> {
             Word::No => {}
         }
         let Some(length) = frame_length(&self.input, common)? else { return Ok(()) };
+        if length > CONNECT_BYTES_MAX && !faults::takes_any_length() {
+            return Err(End::Broken("its connect request is longer than 4096 bytes"));
+        }
         if self.input.len() < frame::LENGTH_BYTES + length {
             return Ok(());
         }

@@ -17,7 +17,7 @@ pub use http_port::{HttpError, HttpPort, HttpStream};
 pub use peer::{PeerReader, PeerStream, PeerWriter};
 pub use peer_port::{PeerError, PeerPort, PeerRules};
 pub use port::{EXPIRES_SOON, Port};
-pub use stream::{Parked, Stream};
+pub use stream::{Parked, READ_BYTES, Stream};
 
 use std::io;
 use std::net::TcpStream as StdStream;

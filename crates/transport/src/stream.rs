@@ -8,8 +8,8 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Size of one read from a socket.
-const READ_BYTES: usize = 64 << 10;
+/// Largest size of one read from a socket.
+pub const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
     /// Buffer for received bytes.
@@ -118,25 +118,25 @@ impl Stream {
         }
     }
 
-    /// Reads up to 64 KiB and passes the bytes to `take`. Returns false at the end of the stream.
+    /// Reads up to `most` bytes from the socket and passes them to `take`. Returns false at the end
+    /// of the stream. `most`: 1 to [`READ_BYTES`].
     ///
-    /// `take` is called once, possibly with no bytes.
+    /// `take` is called once, possibly with no bytes. With TLS it gets the content of the records
+    /// that are complete, which may be up to 16 KiB more than `most`.
     ///
     /// # Errors
     /// The connection has ended. A peer that violates TLS was informed.
-    pub fn read(&mut self, take: impl FnOnce(&[u8])) -> io::Result<bool> {
+    pub fn read(&mut self, most: usize, take: impl FnOnce(&[u8])) -> io::Result<bool> {
+        assert!((1..=READ_BYTES).contains(&most), "{most} bytes at a time");
         READ_BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(READ_BYTES, 0);
+            let buffer = &mut buffer[..most];
             let mut count = 0;
             // A read that does not fill its buffer has emptied the socket. So the next read, which
             // would only return `WouldBlock`, is skipped.
             let read = self.socket.try_io(Interest::READABLE, || {
                 count = (&*SockRef::from(&self.socket)).read(buffer)?;
-                if (1..READ_BYTES).contains(&count) {
-                    Err(ErrorKind::WouldBlock.into())
-                } else {
-                    Ok(())
-                }
+                if (1..most).contains(&count) { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             let goes_on = match read {
                 Ok(()) => count > 0,

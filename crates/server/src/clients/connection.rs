@@ -19,7 +19,7 @@ use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId};
 use zebu_replica::Input;
 use zebu_replica::auth::{Credentials, Refused};
-use zebu_transport::{Parked, Stream};
+use zebu_transport::{Parked, READ_BYTES, Stream};
 
 use crate::clients::access;
 use crate::clients::authentication;
@@ -54,6 +54,8 @@ impl Drop for Forget {
 pub struct Client {
     shared: Arc<Shared>,
     client: zebu_engine::client::Client<Side>,
+    /// When its connect request must be complete.
+    due: Instant,
 }
 
 /// Serves a connection until it ends, or until another network worker than `worker` is to serve it: then
@@ -105,9 +107,10 @@ pub async fn serve(
 }
 
 impl Client {
-    /// A connection that was just accepted.
-    pub fn new(shared: Arc<Shared>, conn: Arc<Conn>) -> Self {
-        Self { shared, client: zebu_engine::client::Client::new(conn) }
+    /// A connection that was accepted at `accepted`, before its TLS handshake if it has TLS.
+    pub fn new(shared: Arc<Shared>, conn: Arc<Conn>, accepted: Instant) -> Self {
+        let due = accepted + shared.config.net.handshake_timeout;
+        Self { shared, client: zebu_engine::client::Client::new(conn), due }
     }
 
     /// The connection as others see it.
@@ -134,7 +137,6 @@ impl Client {
         let shared = self.shared.clone();
         let _forget = Forget(self.client.conn().clone());
         let common = &shared.common;
-        let deadline = Instant::now() + shared.config.net.handshake_timeout;
         let mut linger = None;
         let mut was_blocked = false;
         // The client sends nothing more; what it has sent is still taken.
@@ -204,7 +206,7 @@ impl Client {
                 Instant::now() + authentication::VERDICT_TIME_MAX.saturating_sub(taken)
             });
             let until = match phase {
-                Phase::Start => Some(deadline),
+                Phase::Start => Some(self.due),
                 Phase::Closing => Some(*linger.get_or_insert_with(|| Instant::now() + LINGER)),
                 Phase::Connecting | Phase::Open => verdict_due,
             };
@@ -241,7 +243,9 @@ impl Client {
     /// Reads what has come; false when the client is gone.
     fn read(&mut self, stream: &mut Stream, takes: bool) -> bool {
         let clock = self.shared.clock;
-        let read = stream.read(|bytes| self.client.received(bytes, takes, || clock.monotonic()));
+        let most = self.client.room(READ_BYTES);
+        let read =
+            stream.read(most, |bytes| self.client.received(bytes, takes, || clock.monotonic()));
         match read {
             Ok(true) => true,
             Ok(false) => {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 use tracing::{info, warn};
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::verify_hostname;
@@ -33,6 +34,8 @@ pub struct Known {
     pub parked: Parked,
     /// Where it comes from.
     pub peer: SocketAddr,
+    /// When it was accepted.
+    pub accepted: Instant,
     /// What the client's certificate says.
     pub certificate: Option<Facts>,
 }
@@ -179,9 +182,10 @@ impl Desk {
             return;
         };
         self.shared.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+        let accepted = Instant::now();
         tokio::spawn(async move {
             let patience = self.shared.config.net.handshake_timeout;
-            let mut handshake = std::pin::pin!(self.know(socket, peer, mixed));
+            let mut handshake = std::pin::pin!(self.know(socket, peer, accepted, mixed));
             let known = tokio::time::timeout(patience, handshake.as_mut()).await;
             // It is over before the client of a silent connection hears of its end.
             self.shared.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
@@ -199,6 +203,7 @@ impl Desk {
         &self,
         socket: TcpStream,
         peer: SocketAddr,
+        accepted: Instant,
         mixed: bool,
     ) -> Result<Known, String> {
         if mixed {
@@ -206,7 +211,7 @@ impl Desk {
             if begins.map_err(|error| error.to_string())? == Begins::Plain {
                 let socket = socket.into_std().map_err(|error| error.to_string())?;
                 let parked = zebu_transport::plain(socket);
-                return Ok(Known { parked, peer, certificate: None });
+                return Ok(Known { parked, peer, accepted, certificate: None });
             }
         }
         let secured = secure(socket, self.port.config()).await;
@@ -217,7 +222,7 @@ impl Desk {
             let address = peer.ip().to_canonical().to_string();
             verify_hostname(facts, &[&address]).map_err(|error| format!("no TLS: {error}"))?;
         }
-        Ok(Known { parked, peer, certificate: client })
+        Ok(Known { parked, peer, accepted, certificate: client })
     }
 
     fn refuse(&self, peer: SocketAddr, why: &str) {

@@ -289,7 +289,14 @@ async fn accept(
             Ok((stream, peer)) => match least(&workers) {
                 ACCEPTING => {
                     workers[ACCEPTING].conns.fetch_add(1, Ordering::Relaxed);
-                    let begun = begin(&shared, stream.into(), peer, None, ACCEPTING, &mut refusals);
+                    let begun = begin(
+                        &shared,
+                        stream.into(),
+                        (peer, tokio::time::Instant::now()),
+                        None,
+                        ACCEPTING,
+                        &mut refusals,
+                    );
                     go_on(begun, &workers, ACCEPTING);
                 }
                 other => {
@@ -432,12 +439,20 @@ async fn work(
                 tokio::spawn(accept(shared.clone(), workers.clone(), listener, gate));
                 continue;
             }
-            Arrival::New(stream, peer) => TcpStream::from_std(stream)
-                .and_then(|stream| begin(shared, stream.into(), peer, None, me, &mut refusals)),
+            Arrival::New(stream, peer) => TcpStream::from_std(stream).and_then(|stream| {
+                begin(
+                    shared,
+                    stream.into(),
+                    (peer, tokio::time::Instant::now()),
+                    None,
+                    me,
+                    &mut refusals,
+                )
+            }),
             Arrival::Known(known) => {
-                let Known { parked, peer, certificate } = *known;
+                let Known { parked, peer, accepted, certificate } = *known;
                 parked.resume().and_then(|stream| {
-                    begin(shared, stream, peer, certificate.as_ref(), me, &mut refusals)
+                    begin(shared, stream, (peer, accepted), certificate.as_ref(), me, &mut refusals)
                 })
             }
             Arrival::Moved(client, parked) => match parked.resume() {
@@ -478,10 +493,11 @@ async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize
     }
 }
 
+/// Begins to serve a connection from an address, accepted at a time, unless it is refused.
 fn begin(
     shared: &Arc<Shared>,
     stream: Stream,
-    peer: SocketAddr,
+    (peer, accepted): (SocketAddr, tokio::time::Instant),
     certificate: Option<&Facts>,
     me: usize,
     refusals: &mut Warnings,
@@ -510,7 +526,7 @@ fn begin(
         }
         return Ok(None);
     };
-    Ok(Some((Client::new(shared.clone(), conn), stream)))
+    Ok(Some((Client::new(shared.clone(), conn, accepted), stream)))
 }
 
 #[cfg(test)]

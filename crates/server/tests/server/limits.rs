@@ -75,6 +75,31 @@ fn frames_of_impossible_lengths_end_the_connection() {
     }
 }
 
+/// A connect request is small. One that is announced to be long ends its connection before it is there.
+#[test]
+fn a_connect_request_has_a_largest_length() {
+    let running = Running::new(&["nio.sessionlessCnxnTimeout=600000"]);
+    for length in [4097, 8192, 1 << 19] {
+        let mut raw = running.raw();
+        raw.send_raw(&Bytes::new().int(length).int(0).0);
+        assert!(raw.is_closed(), "{length}");
+    }
+    // What follows the longest one that is taken waits in the socket, and is answered all the same.
+    let password = 4096 - (4 + 8 + 4 + 8 + 4) - 1;
+    let hello = Bytes::new().int(4096).int(0).long(0).int(30_000).long(0).int(password);
+    let mut hello = hello.0;
+    hello.resize(4 + 4096, 0);
+    let mut raw = running.raw();
+    for _ in 0..2000 {
+        hello.extend(Bytes::new().int(8).int(-2).int(11).0);
+    }
+    raw.send_raw(&hello);
+    assert_eq!(raw.receive().unwrap()[..4], [0; 4], "the version of the protocol");
+    for _ in 0..2000 {
+        assert_eq!(raw.receive().unwrap()[..4], [0xff, 0xff, 0xff, 0xfe], "a ping");
+    }
+}
+
 /// WAT-25.
 #[test]
 fn who_does_not_read_is_cut_off_and_costs_nobody_else_anything() {

@@ -311,6 +311,28 @@ fn idle_handshakes_are_bounded_and_end() {
     assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
 }
 
+/// Whoever drips bytes is not waited for, in the handshake or behind it.
+#[test]
+fn bytes_that_drip_do_not_keep_a_connection() {
+    let Secure { running, port, .. } = start(&["nio.sessionlessCnxnTimeout=1500"]);
+    let mut dripping = connect(port, config(Some("client"), Protocol::Tls13));
+    let mut plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // The beginnings of a handshake record and of a connect request.
+    let _ = plain.write_all(&[0x16, 3, 1, 16, 0]);
+    let _ = dripping.write_all(&[0, 0, 16, 0]);
+    let until = Instant::now() + DEADLINE;
+    let (mut is_cut, mut is_expired) = (false, false);
+    while !(is_cut && is_expired) {
+        assert!(Instant::now() < until, "{is_cut} {is_expired}");
+        is_cut = is_cut || plain.write_all(&[0]).is_err();
+        let dripped = dripping.write_all(&[0]).and_then(|()| dripping.flush());
+        is_expired = is_expired || dripped.is_err();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(running.metric("outstanding_tls_handshake").unwrap(), 0.0);
+    soon("others are let in", || is_let_in(port, config(Some("client"), Protocol::Tls13)));
+}
+
 /// Waits until that is so.
 fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + DEADLINE;
