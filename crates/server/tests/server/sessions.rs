@@ -1,6 +1,7 @@
 //! Sessions: begun, renewed, moved, expired, closed.
 
 use std::thread;
+use std::time::Duration;
 
 use crate::client::{Client, Hello, NoSession, err};
 use crate::running::Running;
@@ -177,11 +178,16 @@ fn old_clients_get_an_answer_without_the_read_only_byte() {
 fn a_connection_has_so_long_for_its_handshake() {
     let running = Running::new(&["nio.sessionlessCnxnTimeout=2000"]);
     let mut raw = running.raw();
-    raw.send_raw(&100_000_i32.to_be_bytes());
+    raw.send_raw(&4096_i32.to_be_bytes());
     // The deadline belongs to the handshake, not to each byte.
-    while running.metric("sessionless_connections_expired") == Some(0.0) {
+    for _ in 0..4095 {
         raw.send_raw(&[0]);
+        if running.metric("sessionless_connections_expired") != Some(0.0) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
     }
+    assert_eq!(running.metric("sessionless_connections_expired"), Some(1.0));
     assert!(raw.is_closed());
 }
 
