@@ -23,14 +23,10 @@ impl Decode<'_> for ConnectResponse {
         password[..sent.len()].copy_from_slice(sent);
         // Servers before 3.4 end here.
         let read_only = from.boolean().ok();
-        let ensemble = (from.int() == Ok(ENSEMBLE)).then(|| ensemble(from).ok()).flatten();
+        let tells = from.int() == Ok(ENSEMBLE);
+        let ensemble = tells.then(|| EnsembleId::decode(from).ok()).flatten();
         Ok(Self { timeout_ms, session_id, password, read_only, ensemble })
     }
-}
-
-fn ensemble(from: &mut Decoder<'_>) -> Result<EnsembleId, DecodeError> {
-    let (high, low) = (from.long()? as u64, from.long()? as u64);
-    Ok(EnsembleId(u128::from(high) << 64 | u128::from(low)))
 }
 
 record! {

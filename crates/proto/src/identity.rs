@@ -75,25 +75,60 @@ impl Identity {
     }
 }
 
+/// Bytes of an id on the wire, with its checksum.
+pub(crate) const ID_BYTES: usize = 16 + 4;
+
+/// The id, and the CRC-32 of its bytes: whoever keeps an id keeps it for good, so one that changed on its way must not
+/// be believed.
+impl Encode for EnsembleId {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.long((self.0 >> 64) as i64);
+        out.long(self.0 as i64);
+        out.int(checksum(&[&self.0.to_be_bytes()]));
+    }
+}
+
+impl Decode<'_> for EnsembleId {
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let high = u128::from(from.long()? as u64);
+        let id = Self(high << 64 | u128::from(from.long()? as u64));
+        verify(from.int()?, &[&id.0.to_be_bytes()])?;
+        Ok(id)
+    }
+}
+
+fn checksum(parts: &[&[u8]]) -> i32 {
+    let mut sum = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| sum.update(part));
+    sum.finalize() as i32
+}
+
+fn verify(said: i32, parts: &[&[u8]]) -> Result<(), DecodeError> {
+    let is_right = said == checksum(parts);
+    let wrong = DecodeError::Value { what: "checksum of an ensemble id", value: said.into() };
+    is_right.then_some(()).ok_or(wrong)
+}
+
+/// State, epoch, the id with its checksum, and a checksum of state and epoch.
 impl Encode for Identity {
     fn encode(&self, out: &mut Encoder<'_>) {
         let (state, epoch, id) = match *self {
-            Self::Unknown => (0, Epoch(0), 0),
-            Self::Proposed { id, epoch } => (1, epoch, id.0),
-            Self::Settled(id) => (2, Epoch(0), id.0),
+            Self::Unknown => (0, Epoch(0), EnsembleId(0)),
+            Self::Proposed { id, epoch } => (1, epoch, id),
+            Self::Settled(id) => (2, Epoch(0), id),
         };
         out.int(state);
         out.int(epoch.0 as i32);
-        out.long((id >> 64) as i64);
-        out.long(id as i64);
+        id.encode(out);
+        out.int(checksum(&[&i32::to_be_bytes(state), &epoch.0.to_be_bytes()]));
     }
 }
 
 impl Decode<'_> for Identity {
     fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let (state, epoch) = (from.int()?, Epoch(from.int()? as u32));
-        let high = u128::from(from.long()? as u64);
-        let id = EnsembleId(high << 64 | u128::from(from.long()? as u64));
+        let id = EnsembleId::decode(from)?;
+        verify(from.int()?, &[&state.to_be_bytes(), &epoch.0.to_be_bytes()])?;
         match state {
             0 => Ok(Self::Unknown),
             1 => Ok(Self::Proposed { id, epoch }),
@@ -124,15 +159,17 @@ mod tests {
         let epoch = Epoch(7);
         for it in [Identity::Unknown, Identity::Proposed { id, epoch }, Identity::Settled(id)] {
             let bytes = it.to_bytes();
-            assert_eq!(bytes.len(), 24);
+            assert_eq!(bytes.len(), 32);
             assert_eq!(Identity::from_bytes(&bytes), Ok(it));
             for cut in 0..bytes.len() {
                 assert!(Identity::from_bytes(&bytes[..cut]).is_err());
             }
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(Identity::from_bytes(&flipped).is_err(), "bit {bit} of {it:?}");
+            }
         }
-        let mut bytes = Identity::Settled(id).to_bytes();
-        bytes[3] = 9;
-        assert!(Identity::from_bytes(&bytes).is_err());
     }
 
     #[test]

@@ -58,10 +58,9 @@ impl Encode for ConnectResponse {
         out.buffer(Some(&self.password));
         if let Some(read_only) = self.read_only {
             out.boolean(read_only);
-            if let Some(EnsembleId(id)) = self.ensemble {
+            if let Some(id) = self.ensemble {
                 out.int(ENSEMBLE);
-                out.long((id >> 64) as i64);
-                out.long(id as i64);
+                id.encode(out);
             }
         }
     }

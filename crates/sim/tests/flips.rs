@@ -28,3 +28,10 @@ fn a_tree_of_a_later_epoch_than_its_leader_is_refused() {
     let outcome = run(&Plan::flipped(73));
     assert_eq!(outcome.broken, [] as [&str; 0]);
 }
+
+/// The id of the ensemble came with another digit. The member kept it for good, and refused its own ensemble ever after.
+#[test]
+fn an_ensemble_id_that_changed_on_its_way_is_not_kept() {
+    let outcome = run(&Plan::flipped(529));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}

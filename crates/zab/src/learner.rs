@@ -445,7 +445,9 @@ impl Learner {
 
     /// The leader tells what it knows of the ensemble's id.
     fn ensemble(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
-        let Ok(theirs) = Identity::from_bytes(packet.body()) else { return Ok(()) };
+        let Ok(theirs) = Identity::from_bytes(packet.body()) else {
+            return Err(Leave::Damaged(packet.kind));
+        };
         self.compare_ensembles(ctx, theirs)?;
         let is_of_this_epoch = match theirs {
             Identity::Unknown => false,

@@ -122,6 +122,9 @@ pub enum Leave {
     /// A packet came in a stage in which no leader sends it.
     #[error("the leader has sent {0} out of turn")]
     OutOfTurn(PacketKind),
+    /// What a packet carries cannot be read: it changed on its way.
+    #[error("the leader's {0} has arrived damaged")]
+    Damaged(PacketKind),
     /// The first packet of a leader is not LEADERINFO.
     #[error("the leader has sent {0} instead of its epoch")]
     EpochNotTold(PacketKind),

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
-use zebu_jute::{DecodeError, Decoder, Encode, Encoder};
+use zebu_jute::{Decode as _, DecodeError, Decoder, Encode, Encoder};
 
+use crate::identity::ID_BYTES;
 use crate::stream::{if_complete, take};
 use crate::{EnsembleId, HostPort, ServerId, Zxid};
 
@@ -185,7 +186,7 @@ pub struct Notification {
 /// Stands in front of the id of the sender's ensemble.
 const ENSEMBLE: i32 = super::PacketKind::ENSEMBLE.0;
 /// Bytes of that id, with what stands in front.
-const ENSEMBLE_BYTES: usize = 4 + 16;
+const ENSEMBLE_BYTES: usize = 4 + ID_BYTES;
 
 impl Notification {
     /// Decodes a notification without its length prefix.
@@ -262,13 +263,12 @@ impl Encode for Notification {
             if let Some(proposed) = &self.proposed {
                 out.buffer(Some(proposed));
             }
-            if let Some(EnsembleId(id)) = self.ensemble {
+            if let Some(id) = self.ensemble {
                 if self.proposed.is_none() {
                     out.buffer(Some(&[]));
                 }
                 out.int(ENSEMBLE);
-                out.long((id >> 64) as i64);
-                out.long(id as i64);
+                id.encode(out);
             }
         }
     }
@@ -284,8 +284,8 @@ fn behind_the_configuration(rest: &Bytes) -> Option<(Bytes, Option<EnsembleId>)>
     }
     let (tag, id) = tail.split_first_chunk()?;
     let is_id = i32::from_be_bytes(*tag) == ENSEMBLE && tail.len() == ENSEMBLE_BYTES;
-    let id = id.first_chunk().filter(|_| is_id)?;
-    Some((proposed, Some(EnsembleId(u128::from_be_bytes(*id)))))
+    let id = EnsembleId::from_bytes(id).ok().filter(|_| is_id)?;
+    Some((proposed, Some(id)))
 }
 
 /// Splits the bytes of a connection into notifications.

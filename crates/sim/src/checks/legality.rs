@@ -11,6 +11,7 @@ fn is_illegal(left: Leave, allowed: Allowed) -> bool {
     match left {
         Leave::CommittedUnproposed { .. }
         | Leave::OutOfTurn(_)
+        | Leave::Damaged(_)
         | Leave::EpochChanged { .. }
         | Leave::SyncNotTold(_)
         | Leave::EpochNotTold(_)
