@@ -66,9 +66,13 @@ impl Reader<'_> {
     pub(super) fn prometheus(&self) -> Option<PrometheusConfig> {
         let class = self.text("metricsProvider.className");
         let class = class.as_deref().unwrap_or(DEFAULT_METRICS);
+        let has_tls = self.text("metricsProvider.httpsPort").is_some();
+        let port = self.port("metricsProvider.httpPort");
+        let secure_port = self.port("metricsProvider.httpsPort");
         let settings = PrometheusConfig {
             address: self.host("metricsProvider.httpHost"),
-            port: self.port("metricsProvider.httpPort"),
+            port: (!has_tls || self.given("metricsProvider.httpPort").is_some()).then_some(port),
+            tls: self.prometheus_tls(class == PROMETHEUS && has_tls, secure_port),
             process: self.is_on("metricsProvider.exportJvmInfo"),
         };
         if ![DEFAULT_METRICS, NULL_METRICS, PROMETHEUS].contains(&class) {

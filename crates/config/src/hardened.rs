@@ -130,10 +130,12 @@ fn without_tls(config: &Config) -> Vec<Open> {
              or admin.enableServer=false",
         );
     }
-    if let Some(page) = config.prometheus.as_ref().filter(|it| !is_of_this_machine(&it.address)) {
+    if let Some(page) = config.prometheus.as_ref().filter(|it| !is_of_this_machine(&it.address))
+        && let Some(port) = page.port
+    {
         add(
-            format!("metrics are shown without TLS on port {}", page.port),
-            "metricsProvider.httpHost=127.0.0.1 behind a proxy with TLS",
+            format!("metrics are shown without TLS on port {port}"),
+            "metricsProvider.httpsPort in place of metricsProvider.httpPort, or metricsProvider.httpHost=127.0.0.1",
         );
     }
     open

@@ -571,14 +571,25 @@ pub struct ConsoleConfig {
 }
 
 /// The Prometheus page.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PrometheusConfig {
     /// `metricsProvider.httpHost`: a name or an address without brackets.
     pub address: String,
-    /// `metricsProvider.httpPort`: 0 lets the system choose.
-    pub port: u16,
+    /// `metricsProvider.httpPort`: 0 lets the system choose; `None` answers nothing without TLS.
+    pub port: Option<u16>,
+    /// The page over TLS; `None` is without.
+    pub tls: Option<PrometheusTlsConfig>,
     /// `metricsProvider.exportJvmInfo`: whether it tells of the process.
     pub process: bool,
+}
+
+/// TLS of the Prometheus page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrometheusTlsConfig {
+    /// `metricsProvider.httpsPort`: 0 lets the system choose.
+    pub port: u16,
+    /// Certificates, versions, cipher suites: `metricsProvider.ssl.*`.
+    pub files: PortFiles,
 }
 
 impl DataConfig {

@@ -108,7 +108,6 @@ const fn logging(setting: Setting) -> Setting {
 /// A detail of a part that another setting switches on.
 const fn detail(setting: Setting, part: Part) -> Setting {
     let group = match part {
-        Part::Tls => Group::Tls,
         Part::Restore => Group::Admin,
         Part::Plugins | Part::Tracing => OPERATIONS,
     };
@@ -244,12 +243,24 @@ pub static SETTINGS: &[Setting] = &[
     file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
     file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
     prop("4lw.commands.whitelist", Kind::List, "", "four-letter words that are answered; *: all").computed("`ruok,srvr` with zebu.hardened, else `srvr`").group(OPERATIONS),
-    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: tls, restore, plugins, tracing").unset().group(OPERATIONS),
+    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: restore, plugins, tracing").unset().group(OPERATIONS),
     file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "what publishes metrics: this, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
     file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),
     file("metricsProvider.httpPort", PORT, "7000", "port of the Prometheus page; 0: one that the system chooses").group(OPERATIONS),
     file("metricsProvider.exportJvmInfo", Kind::JavaBool, "true", "the Prometheus page tells of the process (`process_*`); there is no JVM to tell of").group(OPERATIONS),
-    file("metricsProvider.httpsPort", PORT, "", "port of the Prometheus page over TLS").unset().not_built(Part::Tls, Switch::Any).group(OPERATIONS),
+    file("metricsProvider.httpsPort", PORT, "", "port of the Prometheus page over TLS; where it is set and httpPort is not, nothing is answered without TLS; 0: one that the system chooses").unset().group(Group::Tls),
+    file("metricsProvider.ssl.keyStore.location", Kind::Path, "", "PEM, PKCS12 or JKS with the key and certificates of the Prometheus page").unset().group(Group::Tls),
+    file("metricsProvider.ssl.keyStore.password", Kind::Secret, "", "its password").unset().group(Group::Tls),
+    file("metricsProvider.ssl.keyStore.passwordPath", Kind::Path, "", "file with its password, instead of metricsProvider.ssl.keyStore.password").unset().group(Group::Tls),
+    file("metricsProvider.ssl.keyStore.type", Kind::Choice(STORES), "", "its kind; not needed").computed("from the content").group(Group::Tls),
+    file("metricsProvider.ssl.trustStore.location", Kind::Path, "", "PEM, PKCS12 or JKS with the certificates of those who sign certificates of its clients").unset().group(Group::Tls),
+    file("metricsProvider.ssl.trustStore.password", Kind::Secret, "", "its password").unset().group(Group::Tls),
+    file("metricsProvider.ssl.trustStore.passwordPath", Kind::Path, "", "file with its password, instead of metricsProvider.ssl.trustStore.password").unset().group(Group::Tls),
+    file("metricsProvider.ssl.trustStore.type", Kind::Choice(STORES), "", "its kind; not needed").computed("from the content").group(Group::Tls),
+    file("metricsProvider.ssl.need.client.auth", Kind::JavaBool, "true", "clients of the Prometheus page with TLS must show a certificate").group(Group::Tls),
+    file("metricsProvider.ssl.want.client.auth", Kind::JavaBool, "true", "clients of the Prometheus page may show a certificate, which must be valid; without need.client.auth").group(Group::Tls),
+    file("metricsProvider.ssl.enabledProtocols", Kind::List, "", "versions of TLS: TLSv1.2, TLSv1.3").computed("both").group(Group::Tls),
+    file("metricsProvider.ssl.ciphersuites", Kind::List, "", "cipher suites under their names in Java, the best first").computed("all that are safe").group(Group::Tls),
     file("metricsProvider.*", Kind::Text, "", "other settings of the class").unset().harmless("metrics are counted where they arise, without workers and queues").group(OPERATIONS),
     prop("audit.enable", Kind::JavaBool, "false", "write an audit log; see docs/logging.md").group(OPERATIONS),
     prop("audit.impl.class", Kind::Text, "", "class of the audit log: the original's own, which write the same lines, or none").unset()

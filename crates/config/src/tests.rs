@@ -682,10 +682,6 @@ fn parts_not_built_are_refused_when_switched_on() {
             "restoring a snapshot over HTTP is not part of this version\nhint: --set zebu.runWithout=restore starts without it",
         ),
         (
-            "metricsProvider.httpsPort=7001",
-            "TLS of the Prometheus page is not part of this version\nhint: --set zebu.runWithout=tls starts without it",
-        ),
-        (
             "audit.impl.class=com.example.AuditLogger",
             "this server cannot load Java classes, and it has none of its own under this name\nhint: --set zebu.runWithout=plugins starts without it",
         ),
@@ -789,7 +785,7 @@ fn metrics_providers() {
     assert_eq!(Case::file(&class("impl.NullMetricsProvider")).config().prometheus, None);
     let prometheus = class("prometheus.PrometheusMetricsProvider");
     let page = Case::file(&prometheus).config().prometheus.unwrap();
-    assert_eq!((page.address.as_str(), page.port, page.process), ("0.0.0.0", 7000, true));
+    assert_eq!((page.address.as_str(), page.port, page.process), ("0.0.0.0", Some(7000), true));
     let page = Case::file(&format!(
         "{prometheus}\nmetricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort=0\n\
          metricsProvider.exportJvmInfo=false\nmetricsProvider.numWorkerThreads=1"
@@ -797,16 +793,35 @@ fn metrics_providers() {
     .config()
     .prometheus
     .unwrap();
-    assert_eq!((page.address.as_str(), page.port, page.process), ("127.0.0.1", 0, false));
+    assert_eq!((page.address.as_str(), page.port, page.process), ("127.0.0.1", Some(0), false));
     let fault = Case::file("metricsProvider.className=x.Y").load().unwrap_err().to_string();
     assert!(fault.contains("metrics provider class was not found"), "{fault}");
-    let tls = Case::file(&format!("{prometheus}\nmetricsProvider.httpsPort=7001"));
-    assert!(
-        tls.load()
-            .unwrap_err()
-            .to_string()
-            .contains("TLS of the Prometheus page is not part of this version")
+    let tls = format!("{prometheus}\nmetricsProvider.httpsPort=7001");
+    let switch =
+        "zoo.cfg:4: TLS is switched on and metricsProvider.ssl.keyStore.location is not set";
+    let refusal = Case::file(&tls).load().unwrap_err().to_string();
+    assert!(refusal.contains(switch), "{refusal}");
+    let tls = format!("{tls}\nmetricsProvider.ssl.keyStore.location=/k.pem");
+    let refusal = Case::file(&tls).load().unwrap_err().to_string();
+    assert!(refusal.contains("metricsProvider.ssl.trustStore.location is not set"), "{refusal}");
+    let asks_nobody =
+        "metricsProvider.ssl.need.client.auth=false\nmetricsProvider.ssl.want.client.auth=false";
+    let page = Case::file(&format!("{tls}\n{asks_nobody}")).config().prometheus.unwrap();
+    let secure = page.tls.unwrap();
+    assert_eq!((page.port, secure.port), (None, 7001));
+    assert_eq!(secure.files.client_auth, zebu_auth::tls::ClientAuth::None);
+    let all = format!(
+        "{tls}\nmetricsProvider.httpPort=7000\nmetricsProvider.ssl.trustStore.location=/t.jks\n\
+         metricsProvider.ssl.trustStore.password=planted\nmetricsProvider.ssl.enabledProtocols=TLSv1.3"
     );
+    let case = Case::file(&all);
+    let page = case.config().prometheus.unwrap();
+    let files = page.tls.clone().unwrap().files;
+    assert_eq!((page.port, files.client_auth), (Some(7000), zebu_auth::tls::ClientAuth::Need));
+    assert_eq!(files.protocols, [zebu_auth::tls::Protocol::Tls13]);
+    assert!(!format!("{:?}", case.config()).contains("planted"));
+    // Another provider has no page, and its settings no say.
+    assert_eq!(Case::file("metricsProvider.httpsPort=7001").config().prometheus, None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use zebu_auth::store::{PasswordSource, StoreFile};
 use zebu_auth::tls::{ClientAuth, PortFiles, Protocol, cipher_suites, context, protocols};
 
 use super::build::Reader;
-use super::settings::{AdminTlsConfig, ClientTlsConfig, PeerTlsConfig};
+use super::settings::{AdminTlsConfig, ClientTlsConfig, PeerTlsConfig, PrometheusTlsConfig};
 use super::sources::Origin;
 
 /// The scheme whose ids are the subjects of certificates.
@@ -21,7 +21,7 @@ struct StoreKeys {
     kind: &'static str,
 }
 
-/// The keys of one use of TLS.
+/// The keys of one use of TLS; those that are `None` are not there for it.
 struct Keys {
     /// Who shows certificates to this server, for messages.
     others: &'static str,
@@ -32,14 +32,14 @@ struct Keys {
     client_auth: &'static str,
     /// What takes them without a certificate.
     asks_nobody: &'static str,
-    protocol: &'static str,
+    protocol: Option<&'static str>,
     enabled_protocols: &'static str,
     suites: &'static str,
-    crl: &'static str,
-    crl_file: &'static str,
-    ocsp: &'static str,
-    supplier: &'static str,
-    reverse_lookup: &'static str,
+    crl: Option<&'static str>,
+    crl_file: Option<&'static str>,
+    ocsp: Option<&'static str>,
+    supplier: Option<&'static str>,
+    reverse_lookup: Option<&'static str>,
     detection: &'static str,
     hosts: &'static str,
     hosts_of_clients: &'static str,
@@ -65,14 +65,14 @@ macro_rules! keys {
             trust_store: store_keys!($prefix, "trustStore"),
             client_auth: concat!($prefix, "clientAuth"),
             asks_nobody: concat!($prefix, "clientAuth=none"),
-            protocol: concat!($prefix, "protocol"),
+            protocol: Some(concat!($prefix, "protocol")),
             enabled_protocols: concat!($prefix, "enabledProtocols"),
             suites: concat!($prefix, "ciphersuites"),
-            crl: concat!($prefix, "crl"),
-            crl_file: concat!("zebu.", $prefix, "crlFile"),
-            ocsp: concat!($prefix, "ocsp"),
-            supplier: concat!($prefix, "context.supplier.class"),
-            reverse_lookup: concat!($prefix, "allowReverseDnsLookup"),
+            crl: Some(concat!($prefix, "crl")),
+            crl_file: Some(concat!("zebu.", $prefix, "crlFile")),
+            ocsp: Some(concat!($prefix, "ocsp")),
+            supplier: Some(concat!($prefix, "context.supplier.class")),
+            reverse_lookup: Some(concat!($prefix, "allowReverseDnsLookup")),
             detection: concat!($prefix, "handshakeDetectionTimeoutMillis"),
             hosts: concat!($prefix, "hostnameVerification"),
             hosts_of_clients: concat!($prefix, "clientHostnameVerification"),
@@ -89,6 +89,18 @@ const ADMIN: Keys = Keys {
     client_auth: "admin.needClientAuth",
     asks_nobody: "admin.needClientAuth=false",
     ..SERVERS
+};
+/// As in the original, the Prometheus page has certificates of its own, and fewer settings.
+const PROMETHEUS: Keys = Keys {
+    client_auth: "metricsProvider.ssl.need.client.auth",
+    asks_nobody: "metricsProvider.ssl.need.client.auth=false with metricsProvider.ssl.want.client.auth=false",
+    protocol: None,
+    crl: None,
+    crl_file: None,
+    ocsp: None,
+    supplier: None,
+    reverse_lookup: None,
+    ..keys!("metricsProvider.ssl.", "clients of the Prometheus page", false)
 };
 
 impl Reader<'_> {
@@ -194,6 +206,22 @@ impl Reader<'_> {
         Some(AdminTlsConfig { accepts_plain: !forces, files: files?, reloads })
     }
 
+    /// TLS of the Prometheus page; `None` where it has none. Faults are told only if there is one.
+    ///
+    /// Source: `PrometheusMetricsProvider`, which asks for certificates unless both switches are off.
+    pub(super) fn prometheus_tls(&self, has_it: bool, port: u16) -> Option<PrometheusTlsConfig> {
+        let wants = self.is_on("metricsProvider.ssl.want.client.auth");
+        let client_auth = match (self.is_on(PROMETHEUS.client_auth), wants) {
+            (true, _) => ClientAuth::Need,
+            (false, true) => ClientAuth::Want,
+            (false, false) => ClientAuth::None,
+        };
+        let switch = has_it.then_some("metricsProvider.httpsPort");
+        let files = self.port_files(&PROMETHEUS, switch, client_auth);
+        switch?;
+        Some(PrometheusTlsConfig { port, files: files? })
+    }
+
     /// As in the original, the switch for both directions is over the one for clients.
     fn hosts_of_clients(&self, keys: &Keys) -> bool {
         let [both, of_clients] = [keys.hosts, keys.hosts_of_clients].map(|key| self.is_on(key));
@@ -223,36 +251,43 @@ impl Reader<'_> {
                 self.problem(key, text);
             }
         };
-        if self.text(keys.supplier).is_some() {
+        if let Some(supplier) = keys.supplier
+            && self.text(supplier).is_some()
+        {
             let text = format!(
-                "{}: this server cannot load Java classes\nhint: {} and {} name files",
-                keys.supplier, keys.key_store.location, keys.trust_store.location
+                "{supplier}: this server cannot load Java classes\nhint: {} and {} name files",
+                keys.key_store.location, keys.trust_store.location
             );
-            fault(keys.supplier, text);
+            fault(supplier, text);
         }
-        if self.is_on(keys.reverse_lookup) {
+        if let Some(reverse_lookup) = keys.reverse_lookup
+            && self.is_on(reverse_lookup)
+        {
             let text = format!(
-                "{}=true: names are never looked up from addresses, as whoever owns an address says what its name is\n\
+                "{reverse_lookup}=true: names are never looked up from addresses, as whoever owns an address says what its name is\n\
                  hint: issue certificates for the addresses that {} come from",
-                keys.reverse_lookup, keys.others
+                keys.others
             );
-            fault(keys.reverse_lookup, text);
+            fault(reverse_lookup, text);
         }
-        if self.is_on(keys.ocsp) {
+        let revocations = keys.crl_file.and_then(|key| self.text(key)).map(PathBuf::from);
+        if let (Some(ocsp), Some(crl_file)) = (keys.ocsp, keys.crl_file)
+            && self.is_on(ocsp)
+        {
             let text = format!(
-                "{}=true: OCSP is not part of this version\nhint: {} names a file of revocation lists",
-                keys.ocsp, keys.crl_file
+                "{ocsp}=true: OCSP is not part of this version\nhint: {crl_file} names a file of revocation lists"
             );
-            fault(keys.ocsp, text);
+            fault(ocsp, text);
         }
-        let revocations = self.text(keys.crl_file).map(PathBuf::from);
-        if self.is_on(keys.crl) && revocations.is_none() {
+        if let (Some(crl), Some(crl_file)) = (keys.crl, keys.crl_file)
+            && self.is_on(crl)
+            && revocations.is_none()
+        {
             let text = format!(
-                "{}=true: revocation lists are not fetched from where certificates say\n\
-                 hint: {} names a file of them, which is read anew when it changes",
-                keys.crl, keys.crl_file
+                "{crl}=true: revocation lists are not fetched from where certificates say\n\
+                 hint: {crl_file} names a file of them, which is read anew when it changes"
             );
-            fault(keys.crl, text);
+            fault(crl, text);
         }
         let named = |key: &'static str, error: &dyn std::fmt::Display| {
             fault(key, format!("{key}: {error}"));
@@ -305,10 +340,13 @@ impl Reader<'_> {
         keys: &Keys,
         fault: &dyn Fn(&'static str, &dyn std::fmt::Display),
     ) -> Vec<Protocol> {
-        let name = self.value(keys.protocol).unwrap_or_default();
+        let name = keys.protocol.and_then(|key| self.value(key)).unwrap_or_default();
         let (key, found) = match self.text(keys.enabled_protocols) {
             Some(list) => (keys.enabled_protocols, protocols(&list)),
-            None => (keys.protocol, context(if name.is_empty() { "TLS" } else { name })),
+            None => (
+                keys.protocol.unwrap_or(keys.enabled_protocols),
+                context(if name.is_empty() { "TLS" } else { name }),
+            ),
         };
         found.unwrap_or_else(|error| {
             fault(key, &error);

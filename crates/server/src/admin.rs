@@ -35,6 +35,7 @@ pub struct Bound {
     admin: Option<TcpListener>,
     admin_tls: Option<Arc<HttpPort>>,
     metrics: Option<TcpListener>,
+    metrics_over_tls: Option<(TcpListener, Arc<HttpPort>)>,
 }
 
 impl Bound {
@@ -43,11 +44,12 @@ impl Bound {
     /// The admin server of a member is no reason for the member not to start, nor is one that nobody has configured.
     ///
     /// # Errors
-    /// [`StartError::Admin`], the certificates of the admin server cannot be used, or the port of the Prometheus page is
-    /// taken.
+    /// [`StartError::Admin`], the certificates of the admin server or of the Prometheus page cannot be used, or a port of
+    /// the Prometheus page is taken.
     pub fn new(config: &Config) -> Result<Self, StartError> {
         let admin_tls = config.admin.as_ref().and_then(|admin| admin.tls.clone());
-        let admin_tls = admin_tls.map(|tls| HttpPort::new(tls.files, tls.accepts_plain));
+        let admin_tls =
+            admin_tls.map(|tls| HttpPort::new("TLS over HTTP", tls.files, tls.accepts_plain));
         let admin_tls = admin_tls.transpose().map_err(StartError::AdminTls)?.map(Arc::new);
         let admin = match &config.admin {
             None => None,
@@ -62,9 +64,17 @@ impl Bound {
                 }
             },
         };
-        let metrics = config.prometheus.as_ref();
-        let metrics = metrics.map(|page| zebu_admin::bind(&page.address, page.port)).transpose();
-        Ok(Self { admin, admin_tls, metrics: metrics.map_err(StartError::Prometheus)? })
+        let (mut metrics, mut metrics_over_tls) = (None, None);
+        if let Some(page) = &config.prometheus {
+            let bind = |port| zebu_admin::bind(&page.address, port).map_err(StartError::Prometheus);
+            metrics = page.port.map(bind).transpose()?;
+            if let Some(tls) = &page.tls {
+                let port = HttpPort::new("TLS of the Prometheus page", tls.files.clone(), false);
+                let port = port.map_err(StartError::PrometheusTls)?;
+                metrics_over_tls = Some((bind(tls.port)?, Arc::new(port)));
+            }
+        }
+        Ok(Self { admin, admin_tls, metrics, metrics_over_tls })
     }
 
     /// The port of the commands.
@@ -77,12 +87,22 @@ impl Bound {
         port_of(self.metrics.as_ref())
     }
 
+    /// The port of the Prometheus page over TLS.
+    pub fn metrics_tls_port(&self) -> Option<u16> {
+        port_of(self.metrics_over_tls.as_ref().map(|(listener, _)| listener))
+    }
+
     /// Serves there until what is returned is dropped.
     ///
     /// # Errors
     /// The system has no thread left.
     pub fn serve(self, shared: &Arc<Shared>) -> Result<Option<Running>, StartError> {
-        for (what, port) in [("commands", self.admin_port()), ("metrics", self.metrics_port())] {
+        let ports = [
+            ("commands", self.admin_port()),
+            ("metrics", self.metrics_port()),
+            ("metrics with TLS", self.metrics_tls_port()),
+        ];
+        for (what, port) in ports {
             if let Some(port) = port {
                 info!("{what} are served over HTTP on port {port}");
             }
@@ -90,7 +110,7 @@ impl Bound {
         let served: Arc<dyn Served> = Arc::new(ServerFactsView(shared.clone()));
         let health = Watched::default();
         let mut sites = Vec::new();
-        let mut certificates = None;
+        let (mut certificates, mut of_metrics) = (None, None);
         if let (Some(listener), Some(config)) = (self.admin, &shared.config.admin) {
             let started = Started {
                 configuration: config.initial_configuration.clone(),
@@ -118,19 +138,29 @@ impl Bound {
             let router = zebu_admin::prometheus(served.clone(), config.process);
             sites.push(Site { listener, router, tls: None, idle_timeout: IDLE_TIMEOUT });
         }
+        if let (Some((listener, tls)), Some(config)) =
+            (self.metrics_over_tls, &shared.config.prometheus)
+        {
+            let router = zebu_admin::prometheus(served.clone(), config.process);
+            let _ = shared.metrics_tls_port.set(tls.clone());
+            of_metrics = Some((tls.clone(), true));
+            sites.push(Site { listener, router, tls: Some(tls), idle_timeout: IDLE_TIMEOUT });
+        }
         if sites.is_empty() {
             return Ok(None);
         }
         let beside = async move {
-            let certificates = async {
-                if let Some((tls, reloads)) = certificates {
-                    tls.port().watch(reloads).await;
-                }
-            };
-            tokio::join!(health.watch(served), certificates);
+            tokio::join!(health.watch(served), watch(certificates), watch(of_metrics));
         };
         let running = Running::start(sites, beside);
         Ok(Some(running.map_err(|source| StartError::System { what: "HTTP", source })?))
+    }
+}
+
+/// Watches the certificates of a port, which are read anew or not.
+async fn watch(port: Option<(Arc<HttpPort>, bool)>) {
+    if let Some((tls, reloads)) = port {
+        tls.port().watch(reloads).await;
     }
 }
 

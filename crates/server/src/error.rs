@@ -127,6 +127,9 @@ pub enum StartError {
     /// The certificates of the admin server cannot be used.
     #[error("TLS of the admin server")]
     AdminTls(#[source] zebu_auth::tls::PortError),
+    /// The certificates of the Prometheus page cannot be used.
+    #[error("TLS of the Prometheus page")]
+    PrometheusTls(#[source] zebu_auth::tls::PortError),
     /// The page for Prometheus has no port.
     #[error("the Prometheus page cannot be served")]
     Prometheus(#[source] BindError),

@@ -58,6 +58,7 @@ pub struct Server {
     secure_port: Option<u16>,
     admin_port: Option<u16>,
     metrics_port: Option<u16>,
+    metrics_tls_port: Option<u16>,
 }
 
 struct Threads {
@@ -160,6 +161,7 @@ impl Server {
         let handshakes = tls.as_ref().map(Handshakes::new).transpose()?;
         let http = admin::Bound::new(&config)?;
         let (admin_port, metrics_port) = (http.admin_port(), http.metrics_port());
+        let metrics_tls_port = http.metrics_tls_port();
         let now = clock.now();
         let options = replica_options(&config, now.wall_ms);
         info!("session passwords: {}", options.passwords);
@@ -286,7 +288,7 @@ impl Server {
             peers,
         };
         let threads = Some(threads);
-        Ok(Self { shared, threads, port, secure_port, admin_port, metrics_port })
+        Ok(Self { shared, threads, port, secure_port, admin_port, metrics_port, metrics_tls_port })
     }
 
     /// The client port that was bound.
@@ -307,6 +309,11 @@ impl Server {
     /// The port of the Prometheus page, if there is one.
     pub fn metrics_port(&self) -> Option<u16> {
         self.metrics_port
+    }
+
+    /// The port of the Prometheus page over TLS, if there is one.
+    pub fn metrics_tls_port(&self) -> Option<u16> {
+        self.metrics_tls_port
     }
 
     /// Asks the server to stop.

@@ -81,6 +81,8 @@ pub struct Shared {
     pub peer_tls_port: OnceLock<Arc<PeerPort>>,
     /// The certificates of the admin server, where it has TLS.
     pub admin_tls_port: OnceLock<Arc<HttpPort>>,
+    /// TLS of the Prometheus page, where it has any.
+    pub metrics_tls_port: OnceLock<Arc<HttpPort>>,
     /// TLS handshakes in progress.
     pub tls_handshakes: AtomicUsize,
     /// Who takes turns of the replica's beside its own thread.
@@ -406,6 +408,7 @@ impl Shared {
             tls_port: OnceLock::new(),
             peer_tls_port: OnceLock::new(),
             admin_tls_port: OnceLock::new(),
+            metrics_tls_port: OnceLock::new(),
             tls_handshakes: AtomicUsize::new(0),
             drop_probability: AtomicU64::new(0),
         }

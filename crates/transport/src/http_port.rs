@@ -36,13 +36,17 @@ pub enum HttpError {
 }
 
 impl HttpPort {
-    /// Reads the files and logs which certificate the port has. `accepts_plain`: whether requests
-    /// without TLS are accepted.
+    /// Reads the files and logs which certificate the port has. `name`: the prefix of its log
+    /// lines; `accepts_plain`: whether requests without TLS are accepted.
     ///
     /// # Errors
     /// One sentence with the file, the error and the remedy.
-    pub fn new(files: PortFiles, accepts_plain: bool) -> Result<Self, PortError> {
-        Ok(Self { port: Port::new("TLS over HTTP", files)?, accepts_plain })
+    pub fn new(
+        name: &'static str,
+        files: PortFiles,
+        accepts_plain: bool,
+    ) -> Result<Self, PortError> {
+        Ok(Self { port: Port::new(name, files)?, accepts_plain })
     }
 
     /// The port's certificates.

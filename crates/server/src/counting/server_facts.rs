@@ -370,6 +370,8 @@ fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
 fn certificate_seconds_left(shared: &Shared) -> Option<i64> {
     let of_clients = shared.tls_port.get().map(|port| port.seconds_left());
     let of_servers = shared.peer_tls_port.get().map(|tls| tls.port().seconds_left());
-    let of_admin = shared.admin_tls_port.get().map(|tls| tls.port().seconds_left());
-    of_clients.into_iter().chain(of_servers).chain(of_admin).min()
+    let over_http = [&shared.admin_tls_port, &shared.metrics_tls_port];
+    let over_http = over_http.into_iter().filter_map(|port| port.get());
+    let over_http = over_http.map(|tls| tls.port().seconds_left());
+    of_clients.into_iter().chain(of_servers).chain(over_http).min()
 }

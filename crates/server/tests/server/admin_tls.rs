@@ -160,6 +160,51 @@ fn certificates_are_read_anew() {
     }
 }
 
+const PROMETHEUS: [&str; 3] = [
+    "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
+    "metricsProvider.httpHost=127.0.0.1",
+    "metricsProvider.httpsPort=0",
+];
+
+/// What the Prometheus page says to whoever shows that certificate.
+fn scrape(port: u16, name: Option<&str>) -> String {
+    ask(connect(port, shown(name)), "/metrics", "")
+}
+
+/// As the original does, it has stores of its own, and wants a certificate unless that is switched off.
+#[test]
+fn the_prometheus_page_has_tls_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = [
+        format!("metricsProvider.ssl.keyStore.location={}", pair("server", dir.path()).display()),
+        format!("metricsProvider.ssl.trustStore.location={}", fixture("ca.pem").display()),
+    ];
+    let stores = [&*stores[0], &*stores[1]];
+    let running = Running::new(&[&PROMETHEUS[..], &stores].concat());
+    assert_eq!(running.server().metrics_port(), None, "nobody has asked for one without TLS");
+    let port = running.server().metrics_tls_port().unwrap();
+    for name in [None, Some("foreign"), Some("expired"), Some("future")] {
+        assert_eq!(scrape(port, name), "", "{name:?}");
+    }
+    assert_eq!(ask(plain(port), "/metrics", ""), "");
+    let page = scrape(port, Some("client"));
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("\nznode_count "), "{page}");
+    assert!(running.metric("tls_certificate_seconds_left").unwrap() > 86_400.0);
+    drop(running);
+    let both = ["metricsProvider.httpPort=0", "metricsProvider.ssl.need.client.auth=false"];
+    let running = Running::new(&[&PROMETHEUS[..], &stores, &both].concat());
+    let port = running.server().metrics_tls_port().unwrap();
+    assert!(scrape(port, None).starts_with("HTTP/1.1 200 OK\r\n"));
+    assert_eq!(scrape(port, Some("foreign")), "", "whoever shows one shows one that is trusted");
+    let plain_port = running.server().metrics_port().unwrap();
+    assert!(ask(plain(plain_port), "/metrics", "").starts_with("HTTP/1.1 200 OK\r\n"));
+    drop(running);
+    let key =
+        format!("metricsProvider.ssl.keyStore.location={}", fixture("keytool17.p12").display());
+    let refusal = Running::refusal(dir.path(), &[&PROMETHEUS[..], &[&key, stores[1]]].concat());
+    assert!(refusal.starts_with("TLS of the Prometheus page: "), "{refusal}");
+}
+
 #[test]
 fn stores_that_cannot_be_used_are_told_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
