@@ -153,7 +153,7 @@ fn strange_connect_requests() {
     let request = |id, password: Option<&[u8]>, timeout, zxid| {
         Writer::new().int(0).long(zxid).int(timeout).long(id).buffer(password).bool(false).done()
     };
-    let long = vec![7; 900_000];
+    let long = vec![7; 3_900];
     for (name, payload) in [
         ("long password", request(0, Some(&long), 1000, 0)),
         ("long password for a session", request(owner.id, Some(&long), 1000, 0)),
@@ -168,6 +168,12 @@ fn strange_connect_requests() {
         let Incoming::Frame(answer) = connection.receive().unwrap() else { panic!("{name}") };
         let refused = name.contains("session");
         assert_eq!(answer[4..8] == [0; 4], refused, "{name}: {answer:?}");
+    }
+    for bytes in [4_096, 900_000] {
+        let mut too_long = target.connect();
+        // The server may close the connection before it has everything.
+        let _ = too_long.send(&request(0, Some(&vec![7; bytes]), 1000, 0));
+        assert_eq!(frames_until_closed(&mut too_long), 0, "{bytes}");
     }
     let mut ahead = target.connect();
     ahead.send(&request(0, None, 1000, i64::MAX)).unwrap();
