@@ -107,6 +107,10 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
     let mut config = loaded.config;
     dirs::prepare(&config.data).map_err(CliError::from)?;
     let mut server = Server::start(config.clone(), Vec::new())?;
+    // Whoever has read the greeting may ask the process to stop.
+    let stop = Arc::new(Stop::default());
+    let asked = stop.clone();
+    stop_on_signals(move || asked.now()).map_err(Ended::Signals)?;
     let mut stdout = std::io::stdout();
     for line in greeting(&config, server.port()) {
         // Nobody may be reading it.
@@ -114,9 +118,6 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
     }
     // Should it start again: clients know this port.
     config.net.client_port = server.port().or(config.net.client_port);
-    let stop = Arc::new(Stop::default());
-    let asked = stop.clone();
-    stop_on_signals(move || asked.now()).map_err(Ended::Signals)?;
     loop {
         stop.use_for(server.stopper());
         let watchdog = server.watchdog().map_err(Ended::Watchdog)?;
