@@ -9,7 +9,7 @@ use zebu_proto::Zxid;
 use crate::scrub::{Rotten, RottenFile, is_needed};
 use crate::snapshot::SnapshotFile;
 
-/// How long a look at a snapshot counts: twice the time between two scrubs.
+/// How long a look at a snapshot counts: twice the time between two scrubs, unless that is configured.
 const LOOK_COUNTS_FOR: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// What is known of the files of a directory.

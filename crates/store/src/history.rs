@@ -148,10 +148,7 @@ impl LogFiles {
     pub(crate) fn logs(&self) -> Result<Vec<Zxid>, StoreError> {
         let Shared { vfs, log_dir, .. } = &*self.shared;
         let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
-        let mut logs: Vec<Zxid> =
-            entries.iter().filter_map(|entry| names::parse_log(&entry.name)).collect();
-        logs.sort();
-        Ok(logs)
+        Ok(names::logs(&entries))
     }
 }
 

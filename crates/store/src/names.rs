@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use zebu_proto::Zxid;
 
 use crate::Compression;
+use crate::vfs::Entry;
 
 /// The directory inside `dataDir` and `dataLogDir`, named after the format's version.
 pub const VERSION_DIR: &str = "version-2";
@@ -97,6 +98,13 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 
 /// The base name of the file that tests whether a directory is writable.
 pub(crate) const PROBE: &str = "probe";
+
+/// The first transactions of the logs in a directory, oldest first, by their names.
+pub(crate) fn logs(entries: &[Entry]) -> Vec<Zxid> {
+    let mut logs: Vec<Zxid> = entries.iter().filter_map(|entry| parse_log(&entry.name)).collect();
+    logs.sort();
+    logs
+}
 
 /// The first zxid of the log with this name.
 pub fn parse_log(name: &str) -> Option<Zxid> {

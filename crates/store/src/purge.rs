@@ -6,12 +6,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use zebu_proto::Zxid;
-
 use crate::names::VERSION_DIR;
 use crate::scrub::{Pace, Rotten, Scrubbed, look_at_snapshot};
 use crate::snapshot::{self, SnapshotFile, looks_complete};
 use crate::store::Shared;
+use crate::vfs::Entry;
 use crate::{StoreError, Vfs, install, names};
 
 /// Minimum number of generations to keep, whatever the request.
@@ -57,7 +56,8 @@ pub(crate) fn purge(shared: &Shared, keep: usize, pace: Pace<'_>) -> Result<Purg
     })?;
     let _generation = shared.generation();
     let health = shared.health().clone();
-    let logs = names_of_logs(vfs, &shared.log_dir)?;
+    let entries = list(vfs, &shared.log_dir)?;
+    let logs = names::logs(&entries);
     let found = find(&mut |file| {
         matches!(health.of(file, vfs.now()), Some(None)) && !health.is_cut_off(file.zxid, &logs)
     })?;
@@ -104,13 +104,8 @@ pub fn purge_beside(
     Ok(Purged { damaged, ..purged })
 }
 
-/// The first transactions of the logs, oldest first.
-fn names_of_logs(vfs: &dyn Vfs, log_dir: &Path) -> Result<Vec<Zxid>, StoreError> {
-    let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
-    let mut logs: Vec<Zxid> =
-        entries.iter().filter_map(|entry| names::parse_log(&entry.name)).collect();
-    logs.sort();
-    Ok(logs)
+fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<Entry>, StoreError> {
+    vfs.list(dir).map_err(StoreError::io("list directory", dir))
 }
 
 /// The files that no start needs.
@@ -146,13 +141,13 @@ impl Superfluous {
         let old = snapshots.iter().rev().filter(|file| file.zxid < oldest);
         let old: Vec<PathBuf> = old.map(|file| file.path.clone()).collect();
 
-        let logs = names_of_logs(vfs, log_dir)?;
+        let entries = list(vfs, log_dir)?;
+        let logs = names::logs(&entries);
         // The newest log that starts at or before the oldest snapshot may continue it.
         let needed = logs.iter().rposition(|first| *first <= oldest).unwrap_or(0);
         let continues = logs.get(needed).is_none_or(|first| *first <= oldest);
         assert!(needed == 0 || continues, "the log that continues the oldest snapshot goes");
         let logs = &logs[..needed];
-        let entries = vfs.list(log_dir).map_err(StoreError::io("list directory", log_dir))?;
         let sidecars: Vec<PathBuf> = (logs.iter())
             .map(|first| names::sidecar(*first))
             .filter(|name| entries.iter().any(|entry| entry.name == *name))
