@@ -214,11 +214,12 @@ async fn story(cluster: &str) -> Result<String> {
         .map(|(stat, _)| timeless(stat).ephemeral_owner != 0);
     out.say("create below a chroot", created);
     let (_, gone) = other.check_and_watch_stat("/n/below").await?;
+    // The crate ends the session in the background, so its ephemeral tells when the session is over.
     let session = chroot.into_session();
-    let again = Client::connector().with_session(session).connect(cluster).await;
-    out.say("session after its end", again.map(|_| ()));
     let event = gone.changed().await;
     out.say("its ephemeral", (event.event_type, event.path));
+    let again = Client::connector().with_session(session).connect(cluster).await;
+    out.say("session after its end", again.map(|_| ()));
     Ok(out.0)
 }
 
