@@ -6,6 +6,7 @@ mod chart;
 mod deps;
 mod dist;
 mod report;
+mod runner;
 mod steps;
 mod tidy;
 

@@ -1,12 +1,28 @@
 //! The steps of a test run, each with a headline and its time.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::fs::File;
+use std::io::Seek;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{deps, tidy};
+use crate::runner::{Executable, Job};
+use crate::{deps, runner, tidy};
+
+/// Executables of tests that run at the same time. Most of them wait most of the time.
+const AT_ONCE: usize = 2;
+
+/// The packages with tests that need third-party programs, and the word that asks for those tests.
+///
+/// Of the other packages than zebu-interop, the tests that need no such program run beforehand.
+const WITH_PROGRAMS: [(&str, &str); 4] = [
+    ("tests/interop", "--include-ignored"),
+    ("examples", "--ignored"),
+    ("crates/auth", "--ignored"),
+    ("xtask", "--ignored"),
+];
 
 /// Everything a submission must pass.
 pub(crate) fn test() -> Result<()> {
@@ -18,19 +34,25 @@ pub(crate) fn test() -> Result<()> {
     })?;
     section("documentation", documentation)?;
     section("third-party programs", deps::install)?;
-    section("build", || run(cargo(&["build", "--workspace", "--bins"])))?;
-    // Both test runs are finished even if the first one fails, so that one run shows everything.
+    let tests = section("build", runner::build)?;
+    let release = Background::start(release())?;
+    // All test runs are finished even if one fails, so that one run shows everything.
     let ours = section("tests", || {
-        run(cargo(&["test", "--workspace", "--exclude", "zebu-interop", "--no-fail-fast"]))
+        let jobs = tests.iter().filter(|test| !test.is_of("tests/interop"));
+        runner::run(jobs.map(|test| job(test, Vec::new())).collect(), AT_ONCE)
+    });
+    let examples = section("examples of the documentation", || {
+        run(cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]))
     });
     let threads = section("interleaved threads", || {
         let test = ["test", "-p", "zebu-engine", "--features", "shuttle", "--test", "threads"];
         run(cargo(&test))
     });
-    let interop = section("interop tests", || interop(&[]));
+    let interop = section("interop tests", || with_programs(&tests, &[]));
+    let released = section("release build", || release.finish());
     let counted = section("counted costs", || counted(&[]));
     println!("\n== done in {:.0?}", start.elapsed());
-    ours.and(threads).and(interop).and(counted)
+    ours.and(examples).and(threads).and(interop).and(released).and(counted)
 }
 
 /// Every public item is documented, and every link in the documentation leads somewhere.
@@ -43,30 +65,51 @@ fn documentation() -> Result<()> {
 /// The interop tests; they are ignored without the third-party programs, so they are asked for.
 pub(crate) fn interop(words: &[String]) -> Result<()> {
     deps::install()?;
-    let zebu = target().join("debug/zebu");
-    let is_given = std::env::var_os("ZEBU_BIN").is_some();
-    if !is_given {
-        run(cargo(&["build", "-p", "zebu"]))?;
-    }
-    // Of the other packages only the tests that need third-party programs: the others run with all tests.
-    let packages = [
-        ("zebu-interop", "--include-ignored"),
-        ("zebu-examples", "--ignored"),
-        ("zebu-auth", "--ignored"),
-        ("xtask", "--ignored"),
-    ];
-    // All are run even if one fails, so that one run shows everything.
-    let mut done = Ok(());
-    for (package, which) in packages {
-        let mut command = cargo(&["test", "-p", package, "--no-fail-fast"]);
-        command.args(["--", which, "--test-threads=2"]);
-        command.args(words);
-        if !is_given {
-            command.env("ZEBU_BIN", &zebu);
+    with_programs(&runner::build()?, words)
+}
+
+/// Of all tests those that need third-party programs.
+fn with_programs(tests: &[Executable], words: &[String]) -> Result<()> {
+    let mut jobs = Vec::new();
+    for (package, which) in WITH_PROGRAMS {
+        for test in tests.iter().filter(|test| test.is_of(package)) {
+            let own = [which.to_owned(), "--test-threads=2".to_owned()];
+            jobs.push(job(test, own.into_iter().chain(words.iter().cloned()).collect()));
         }
-        done = done.and(run(command));
     }
-    done
+    runner::run(jobs, AT_ONCE)
+}
+
+fn job(test: &Executable, words: Vec<String>) -> Job {
+    let zebu =
+        std::env::var_os("ZEBU_BIN").map_or_else(|| target().join("debug/zebu"), PathBuf::from);
+    Job { executable: test.clone(), words, variables: vec![("ZEBU_BIN", zebu)] }
+}
+
+/// A command that runs beside the steps, with little of the machine. Its output is shown at its end.
+struct Background {
+    child: Child,
+    command: Command,
+    output: File,
+}
+
+impl Background {
+    fn start(of: Command) -> Result<Self> {
+        let output = tempfile::tempfile().context("a file for the output")?;
+        let mut command = Command::new("nice");
+        command.args(["-n", "15"]).arg(of.get_program()).args(of.get_args()).current_dir(root());
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output.try_clone()?);
+        let child = command.spawn().with_context(|| format!("{command:?}"))?;
+        Ok(Self { child, command, output })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        self.output.rewind()?;
+        std::io::copy(&mut self.output, &mut std::io::stdout())?;
+        ensure!(status.success(), "{:?}: {status}", self.command);
+        Ok(())
+    }
 }
 
 /// The test-suites of Java programs against our server.
@@ -83,10 +126,15 @@ pub(crate) fn suites(words: &[String]) -> Result<()> {
     run(command)
 }
 
+/// The build whose costs are counted.
+fn release() -> Command {
+    cargo(&["build", "--release", "-p", "zebu", "-p", "zebu-counted"])
+}
+
 /// What a request costs a release build, against the limits; with `--steps` also where.
 pub(crate) fn counted(words: &[String]) -> Result<()> {
     deps::install()?;
-    run(cargo(&["build", "--release", "-p", "zebu", "-p", "zebu-counted"]))?;
+    run(release())?;
     let release = target().join("release");
     let mut command = Command::new(release.join("zebu-counted"));
     command.arg(release.join("zebu")).args(words);
@@ -144,13 +192,27 @@ pub(crate) fn mutants(words: &[String]) -> Result<()> {
     run(command)
 }
 
-fn section(title: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+fn section<T>(title: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("\n== {title}");
     let start = Instant::now();
     let result = step().with_context(|| title.to_owned());
     let word = if result.is_ok() { "passed" } else { "FAILED" };
-    println!("-- {title}: {word} in {:.0?}", start.elapsed());
+    println!("-- {title}: {word} in {:.0?}; {}", start.elapsed(), room());
     result
+}
+
+/// The space that is left for what the steps write.
+fn room() -> String {
+    let space = |path: &Path| {
+        let output = Command::new("df").args(["--output=avail", "-h"]).arg(path).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        Some(format!("{} left in {}", text.lines().nth(1)?.trim(), path.display()))
+    };
+    [root(), std::env::temp_dir()]
+        .iter()
+        .filter_map(|path| space(path))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 pub(crate) fn cargo(words: &[&str]) -> Command {
