@@ -22,6 +22,13 @@ pub enum Action {
         /// Whose epoch.
         term: TermId,
     },
+    /// A server on which no leader counts hears of a leader of an older epoch than it has accepted, and learns from it.
+    ObserverProcessNEWEPOCH {
+        /// The server.
+        server: usize,
+        /// Whose epoch.
+        term: TermId,
+    },
     /// A leader has the promises of a quorum, none with a better history, and begins to synchronize.
     LeaderProcessACKEPOCH {
         /// The leader.
@@ -167,6 +174,11 @@ fn summary<Q>(server: &Server, rules: &Rules<Q>) -> (u32, (u32, u32)) {
     }
 }
 
+/// Whether a leader may count on what a server adopts and acknowledges.
+fn counts<Q>(server: &Server, id: TermId, rules: &Rules<Q>) -> bool {
+    id.epoch >= server.accepted || rules.has(Fault::OldEpochAccepted)
+}
+
 impl State {
     /// `Next`: does an action.
     ///
@@ -178,6 +190,7 @@ impl State {
             Action::FollowerProcessNEWEPOCH { server, term } => {
                 self.accept_epoch(server, term, rules)
             }
+            Action::ObserverProcessNEWEPOCH { server, term } => self.observe(server, term),
             Action::LeaderProcessACKEPOCH { leader } => self.begin(leader, rules),
             Action::LeaderSyncFollower { leader, server } => self.sync(leader, server),
             Action::FollowerTruncates { server, len } => self.truncate(server, len),
@@ -274,6 +287,19 @@ impl State {
                 Err(at) => term.promises.insert(at, promise),
             }
         }
+        Ok(())
+    }
+
+    /// Its promise of a later epoch keeps it out of the quorums of this leadership.
+    fn observe(&mut self, server: usize, id: TermId) -> Guard {
+        ensure(self.term(id).is_some(), "no such leader has chosen this epoch")?;
+        ensure(server != id.leader, "it is the leader")?;
+        let it = &mut self.servers[server];
+        ensure(it.role == Role::Looking, "it is not looking for a leader")?;
+        ensure(id.epoch < it.accepted, "it has accepted no later epoch")?;
+        ensure(id.epoch >= it.current.max(it.last().0), "its history is of a later epoch")?;
+        it.role = Role::Following(id);
+        it.agrees = false;
         Ok(())
     }
 
@@ -379,7 +405,9 @@ impl State {
         ensure(it.durable >= owed, "it has lost what its leader counts on")?;
         it.current = id.epoch;
         it.empty = false;
-        term.adopted.insert(server);
+        if counts(it, id, rules) {
+            term.adopted.insert(server);
+        }
         Ok(())
     }
 
@@ -426,6 +454,7 @@ impl State {
     fn acknowledge<Q: Quorums>(&mut self, server: usize, len: usize, rules: &Rules<Q>) -> Guard {
         let id = self.followed(server)?;
         let (it, term) = self.pair(server, id);
+        ensure(counts(it, id, rules), "it has accepted a later epoch")?;
         if !rules.has(Fault::NotTruncated) {
             agree(it, term)?;
         }

@@ -28,6 +28,8 @@ pub struct Scope {
     pub late: bool,
     /// Whether servers deliver what is committed.
     pub deliveries: bool,
+    /// Whether servers also learn from leaders that do not count on them.
+    pub observes: bool,
     /// The most states that are visited.
     pub states_max: usize,
 }
@@ -131,10 +133,19 @@ fn epochs(state: &State, leader: usize) -> Vec<u32> {
 }
 
 impl Scope {
-    /// A scope without lost disks, late messages and deliveries.
+    /// A scope without lost disks, late messages, deliveries, and learners on which nobody counts.
     pub fn new(servers: usize, epochs: u32, txns: usize) -> Self {
-        let (disk_loss, late, deliveries) = (false, false, false);
-        Self { servers, epochs, txns, disk_loss, late, deliveries, states_max: usize::MAX }
+        let (disk_loss, late, deliveries, observes) = (false, false, false, false);
+        Self {
+            servers,
+            epochs,
+            txns,
+            disk_loss,
+            late,
+            deliveries,
+            observes,
+            states_max: usize::MAX,
+        }
     }
 
     /// All actions that may happen in a state, and some that may not.
@@ -160,7 +171,12 @@ impl Scope {
                     let leads = |id: TermId| state.servers[id.leader].role == Role::Leading(id);
                     let terms = state.terms.iter().map(|term| term.id);
                     let terms = terms.filter(|id| self.late || leads(*id));
-                    into.extend(terms.map(|term| Action::FollowerProcessNEWEPOCH { server, term }));
+                    for term in terms {
+                        into.push(Action::FollowerProcessNEWEPOCH { server, term });
+                        if self.observes {
+                            into.push(Action::ObserverProcessNEWEPOCH { server, term });
+                        }
+                    }
                     continue;
                 }
                 Role::Leading(id) => (id, true),

@@ -13,10 +13,12 @@ fn main() -> ExitCode {
             ("disk-loss", _) => scope.disk_loss = true,
             ("late", _) => scope.late = true,
             ("deliveries", _) => scope.deliveries = true,
+            ("observes", _) => scope.observes = true,
             (_, Ok(number)) if (1..=5).contains(&number) => numbers.push(number),
             _ => {
                 eprintln!(
-                    "usage: zebu-model [servers] [epochs] [txns] [disk-loss] [late] [deliveries]"
+                    "usage: zebu-model [servers] [epochs] [txns] [disk-loss] [late] [deliveries] \
+                     [observes]"
                 );
                 return ExitCode::from(2);
             }

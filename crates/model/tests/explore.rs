@@ -32,6 +32,12 @@ fn also_where_a_server_loses_its_disk() {
 }
 
 #[test]
+fn also_where_servers_learn_from_leaders_that_do_not_count_on_them() {
+    holds(Scope { observes: true, ..Scope::new(3, 2, 1) }, 1);
+    holds(Scope { observes: true, late: true, deliveries: true, ..Scope::new(2, 2, 1) }, 1);
+}
+
+#[test]
 fn every_guard_is_needed() {
     for fault in Fault::ALL {
         let scope = match fault {

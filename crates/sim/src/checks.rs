@@ -509,7 +509,8 @@ impl Checks {
 
     pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) {
         self.refine(|model, _| model.send(server, packet));
-        let held = self.durability.send(server, packet);
+        let observes = it.peer().is_some_and(|peer| peer.state() == State::Observing);
+        let held = self.durability.send(server, packet, observes);
         self.hold(held);
         let epoch = packet.epoch();
         let peer = it.peer();
@@ -536,7 +537,8 @@ impl Checks {
     pub(crate) fn tells_server(&mut self, server: usize, other: usize, packet: &QuorumPacket) {
         match packet.kind {
             PacketKind::ACKEPOCH => {
-                self.refine(|model, _| model.promises(server, other, packet));
+                let told = self.durability.told(server).0;
+                self.refine(|model, _| model.promises(server, other, packet, told));
             }
             PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => {
                 self.refine(|model, _| model.syncs(server, other));

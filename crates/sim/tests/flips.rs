@@ -29,6 +29,14 @@ fn a_tree_of_a_later_epoch_than_its_leader_is_refused() {
     assert_eq!(outcome.broken, [] as [&str; 0]);
 }
 
+/// A leader's epoch came as a much later one, and the observer that it was told to promised that: no leader was late
+/// enough for it any more.
+#[test]
+fn an_observer_follows_on_after_it_has_promised_an_epoch_that_nobody_has() {
+    let outcome = run(&Plan::flipped(527));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}
+
 /// The id of the ensemble came with another digit. The member kept it for good, and refused its own ensemble ever after.
 #[test]
 fn an_ensemble_id_that_changed_on_its_way_is_not_kept() {

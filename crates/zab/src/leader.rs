@@ -602,8 +602,9 @@ impl Leader {
     ///
     /// It must not follow any leader up to that epoch. A voter would stay outside the ensemble, so
     /// this leader gives up once, and the next one starts above. The original leaves the voter
-    /// outside until the next election. An observer is not worth an election: it leaves by itself
-    /// when told the epoch, and the next discovery starts above its promise.
+    /// outside until the next election. An observer is not worth an election: its promise does not
+    /// keep it from learning from this leader, and the next discovery starts above that promise.
+    /// An observer of the original leaves, and stays outside until then.
     fn outbid(
         &mut self,
         ctx: &mut Ctx<'_>,

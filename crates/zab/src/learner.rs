@@ -167,7 +167,9 @@ impl Learner {
         assert!(holds || self.held.is_empty(), "{stage:?}, and packets are held back");
         assert!(self.committed <= history.last(), "{} is committed, and not there", self.committed);
         if stage >= Stage::EpochAccepted {
-            assert_eq!(epochs.accepted, self.epoch, "{stage:?} in an epoch that is not promised");
+            let promised =
+                epochs.accepted == self.epoch || self.observer && epochs.accepted > self.epoch;
+            assert!(promised, "{stage:?} in {:?}, and {epochs:?}", self.epoch);
         }
         if stage >= Stage::Synchronized {
             assert_eq!(epochs.current, self.epoch, "{stage:?} in an epoch that is not durable");
@@ -409,7 +411,9 @@ impl Learner {
         if packet.zxid < Zxid::ZERO {
             return Err(Leave::EpochImpossible(packet.zxid));
         }
-        if self.epoch < ctx.epochs.accepted && !zebu_proto::mutant!("old epoch accepted") {
+        let is_over = self.epoch < ctx.epochs.accepted;
+        let observes = is_over && self.may_observe(ctx);
+        if is_over && !observes && !zebu_proto::mutant!("old epoch accepted") {
             return Err(Leave::EpochOver { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
         let info = LeaderInfo::decode(packet.data.as_deref());
@@ -421,14 +425,27 @@ impl Learner {
             // A promise cannot be withdrawn.
             return Err(Leave::EpochFarAhead { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
-        if self.epoch == ctx.epochs.accepted || zebu_proto::mutant!("epoch not promised") {
-            // It was promised before: the answer must not count again.
+        let is_promised = self.epoch == ctx.epochs.accepted || observes;
+        if is_promised || zebu_proto::mutant!("epoch not promised") {
+            // It was promised before, or a later one was: the answer must not count.
             self.accept(ctx, None);
         } else {
             self.stage = Stage::EpochPromise;
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
         }
         Ok(())
+    }
+
+    /// Whether this server may learn from a leader whose epoch is below the promised one.
+    ///
+    /// A promise keeps what a server acknowledges out of the quorums of older leaders. No quorum
+    /// contains an observer, so its promise binds it to nothing. Otherwise an observer that made a
+    /// promise for nothing would stay outside until the next election, and for ever if one changed
+    /// packet had told it the epoch. It refuses a leader only if its own history is of a later
+    /// epoch. The promise stays on disk: it binds this server again when it becomes a voter. In the
+    /// original the observer stays outside.
+    fn may_observe(&self, ctx: &Ctx<'_>) -> bool {
+        self.observer && self.epoch >= ctx.standing()
     }
 
     /// Refuses a leader of another ensemble.

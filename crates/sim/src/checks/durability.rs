@@ -1,7 +1,7 @@
 //! What was promised is on the disk: S-1 and S-2 (epochs), S-8 (acknowledged transactions), S-9 (the
 //! acknowledgement of a leader's history).
 
-use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_proto::quorum::{EpochAck, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, Zxid};
 use zebu_zab::{EpochKind, Epochs};
 
@@ -211,6 +211,11 @@ impl Durability {
         Ok(())
     }
 
+    /// The epoch that a server was told last.
+    pub(crate) fn told(&self, server: usize) -> Epoch {
+        self.0[server].told
+    }
+
     /// A server receives a packet.
     pub(crate) fn receive(&mut self, server: usize, packet: &QuorumPacket) {
         let track = &mut self.0[server];
@@ -223,7 +228,12 @@ impl Durability {
         }
     }
 
-    pub(crate) fn send(&mut self, server: usize, packet: &QuorumPacket) -> Result<(), String> {
+    pub(crate) fn send(
+        &mut self,
+        server: usize,
+        packet: &QuorumPacket,
+        observes: bool,
+    ) -> Result<(), String> {
         let zxid = packet.zxid;
         match packet.kind {
             PacketKind::ACK if zxid.counter() > 0 => {
@@ -255,7 +265,10 @@ impl Durability {
             PacketKind::ACKEPOCH => {
                 let track = &mut self.0[server];
                 track.promised = track.promised.max(track.accepted);
-                if track.told < track.accepted {
+                // No leader counts on an observer. Then its answer must not count as a promise.
+                let ack = EpochAck::decode(packet.data.as_deref());
+                let counts = ack.is_ok_and(|ack| ack.current_epoch.is_some());
+                if track.told < track.accepted && (counts || !observes) {
                     return Err(format!(
                         "B-30: server {server} accepts epoch {} after it has promised {}",
                         track.told.0, track.accepted.0

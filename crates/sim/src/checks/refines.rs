@@ -152,6 +152,12 @@ impl Refines {
         self.act(Action::FollowerProcessNEWEPOCH { server, term })
     }
 
+    /// It has accepted a later epoch, so nobody counts on it.
+    fn observes(&mut self, server: usize, term: TermId) -> Held {
+        self.leaves(server)?;
+        self.act(Action::ObserverProcessNEWEPOCH { server, term })
+    }
+
     // ---- starts
 
     /// The disk of a server that is down is another one.
@@ -382,8 +388,15 @@ impl Refines {
         }
     }
 
-    /// A learner says to its leader, or to a follower that passes on what its leader says, what epoch it has.
-    pub(crate) fn promises(&mut self, server: usize, master: usize, packet: &QuorumPacket) -> Held {
+    /// A learner says to its leader, or to a follower that passes on what its leader says, what epoch it has. It was
+    /// `told` that leader's.
+    pub(crate) fn promises(
+        &mut self,
+        server: usize,
+        master: usize,
+        packet: &QuorumPacket,
+        told: u32,
+    ) -> Held {
         if !self.is_on {
             return Ok(());
         }
@@ -394,7 +407,10 @@ impl Refines {
             // It was accepted before, and the answer does not count.
             self.act(Action::Promise { server, epoch })?;
         }
-        self.follows(server, self.joined(master, epoch))?;
+        match self.joined(master, told) {
+            term if told < epoch && ack.is_none() => self.observes(server, term)?,
+            _ => self.follows(server, self.joined(master, epoch))?,
+        }
         let has = &self.state.servers[server];
         let most = has.current.max(has.last().0);
         match ack {
