@@ -30,6 +30,13 @@ const LAYERS: &[&[&str]] = &[
 /// Crates outside of the shipped house: they may use what they like, and nobody may use them.
 const OUTSIDE: &[&str] = &["bench", "figures"];
 
+/// The crates of `crates` that are programs. The others are libraries: their callers get typed errors, so that a caller can
+/// tell them apart without reading their text.
+const PROGRAMS: &[&str] = &["bench", "sim", "zebu"];
+
+/// Errors without a type.
+const UNTYPED: &str = "anyhow";
+
 /// The folders with what is written by hand.
 const FOLDERS: [&str; 6] = ["crates", "docs", "examples", "fuzz", "tests", "xtask"];
 
@@ -116,6 +123,9 @@ fn layers(wrong: &mut Vec<String>) -> Result<()> {
         let folder = entry?.path();
         let name = folder.file_name().and_then(|name| name.to_str()).context("folder name")?;
         let manifest = fs::read_to_string(folder.join("Cargo.toml"))?;
+        if dependencies(&manifest).any(|used| used == UNTYPED) && !PROGRAMS.contains(&name) {
+            wrong.push(format!("crates/{name}: a library has errors with types, so no {UNTYPED}"));
+        }
         if OUTSIDE.contains(&name) {
             continue;
         }
@@ -137,17 +147,23 @@ fn layers(wrong: &mut Vec<String>) -> Result<()> {
 
 /// The crates of ours that a manifest names as dependencies; those of tests do not count.
 fn used_crates(manifest: &str) -> Vec<String> {
-    let mut used = Vec::new();
+    dependencies(manifest)
+        .filter_map(|name| name.strip_prefix("zebu-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What a manifest names as dependencies, without those of tests.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut counts = false;
-    for line in manifest.lines().map(str::trim) {
+    manifest.lines().map(str::trim).filter_map(move |line| {
         if line.starts_with('[') {
             counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
-        } else if let (true, Some(rest)) = (counts, line.strip_prefix("zebu-")) {
-            let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next();
-            used.extend(name.map(str::to_owned));
+            return None;
         }
-    }
-    used
+        let name = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next()?;
+        (counts && !name.is_empty()).then_some(name)
+    })
 }
 
 #[test]
@@ -160,6 +176,8 @@ fn dependencies_of_tests_do_not_count() {
     let manifest = "[package]\nname = \"zebu-x\"\n[dependencies]\nzebu-jute.workspace = true\n\
                     zebu-proto = { path = \"../proto\" }\n[dev-dependencies]\nzebu-sim = \"1\"\n";
     assert_eq!(used_crates(manifest), ["jute", "proto"]);
+    let manifest = "[dependencies]\n# Errors.\nanyhow.workspace = true\n[dev-dependencies]\ntempfile = \"3\"\n";
+    assert_eq!(dependencies(manifest).collect::<Vec<_>>(), [UNTYPED]);
 }
 
 #[test]

@@ -11,16 +11,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use zebu_credentials::CredentialArgs;
 use zebu_store::OsVfs;
 
+use crate::error::{BackupError, Result};
 use crate::repository::Repository;
 use crate::source::Directory;
 use crate::stored::Stored;
 
-pub use live::{Received, read_authorization, receive};
+pub use live::{Received, ServerError, read_authorization, receive};
 pub use plan::{Mismatch, Seen, SeenLog, gap, is_first, merge, retain};
 pub use take::{Made, Wish, prune, take, take_received};
 pub use verify::{Verdict, verify};
@@ -166,7 +166,7 @@ pub fn run(args: &BackupArgs) -> ExitCode {
         Command::Age(args) => age(args, now_ms(), &mut out),
     };
     let done = done.and_then(|is_well| {
-        out.flush()?;
+        out.flush().map_err(BackupError::Output)?;
         Ok(is_well)
     });
     crate::end(done)
@@ -204,19 +204,22 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
             let wish = wish(format!("server {server}"));
             (take_received(received, &repository, &wish)?, repository, lock)
         }
-        (None, None) => bail!("--dir or --server is needed"),
+        (None, None) => {
+            return Err(BackupError::Usage("--dir or --server is needed".to_owned()));
+        }
     };
     let pruned = match horizon_ms {
         Some(horizon_ms) => prune(&repository, horizon_ms, KEPT_MIN),
         None => Ok((0, 0)),
     };
-    show::made(&made, *pruned.as_ref().unwrap_or(&(0, 0)), args.json, out)?;
+    show::made(&made, *pruned.as_ref().unwrap_or(&(0, 0)), args.json, out)
+        .map_err(BackupError::Output)?;
     for left_out in &made.left_out {
         eprintln!(
             "error: {left_out}\nhint: this snapshot is not in the backup, which is complete without it"
         );
     }
-    pruned.context("the backup is complete, and old ones stay")?;
+    pruned.map_err(|error| BackupError::Prune(Box::new(error)))?;
     Ok(made.left_out.is_empty())
 }
 
@@ -225,10 +228,12 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> Result<bool> {
     let mut is_well = true;
     for number in repository.manifests()? {
         match crate::stored::read(&repository, number) {
-            Ok(manifest) => show::manifest(&manifest, args.json, out)?,
+            Ok(manifest) => {
+                show::manifest(&manifest, args.json, out).map_err(BackupError::Output)?
+            }
             Err(error) => {
                 is_well = false;
-                eprintln!("error: {error:#}");
+                eprintln!("error: {error}");
             }
         }
     }
@@ -241,19 +246,21 @@ fn verify_all(args: &VerifyArgs, out: &mut dyn Write) -> Result<bool> {
         (None, true) => repository.manifests()?.into_iter().map(Some).collect(),
         (number, _) => vec![number],
     };
-    ensure!(!numbers.is_empty(), "{}: there is no backup in it yet", repository.name());
+    if numbers.is_empty() {
+        return Err(BackupError::Empty(repository.name()));
+    }
     let mut is_well = true;
     for number in numbers {
         let stored = match Stored::open(repository.clone(), number) {
             Ok(stored) => stored,
             Err(error) => {
                 is_well = false;
-                eprintln!("error: {error:#}");
+                eprintln!("error: {error}");
                 continue;
             }
         };
         let verdict = verify(&stored);
-        show::verdict(&stored.manifest, &verdict, out)?;
+        show::verdict(&stored.manifest, &verdict, out).map_err(BackupError::Output)?;
         for fault in &verdict.faults {
             eprintln!("error: {fault}");
         }
@@ -269,7 +276,7 @@ fn age(args: &AgeArgs, now_ms: i64, out: &mut dyn Write) -> Result<bool> {
     let repository = Repository::open(&args.backup)?;
     let manifest = Stored::open(repository, None)?.manifest;
     let age = SignedDuration::from_millis(now_ms.saturating_sub(manifest.made_ms));
-    show::age(&manifest, age, args.metrics, out)?;
+    show::age(&manifest, age, args.metrics, out).map_err(BackupError::Output)?;
     match args.max {
         Some(_) if age < -CLOCKS_MAX => {
             eprintln!(

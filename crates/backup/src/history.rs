@@ -13,12 +13,12 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnRecord;
 
 use crate::dates::{self, Point};
-use crate::source::{LogDamage, LogFile, SnapFile, Source, follows};
+use crate::error::{At as _, BackupError, Result};
+use crate::source::{LogFile, SnapFile, Source, follows};
 use addresses::Addresses;
 use show::Show;
 use trace::{Event, Found, Gap, Scope, Trace, Wanted};
@@ -93,7 +93,7 @@ pub struct HistoryArgs {
 pub fn run(args: &HistoryArgs) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let shown = act(args, &mut out).and_then(|summary| {
-        out.flush()?;
+        out.flush().map_err(BackupError::Output)?;
         summary.report(&args.path, args.audit.is_empty());
         Ok(summary.errors.is_empty())
     });
@@ -102,13 +102,15 @@ pub fn run(args: &HistoryArgs) -> ExitCode {
 
 fn act(args: &HistoryArgs, out: &mut dyn Write) -> Result<Summary> {
     if let Err(error) = zebu_proto::path::validate(&args.path) {
-        bail!("{}: {error}", args.path);
+        return Err(BackupError::Usage(format!("{}: {error}", args.path)));
     }
-    ensure!(args.log_dir.is_none() || args.dir.len() == 1, "--log-dir needs a single --dir");
+    if args.log_dir.is_some() && args.dir.len() != 1 {
+        return Err(BackupError::Usage("--log-dir needs a single --dir".to_owned()));
+    }
     let mut addresses = Addresses::default();
     for path in &args.audit {
-        let log = File::open(path).with_context(|| path.display().to_string())?;
-        addresses.read(BufReader::new(log)).with_context(|| path.display().to_string())?;
+        let log = File::open(path).at(path)?;
+        addresses.read(BufReader::new(log)).at(path)?;
     }
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     for dir in &args.dir {
@@ -127,7 +129,7 @@ fn act(args: &HistoryArgs, out: &mut dyn Write) -> Result<Summary> {
         }
         Ok(())
     })?;
-    recent.end(&mut show)?;
+    recent.end(&mut show).map_err(BackupError::Output)?;
     Ok(summary)
 }
 
@@ -171,7 +173,7 @@ struct Recent {
 }
 
 impl Recent {
-    fn push(&mut self, item: Item, show: &mut Show<'_>) -> Result<()> {
+    fn push(&mut self, item: Item, show: &mut Show<'_>) -> io::Result<()> {
         let Some(most) = self.most else { return show.item(&item) };
         if self.items.len() == most {
             self.items.pop_front();
@@ -180,7 +182,7 @@ impl Recent {
         Ok(())
     }
 
-    fn end(&mut self, show: &mut Show<'_>) -> Result<()> {
+    fn end(&mut self, show: &mut Show<'_>) -> io::Result<()> {
         self.items.drain(..).try_for_each(|item| show.item(&item))
     }
 }
@@ -228,7 +230,7 @@ impl Summary {
 pub fn read(
     sources: &[Box<dyn Source>],
     wanted: &Wanted,
-    each: &mut dyn FnMut(Item) -> Result<()>,
+    each: &mut dyn FnMut(Item) -> io::Result<()>,
 ) -> Result<Summary> {
     let mut logs: Vec<(usize, LogFile)> = Vec::new();
     let mut snapshots: Vec<(usize, SnapFile)> = Vec::new();
@@ -248,22 +250,15 @@ pub fn read(
     };
     for (at, log) in &logs {
         let mut previous = log.previous;
-        let mut unshown = None;
         let report = sources[*at].read_log(log, &mut |record| {
-            let done = reading.record(&log.path, record.zxid, record.body, previous.take(), each);
-            done.map_err(|error| {
-                unshown = Some(error);
-                anyhow!("not shown")
-            })
+            reading.record(&log.path, record.zxid, record.body, previous.take(), each)
         });
-        if let Some(error) = unshown {
-            return Err(error);
-        }
         let report = match report {
             Ok(report) => report,
+            Err(error @ BackupError::Output(_)) => return Err(error),
             Err(error) => {
                 let last = reading.summary.last;
-                reading.summary.errors.push(format!("{error:#}, behind transaction {last}"));
+                reading.summary.errors.push(format!("{error}, behind transaction {last}"));
                 continue;
             }
         };
@@ -280,10 +275,10 @@ pub fn read(
                  writing it"
             ));
         }
-        if let Some(LogDamage { offset, last, what }) = report.damage {
+        if let Some(damage) = report.damage {
             reading.summary.errors.push(format!(
-                "{path}: damaged at offset {offset}, behind transaction {last}: {what}\nhint: what follows in this log \
-                 is not shown; another member's directory may have it: add it with --dir"
+                "{path}: {damage}\nhint: what follows in this log is not shown; another member's directory may have it: \
+                 add it with --dir"
             ));
         }
     }
@@ -294,7 +289,7 @@ pub fn read(
             said = each(Item::Event(event));
         }
     });
-    said?;
+    said.map_err(BackupError::Output)?;
     Ok(reading.summary)
 }
 
@@ -316,7 +311,7 @@ impl Reading<'_> {
         zxid: Zxid,
         body: &[u8],
         previous: Option<Zxid>,
-        each: &mut dyn FnMut(Item) -> Result<()>,
+        each: &mut dyn FnMut(Item) -> io::Result<()>,
     ) -> Result<()> {
         let last = self.summary.last;
         if zxid <= last {
@@ -350,7 +345,7 @@ impl Reading<'_> {
                 said = each(Item::Event(event));
             }
         });
-        said?;
+        said.map_err(BackupError::Output)?;
         self.summary.first.get_or_insert(zxid);
         self.summary.last = zxid;
         self.last_ms = time_ms;
@@ -362,7 +357,7 @@ impl Reading<'_> {
     fn gap(
         &mut self,
         next: Option<(Zxid, Option<i64>)>,
-        each: &mut dyn FnMut(Item) -> Result<()>,
+        each: &mut dyn FnMut(Item) -> io::Result<()>,
     ) -> Result<()> {
         let (before, before_ms) = next.map_or((None, None), |(zxid, ms)| (Some(zxid), ms));
         let (after, after_ms) = (self.summary.last, self.last_ms);
@@ -375,7 +370,7 @@ impl Reading<'_> {
         if before.is_none() && files.iter().all(|(_, file)| file.zxid <= gap.after) {
             return Ok(());
         }
-        each(Item::Gap(gap))?;
+        each(Item::Gap(gap)).map_err(BackupError::Output)?;
         self.trace.blank(gap);
         for (at, file) in files {
             let mut found = Found::new(self.wanted.clone());
@@ -383,7 +378,7 @@ impl Reading<'_> {
                 Ok(Some(sections)) => sections,
                 Ok(None) => continue,
                 Err(error) => {
-                    self.summary.errors.push(format!("{error:#}"));
+                    self.summary.errors.push(format!("{error}"));
                     continue;
                 }
             };
@@ -394,7 +389,7 @@ impl Reading<'_> {
                     said = each(Item::Event(event));
                 }
             });
-            said?;
+            said.map_err(BackupError::Output)?;
             if !inside(&file) {
                 break;
             }

@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod dates;
+mod error;
 pub mod history;
 pub mod manifest;
 pub mod repository;
@@ -16,23 +17,21 @@ pub mod stored;
 use std::io;
 use std::process::ExitCode;
 
+pub use error::BackupError;
+
 /// The exit code when nobody reads any more what is written, as shells have it.
 const UNREAD: u8 = 141;
 
 /// The exit code of a tool: 0 when all is well, 1 when it is `false` or failed; a failure is said on stderr.
-pub(crate) fn end(done: anyhow::Result<bool>) -> ExitCode {
+pub(crate) fn end(done: Result<bool, BackupError>) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(failure) => {
-            let is_unread = failure.chain().any(|cause| {
-                let io = cause.downcast_ref::<io::Error>();
-                io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
-            });
-            if is_unread {
-                return ExitCode::from(UNREAD);
-            }
-            eprintln!("error: {failure:#}");
+        Err(BackupError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::from(UNREAD)
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,6 @@
 //! Its first line is one JSON object, its second line the SHA-256 of the first. A manifest alone is enough to restore
 //! everything between its first snapshot and its last transaction.
 
-use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use zebu_proto::Zxid;
 use zebu_store::{Compression, names};
@@ -13,6 +12,41 @@ use crate::repository::{Sha, sha256};
 
 /// The version of the format.
 const FORMAT: u64 = 1;
+
+/// Why a text is no manifest.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// There is no second line.
+    #[error("a manifest has two lines")]
+    Short,
+    /// The second line is not the checksum of the first.
+    #[error("its checksum is not that of its content")]
+    Checksum,
+    /// The first line is not JSON.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// A later version of this program has written it.
+    #[error("format {0} is of another version of this program")]
+    Format(u64),
+    /// A field is missing, or of another kind.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// The value of a field makes no sense.
+    #[error("{text} is no {what}")]
+    Value {
+        /// What it should be.
+        what: &'static str,
+        /// What it is.
+        text: String,
+    },
+    /// The files are not listed in their order.
+    #[error("its files are not in order")]
+    Order,
+}
+
+/// What a function of this file returns.
+type Result<T, E = ManifestError> = std::result::Result<T, E>;
 
 /// What a backup consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,16 +174,16 @@ impl Manifest {
     /// # Errors
     /// It is damaged, or of a later version.
     pub fn decode(text: &str) -> Result<Self> {
-        let (line, sum) = text.split_once('\n').context("a manifest has two lines")?;
-        ensure!(
-            sum.trim_end() == sha256(line.as_bytes()),
-            "its checksum is not that of its content"
-        );
+        let (line, sum) = text.split_once('\n').ok_or(ManifestError::Short)?;
+        if sum.trim_end() != sha256(line.as_bytes()) {
+            return Err(ManifestError::Checksum);
+        }
         let value: Value = serde_json::from_str(line)?;
         let format = number(&value, "format")?;
-        ensure!(format == FORMAT, "format {format} is of another version of this program");
-        let entries =
-            |key: &str| value[key].as_array().with_context(|| format!("{key} is missing"));
+        if format != FORMAT {
+            return Err(ManifestError::Format(format));
+        }
+        let entries = |key: &'static str| value[key].as_array().ok_or(ManifestError::Missing(key));
         let manifest = Self {
             number: number(&value, "number")?,
             made_ms: time(&value, "made_ms")?,
@@ -159,15 +193,14 @@ impl Manifest {
         };
         let is_ordered = manifest.snapshots.is_sorted_by(|a, b| a.zxid < b.zxid)
             && manifest.logs.is_sorted_by(|a, b| a.first < b.first);
-        ensure!(is_ordered, "its files are not in order");
-        Ok(manifest)
+        is_ordered.then_some(manifest).ok_or(ManifestError::Order)
     }
 }
 
 fn snapshot(value: &Value) -> Result<SnapEntry> {
     let name = text_of(value, "name")?;
     let Some((zxid, compression)) = names::parse_snapshot(name) else {
-        bail!("{name} is no snapshot");
+        return Err(no("snapshot", name));
     };
     let (znodes, bytes) = (number(value, "znodes")?, number(value, "bytes")?);
     let seen_ms = time(value, "seen_ms")?;
@@ -176,12 +209,13 @@ fn snapshot(value: &Value) -> Result<SnapEntry> {
 
 fn log(value: &Value) -> Result<LogEntry> {
     let name = text_of(value, "name")?;
-    let Some(first) = names::parse_log(name) else { bail!("{name} is no log") };
+    let first = names::parse_log(name).ok_or_else(|| no("log", name))?;
     let previous = match &value["previous"] {
         Value::Null => None,
         _ => Some(zxid(value, "previous")?),
     };
-    let chain = u64::from_str_radix(text_of(value, "chain")?, 16).context("chain")?;
+    let chain = text_of(value, "chain")?;
+    let chain = u64::from_str_radix(chain, 16).map_err(|_| no("chain", chain))?;
     Ok(LogEntry {
         first,
         previous,
@@ -195,30 +229,33 @@ fn log(value: &Value) -> Result<LogEntry> {
     })
 }
 
-fn text_of<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
-    value[key].as_str().with_context(|| format!("{key} is missing"))
+fn no(what: &'static str, text: &str) -> ManifestError {
+    ManifestError::Value { what, text: text.to_owned() }
 }
 
-fn number(value: &Value, key: &str) -> Result<u64> {
-    value[key].as_u64().with_context(|| format!("{key} is missing"))
+fn text_of<'a>(value: &'a Value, key: &'static str) -> Result<&'a str> {
+    value[key].as_str().ok_or(ManifestError::Missing(key))
 }
 
-fn time(value: &Value, key: &str) -> Result<i64> {
-    value[key].as_i64().with_context(|| format!("{key} is missing"))
+fn number(value: &Value, key: &'static str) -> Result<u64> {
+    value[key].as_u64().ok_or(ManifestError::Missing(key))
 }
 
-fn zxid(value: &Value, key: &str) -> Result<Zxid> {
+fn time(value: &Value, key: &'static str) -> Result<i64> {
+    value[key].as_i64().ok_or(ManifestError::Missing(key))
+}
+
+fn zxid(value: &Value, key: &'static str) -> Result<Zxid> {
     let text = text_of(value, key)?;
-    let digits = text.strip_prefix("0x").with_context(|| format!("{key} is no zxid: {text}"))?;
-    i64::from_str_radix(digits, 16).map(Zxid).with_context(|| format!("{key} is no zxid: {text}"))
+    let digits = text.strip_prefix("0x").ok_or_else(|| no("zxid", text))?;
+    i64::from_str_radix(digits, 16).map(Zxid).map_err(|_| no("zxid", text))
 }
 
 /// A hash becomes part of a path, so nothing else is taken for one.
 fn sha(value: &Value) -> Result<Sha> {
     let sha = text_of(value, "sha256")?;
     let is_hash = sha.len() == 64 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ensure!(is_hash, "sha256 is no hash: {sha}");
-    Ok(sha.to_owned())
+    is_hash.then(|| sha.to_owned()).ok_or_else(|| no("hash", sha))
 }
 
 #[cfg(test)]
@@ -276,6 +313,6 @@ pub(crate) mod tests {
         let mut evil = manifest(&[1], &[]);
         evil.logs[0].sha = "../../etc/passwd".to_owned();
         let error = Manifest::decode(&evil.encode()).unwrap_err();
-        assert!(error.to_string().contains("no hash"), "{error}");
+        assert!(error.to_string().contains("is no hash"), "{error}");
     }
 }

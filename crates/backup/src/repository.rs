@@ -12,8 +12,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
 use sha2::{Digest as _, Sha256};
+
+use crate::error::{At as _, BackupError, Result};
 
 /// The directory of the manifests.
 const MANIFESTS: &str = "manifests";
@@ -46,7 +47,7 @@ impl Repository {
         let repository = Self { root: root.to_owned() };
         let dir = repository.root.join(MANIFESTS);
         if !dir.is_dir() {
-            bail!("{}: no backup: it has no directory {MANIFESTS}", root.display());
+            return Err(BackupError::NoBackup(root.to_owned()));
         }
         Ok(repository)
     }
@@ -56,18 +57,17 @@ impl Repository {
     /// # Errors
     /// The directory has other files, or cannot be made.
     pub fn create(root: &Path) -> Result<Self> {
-        let shown = || root.display().to_string();
         let is_new = match fs::read_dir(root) {
             Ok(mut entries) => entries.next().is_none(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(error).with_context(shown),
+            Err(error) => return Err(error).at(root),
         };
         if !is_new {
             return Self::open(root);
         }
         for dir in [FILES, MANIFESTS] {
             let dir = root.join(dir);
-            fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+            fs::create_dir_all(&dir).at(&dir)?;
         }
         sync_dir(root)?;
         Self::open(root)
@@ -83,17 +83,13 @@ impl Repository {
     /// Another process has it, or the directory cannot be written.
     pub fn lock(&self) -> Result<Lock> {
         let path = self.root.join(LOCK);
-        let shown = || path.display().to_string();
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let file = file.with_context(shown)?;
+        let file = file.at(&path)?;
         match file.try_lock() {
             Ok(()) => self.remove_temporary()?,
-            Err(TryLockError::WouldBlock) => bail!(
-                "{}: another process is making a backup there\nhint: nothing was changed; run again when it has ended",
-                self.name()
-            ),
+            Err(TryLockError::WouldBlock) => return Err(BackupError::Busy(self.name())),
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(error).with_context(shown),
+            Err(TryLockError::Error(error)) => return Err(error).at(&path),
         }
         Ok(Lock { _file: file })
     }
@@ -103,7 +99,7 @@ impl Repository {
             let dir = self.root.join(dir);
             for name in list(&dir)?.into_iter().filter(|name| name.starts_with(TEMPORARY)) {
                 let path = dir.join(name);
-                fs::remove_file(&path).with_context(|| path.display().to_string())?;
+                fs::remove_file(&path).at(&path)?;
             }
         }
         Ok(())
@@ -139,7 +135,7 @@ impl Repository {
         let mut text = String::new();
         File::open(&path)
             .and_then(|file| file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text))
-            .with_context(|| path.display().to_string())?;
+            .at(&path)?;
         Ok(text)
     }
 
@@ -160,7 +156,7 @@ impl Repository {
     /// It cannot be removed.
     pub fn remove_manifest(&self, number: u64) -> Result<()> {
         let path = self.manifest_path(number);
-        fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        fs::remove_file(&path).at(&path)?;
         sync_dir(&self.root.join(MANIFESTS))
     }
 
@@ -194,7 +190,7 @@ impl Repository {
     /// It cannot be opened.
     pub fn file(&self, name: &str, sha: &Sha) -> Result<File> {
         let path = self.file_path(name, sha);
-        File::open(&path).with_context(|| path.display().to_string())
+        File::open(&path).at(&path)
     }
 
     /// Reads a whole file: its length and its hash.
@@ -206,9 +202,7 @@ impl Repository {
         let (mut hash, mut bytes) = (Sha256::new(), 0);
         let mut block = vec![0; BLOCK_BYTES];
         loop {
-            let read = file
-                .read(&mut block)
-                .with_context(|| self.file_path(name, sha).display().to_string())?;
+            let read = file.read(&mut block).at(&self.file_path(name, sha))?;
             if read == 0 {
                 return Ok((bytes, hex(hash)));
             }
@@ -224,9 +218,7 @@ impl Repository {
     pub fn remove(&self, name: &str, sha: &Sha) -> Result<()> {
         let path = self.file_path(name, sha);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| path.display().to_string())
-            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at(&path),
             _ => Ok(()),
         }
     }
@@ -255,7 +247,7 @@ impl Staged {
                 Ok(file) => return Ok(Self { path, file, hash: Sha256::new(), bytes: 0 }),
                 // Of a process that ended without removing it, or on another machine.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => turn += 1,
-                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+                Err(error) => return Err(error).at(&path),
             }
         }
     }
@@ -265,20 +257,20 @@ impl Staged {
     /// # Errors
     /// They cannot be written.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).with_context(|| self.path.display().to_string())?;
+        self.file.write_all(bytes).at(&self.path)?;
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    /// Adds all that a stream has.
+    /// Adds all that a stream has, which is the file `path`.
     ///
     /// # Errors
     /// The stream cannot be read, or the file cannot be written.
-    pub fn copy(&mut self, from: &mut dyn Read) -> Result<()> {
+    pub fn copy(&mut self, from: &mut dyn Read, path: &Path) -> Result<()> {
         let mut block = vec![0; BLOCK_BYTES];
         loop {
-            match from.read(&mut block)? {
+            match from.read(&mut block).at(path)? {
                 0 => return Ok(()),
                 read => self.write_all(&block[..read])?,
             }
@@ -290,7 +282,7 @@ impl Staged {
     /// # Errors
     /// It cannot be opened.
     pub fn reopen(&self) -> Result<File> {
-        File::open(&self.path).with_context(|| self.path.display().to_string())
+        File::open(&self.path).at(&self.path)
     }
 
     /// How long it is.
@@ -305,18 +297,11 @@ impl Staged {
 
     /// Makes it durable under a name that nothing else has; false when something has it.
     fn publish(self, path: &Path) -> Result<bool> {
-        self.file.sync_all().with_context(|| self.path.display().to_string())?;
+        self.file.sync_all().at(&self.path)?;
         let is_new = match fs::hard_link(&self.path, path) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => {
-                return Err(error).with_context(|| {
-                    format!(
-                        "{}\nhint: the file system of a backup has to support hard links",
-                        path.display()
-                    )
-                });
-            }
+            Err(source) => return Err(BackupError::Link { path: path.to_owned(), source }),
         };
         sync_dir(path.parent().expect("a file is in a directory"))?;
         Ok(is_new)
@@ -347,16 +332,15 @@ pub(crate) fn hex(hash: Sha256) -> Sha {
 }
 
 fn list(dir: &Path) -> Result<Vec<String>> {
-    let shown = || dir.display().to_string();
     let mut names = Vec::new();
-    for entry in fs::read_dir(dir).with_context(shown)? {
-        names.extend(entry.with_context(shown)?.file_name().into_string().ok());
+    for entry in fs::read_dir(dir).at(dir)? {
+        names.extend(entry.at(dir)?.file_name().into_string().ok());
     }
     Ok(names)
 }
 
 fn sync_dir(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).with_context(|| dir.display().to_string())
+    File::open(dir).and_then(|dir| dir.sync_all()).at(dir)
 }
 
 #[cfg(test)]
@@ -381,7 +365,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::create(dir.path()).unwrap();
         let mut staged = repository.stage().unwrap();
-        staged.copy(&mut &b"abc"[..]).unwrap();
+        staged.copy(&mut &b"abc"[..], dir.path()).unwrap();
         let sha = repository.put(staged, "log.1").unwrap();
         // The hash that FIPS 180-2 gives for these bytes.
         assert_eq!(sha, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 use zebu_proto::path::reserved;
 use zebu_proto::{EnsembleId, Identity, Zxid};
@@ -20,6 +19,7 @@ use zebu_store::{EnsembleFile, OsVfs, Store, Written};
 use zebu_tree::Tree;
 
 use crate::dates::{self, Point};
+use crate::error::{At as _, BackupError, Result};
 use crate::repository::Repository;
 use crate::source::{Directory, Source};
 use crate::stored::Stored;
@@ -84,13 +84,13 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
     check_empty(&args.into)?;
     let source: Box<dyn Source> = match (Repository::open(&args.from), args.number) {
         (Ok(repository), number) => {
-            ensure!(
-                args.log_dir.is_none(),
-                "--log-dir is for a data directory, and FROM is a backup"
-            );
+            if args.log_dir.is_some() {
+                let wrong = "--log-dir is for a data directory, and FROM is a backup";
+                return Err(BackupError::Usage(wrong.to_owned()));
+            }
             Box::new(Stored::open(repository, number)?)
         }
-        (Err(error), Some(_)) => return Err(error.context("--number is for a backup")),
+        (Err(error), Some(_)) => return Err(BackupError::NumberOfNone(Box::new(error))),
         (Err(_), None) => {
             Box::new(Directory::open(Arc::new(OsVfs), &args.from, args.log_dir.as_deref())?)
         }
@@ -101,7 +101,8 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
     // What comes of these data is another ensemble than the one that they are from.
     let ensemble = new_ensemble();
     EnsembleFile::new(Arc::new(OsVfs), &args.into).write(Identity::Settled(ensemble))?;
-    report(&built, &written, (&source.name(), cleared, ensemble), args.json, out)?;
+    report(&built, &written, (&source.name(), cleared, ensemble), args.json, out)
+        .map_err(BackupError::Output)?;
     Ok(true)
 }
 
@@ -113,17 +114,16 @@ fn new_ensemble() -> EnsembleId {
 
 /// Refuses a directory that has anything.
 fn check_empty(into: &Path) -> Result<()> {
-    let shown = into.display();
     match fs::read_dir(into) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
-            Some(entry) => bail!(
-                "{shown}: not empty: it has {}\nhint: nothing was changed; a restore needs a new or empty directory",
-                entry.with_context(|| shown.to_string())?.file_name().display()
-            ),
+            Some(entry) => {
+                let found = entry.at(into)?.file_name().display().to_string();
+                Err(BackupError::NotEmpty { path: into.to_owned(), found })
+            }
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| shown.to_string()),
+        Err(error) => Err(error).at(into),
     }
 }
 
@@ -144,7 +144,10 @@ pub fn write(tree: &Tree, into: &Path) -> Result<Written> {
     let options = zebu_store::Options::new(into);
     let mut store = Store::open(Arc::new(OsVfs), options)?;
     let found = store.recover(&mut Rebuild::new(tree_options()))?;
-    ensure!(found.fresh, "{}: not empty", into.display());
+    if !found.fresh {
+        let found = "a log or a snapshot".to_owned();
+        return Err(BackupError::NotEmpty { path: into.to_owned(), found });
+    }
     let (log, snapshots) = store.split();
     let mut taking = Outline::of(tree).begin(&snapshots)?;
     while taking.step(tree, STEP_ZNODES, STEP_BYTES) == Step::More {
@@ -155,7 +158,9 @@ pub fn write(tree: &Tree, into: &Path) -> Result<Written> {
     let again = rebuild::build(&Directory::open(Arc::new(OsVfs), into, None)?, None, false)?.tree;
     let is_same = (again.last_zxid(), again.digest(), again.znode_count(), again.sessions().len())
         == (tree.last_zxid(), tree.digest(), tree.znode_count(), tree.sessions().len());
-    ensure!(is_same, "{}: it does not read back as what was written", written.path.display());
+    if !is_same {
+        return Err(BackupError::NotWritten(written.path));
+    }
     Ok(written)
 }
 
@@ -165,7 +170,7 @@ fn report(
     (source, cleared, ensemble): (&str, bool, EnsembleId),
     json: bool,
     out: &mut dyn Write,
-) -> Result<()> {
+) -> io::Result<()> {
     let Built { tree, zxid, time_ms, snapshot, replayed, proof, rejected } = built;
     let (znodes, sessions) = (tree.znode_count(), tree.sessions().len());
     let ephemerals = tree.ephemerals_count();

@@ -7,7 +7,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
 use zebu_proto::Zxid;
 use zebu_store::log::read::{EndKind, LogReader, LogRecord, Tail};
 use zebu_store::log::sidecar::{self, Mark};
@@ -16,6 +15,8 @@ use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::vfs::Sequential;
 use zebu_store::{Compression, Recover, Vfs};
+
+use crate::error::{At as _, BackupError, Result};
 
 /// No record is longer; memory is taken only for bytes that have arrived.
 pub const RECORD_BYTES_MAX: usize = i32::MAX as usize;
@@ -60,7 +61,8 @@ pub struct LogReport {
 }
 
 /// Damage in a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("damaged at offset {offset}, behind transaction {last}: {what}")]
 pub struct LogDamage {
     /// Where what cannot be read begins.
     pub offset: u64,
@@ -122,18 +124,14 @@ impl Directory {
     pub fn open(vfs: Arc<dyn Vfs>, data_dir: &Path, log_dir: Option<&Path>) -> Result<Self> {
         let version_dir = |dir: &Path| -> Result<PathBuf> {
             let below = dir.join(names::VERSION_DIR);
-            if vfs.exists(&below).with_context(|| below.display().to_string())? {
+            if vfs.exists(&below).at(&below)? {
                 return Ok(below);
             }
-            let entries = vfs.list(dir).with_context(|| dir.display().to_string())?;
+            let entries = vfs.list(dir).at(dir)?;
             if entries.iter().any(|entry| names::is_data(&entry.name)) {
                 return Ok(dir.to_owned());
             }
-            bail!(
-                "{}: no data directory of a server: it has neither {} nor logs or snapshots",
-                dir.display(),
-                names::VERSION_DIR
-            )
+            Err(BackupError::NoDataDir(dir.to_owned()))
         };
         let snap_dir = version_dir(data_dir)?;
         let log_dir = log_dir.map(version_dir).transpose()?.unwrap_or_else(|| snap_dir.clone());
@@ -167,7 +165,7 @@ impl Directory {
         match self.vfs.open(path) {
             Ok(file) => Ok(Some(Sequential::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| path.display().to_string()),
+            Err(error) => Err(error).at(path),
         }
     }
 }
@@ -179,7 +177,7 @@ impl Source for Directory {
 
     fn logs(&self) -> Result<Vec<LogFile>> {
         let dir = &self.log_dir;
-        let entries = self.vfs.list(dir).with_context(|| dir.display().to_string())?;
+        let entries = self.vfs.list(dir).at(dir)?;
         let file = |entry: zebu_store::vfs::Entry| {
             let first = names::parse_log(&entry.name)?;
             let previous = self.mark(first).map(|mark| mark.previous);
@@ -192,7 +190,7 @@ impl Source for Directory {
 
     fn snapshots(&self) -> Result<Vec<SnapFile>> {
         let dir = &self.snap_dir;
-        let entries = self.vfs.list(dir).with_context(|| dir.display().to_string())?;
+        let entries = self.vfs.list(dir).at(dir)?;
         let file = |entry: zebu_store::vfs::Entry| {
             let (zxid, compression) = names::parse_snapshot(&entry.name)?;
             Some(SnapFile { zxid, compression, path: dir.join(&entry.name), bytes: entry.bytes })
@@ -210,21 +208,19 @@ impl Source for Directory {
         // The mark first: what it speaks of is in the log by then.
         let mark = self.mark(log.first);
         let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
-        let shown = || log.path.display().to_string();
-        let report = read_records(file, log, mark, each).with_context(shown)?;
+        let report = read_records(file, log, mark, each)?;
         if report.damage.is_none() {
             return Ok(Some(report));
         }
         let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
-        let again = read_records(file, log, mark, &mut |_| Ok(())).with_context(shown)?;
+        let again = read_records(file, log, mark, &mut |_| Ok(()))?;
         Ok(Some(settle(report, &again)))
     }
 
     fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>> {
         let Some(source) = self.open_file(&file.path)? else { return Ok(None) };
         let source = decompressed(source, file.compression);
-        let sections = read_snapshot(source, RECORD_BYTES_MAX, true, state)
-            .with_context(|| file.path.display().to_string())?;
+        let sections = read_snapshot(source, RECORD_BYTES_MAX, true, state).at(&file.path)?;
         Ok(Some(sections))
     }
 }
@@ -244,7 +240,7 @@ pub fn read_records(
     let mut seen = Mark::start(log.first, previous);
     let mut differs = false;
     let end = loop {
-        match reader.next()? {
+        match reader.next().at(&log.path)? {
             Ok(record) => {
                 seen.advance(record.zxid, record.body);
                 if let Some(mark) = &mark
@@ -257,7 +253,7 @@ pub fn read_records(
             Err(end) => break end,
         }
     };
-    let tail = reader.tail()?;
+    let tail = reader.tail().at(&log.path)?;
     let damaged = |offset, what: String| Some(LogDamage { offset, last: seen.last, what });
     let damage = match (&mark, tail) {
         (Some(mark), _) if seen.end < mark.end => damaged(

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
 use zebu_proto::Zxid;
 use zebu_store::log::read::LogRecord;
 use zebu_store::log::sidecar::Mark;
@@ -12,6 +11,7 @@ use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::{OsVfs, Recover};
 
+use crate::error::{At as _, BackupError, Result};
 use crate::manifest::Manifest;
 use crate::repository::{Repository, Sha};
 use crate::source::{
@@ -35,7 +35,7 @@ impl Stored {
     pub fn open(repository: Repository, number: Option<u64>) -> Result<Self> {
         let numbers = repository.manifests()?;
         let Some(number) = number.or(numbers.last().copied()) else {
-            bail!("{}: there is no backup in it yet", repository.name());
+            return Err(BackupError::Empty(repository.name()));
         };
         let manifest = read(&repository, number)?;
         Ok(Self { repository, manifest })
@@ -64,10 +64,13 @@ pub fn source(dir: &Path, log_dir: Option<&Path>) -> Result<Box<dyn Source>> {
 /// It is missing or damaged.
 pub fn read(repository: &Repository, number: u64) -> Result<Manifest> {
     let path = repository.manifest_path(number);
-    let manifest = Manifest::decode(&repository.manifest(number)?)
-        .with_context(|| format!("{}: damaged manifest", path.display()))?;
+    let text = repository.manifest(number)?;
+    let manifest = match Manifest::decode(&text) {
+        Ok(manifest) => manifest,
+        Err(source) => return Err(BackupError::Manifest { path, source }),
+    };
     if manifest.number != number {
-        bail!("{}: it is the manifest of backup {}", path.display(), manifest.number);
+        return Err(BackupError::OtherManifest { path, number: manifest.number });
     }
     Ok(manifest)
 }
@@ -103,7 +106,7 @@ impl Source for Stored {
         each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
     ) -> Result<Option<LogReport>> {
         let entry = self.manifest.logs.iter().find(|entry| entry.first == log.first);
-        let entry = entry.context("a log of another backup")?;
+        let entry = entry.ok_or_else(|| BackupError::Foreign(log.path.clone()))?;
         // All of it must be there.
         let mark = Mark {
             first: entry.first,
@@ -115,18 +118,15 @@ impl Source for Stored {
             sealed: true,
         };
         let file = self.open_file(&entry.name(), &entry.sha)?;
-        let report = read_records(file, log, Some(mark), each)
-            .with_context(|| log.path.display().to_string())?;
-        Ok(Some(report))
+        read_records(file, log, Some(mark), each).map(Some)
     }
 
     fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>> {
         let entry = self.manifest.snapshots.iter().find(|entry| entry.zxid == file.zxid);
-        let entry = entry.context("a snapshot of another backup")?;
+        let entry = entry.ok_or_else(|| BackupError::Foreign(file.path.clone()))?;
         let source = self.open_file(&entry.name(), &entry.sha)?;
         let source = decompressed(source, entry.compression);
-        let sections = read_snapshot(source, RECORD_BYTES_MAX, true, state)
-            .with_context(|| file.path.display().to_string())?;
+        let sections = read_snapshot(source, RECORD_BYTES_MAX, true, state).at(&file.path)?;
         Ok(Some(sections))
     }
 }

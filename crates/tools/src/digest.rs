@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use crate::failure::Failure;
 
 /// Arguments of `zebu digest`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -33,15 +33,12 @@ pub fn run(args: &DigestArgs) -> ExitCode {
     };
     match shown {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {failure:#}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.report(),
     }
 }
 
-fn show(credentials: &str) -> anyhow::Result<()> {
-    let digest = digest(credentials).context("no NAME:PASSWORD")?;
+fn show(credentials: &str) -> Result<(), Failure> {
+    let digest = digest(credentials).ok_or_else(|| Failure::new("error: no NAME:PASSWORD"))?;
     Ok(writeln!(io::stdout(), "{credentials}->{digest}")?)
 }
 

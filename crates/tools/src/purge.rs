@@ -7,9 +7,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use zebu_store::{OsVfs, purge_beside};
+use zebu_store::{OsVfs, StoreError, purge_beside};
 
 use crate::date;
+use crate::failure::Failure;
 
 /// The fewest snapshots that may be asked for.
 const KEEP_MIN: i32 = 3;
@@ -61,10 +62,7 @@ pub fn run(args: &PurgeArgs) -> ExitCode {
     };
     match purge(&job, &mut out) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {failure:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => Failure::from(error).report(),
     }
 }
 
@@ -96,7 +94,7 @@ fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
-fn purge(job: &Job, out: &mut dyn Write) -> anyhow::Result<()> {
+fn purge(job: &Job, out: &mut dyn Write) -> Result<(), StoreError> {
     let mut remove = |path: &Path| {
         let changed = fs::metadata(path)?.modified()?;
         let changed = jiff::Timestamp::try_from(changed).map_err(io::Error::other)?;

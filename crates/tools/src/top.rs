@@ -14,13 +14,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use zebu_credentials::CredentialArgs;
 use zebu_proto::{ConnectString, HostPort};
 
 use crate::ask;
 use crate::configuration::Access;
+use crate::failure::Failure;
 use look::Sample;
 use screen::{Screen, Wish};
 use view::View;
@@ -89,10 +89,7 @@ pub fn run(args: &TopArgs) -> ExitCode {
     match shown {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(failure) => {
-            eprintln!("error: {failure:#}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.report(),
     }
 }
 
@@ -107,10 +104,11 @@ struct Looks {
 }
 
 impl Looks {
-    fn new(args: &TopArgs) -> anyhow::Result<Self> {
+    fn new(args: &TopArgs) -> Result<Self, Failure> {
         let servers: ConnectString = args.servers.parse()?;
         if let Some(root) = servers.chroot {
-            bail!("{root} is a path: only servers are named here");
+            let wrong = format_args!("error: {root} is a path: only servers are named here");
+            return Err(Failure::new(wrong));
         }
         Ok(Self {
             given: servers.servers,
@@ -135,7 +133,7 @@ impl Looks {
 }
 
 /// Prints what two looks tell. True if a server has answered.
-fn once(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
+fn once(args: &TopArgs, out: &mut dyn Write) -> Result<bool, Failure> {
     let mut looks = Looks::new(args)?;
     let mut before = Vec::new();
     let mut after = looks.next();
@@ -151,10 +149,12 @@ fn once(args: &TopArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
 }
 
 /// Shows it until the user ends it. True if a server has answered.
-fn live(args: &TopArgs) -> anyhow::Result<bool> {
+fn live(args: &TopArgs) -> Result<bool, Failure> {
     let mut looks = Looks::new(args)?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        bail!("this is no terminal\nhint: zebu top --once prints the same as text");
+        return Err(Failure::new(
+            "error: this is no terminal\nhint: zebu top --once prints the same as text",
+        ));
     }
     // One look at a time is on its way; the thread ends when the screen has gone.
     let (to_screen, looked) = mpsc::sync_channel(0);
@@ -179,7 +179,9 @@ fn live(args: &TopArgs) -> anyhow::Result<bool> {
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break Err(anyhow::anyhow!("no look any more")),
+            Err(RecvTimeoutError::Disconnected) => {
+                break Err(Failure::new("error: no look any more"));
+            }
         }
         if let Err(error) = terminal.draw(|frame| screen.draw(frame, view.as_ref())) {
             break Err(error.into());

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use report::Report;
+use zebu_backup::BackupError;
 use zebu_credentials::CredentialArgs;
 
 use crate::configuration::ConfigArgs;
@@ -111,13 +112,35 @@ struct DirectoriesArgs {
     json: bool,
 }
 
+/// Why directories cannot be verified.
+#[derive(Debug, thiserror::Error)]
+enum VerifyError {
+    /// The arguments contradict each other.
+    #[error("--log-dir needs a single directory")]
+    LogDir,
+    /// A directory or a backup cannot be opened or listed.
+    #[error(transparent)]
+    Source(#[from] BackupError),
+    /// The sidecars of a directory cannot be listed.
+    #[error("{}: {source}", path.display())]
+    List {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A temporary file cannot be written or read.
+    #[error("temporary file: {0}")]
+    Temporary(#[source] io::Error),
+}
+
 /// Verifies.
 pub fn run(args: &VerifyArgs) -> ExitCode {
     let (report, json) = match &args.command {
         Command::Members(args) => (members::verify(args), args.json),
         Command::Directories(args) => (
             directories::verify(args).map_err(|error| {
-                Failure::with_code(report::UNKNOWN, format_args!("error: {error:#}"))
+                Failure::with_code(report::UNKNOWN, format_args!("error: {error}"))
             }),
             args.json,
         ),

@@ -1,15 +1,16 @@
 //! `zebu word`: asks a server a four-letter word, for scripts on machines without `nc`.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
 use zebu_credentials::CredentialArgs;
 use zebu_proto::ConnectString;
 
 use crate::ask;
 use crate::configuration::Access;
+use crate::failure::Failure;
 
 /// Arguments of `zebu word`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -46,21 +47,20 @@ pub fn run(args: &WordArgs) -> ExitCode {
     let asked = ask(args).and_then(|answer| Ok(io::stdout().write_all(&answer)?));
     match asked {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("error: {}: {failure:#}", args.server);
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.report(),
     }
 }
 
-fn ask(args: &WordArgs) -> anyhow::Result<Vec<u8>> {
+fn ask(args: &WordArgs) -> Result<Vec<u8>, Failure> {
+    let wrong = |what: &dyn Display| Failure::new(format_args!("error: {}: {what}", args.server));
     if args.word.len() != 4 {
-        bail!("{} does not have four letters", args.word);
+        return Err(wrong(&format_args!("{} does not have four letters", args.word)));
     }
-    let servers: ConnectString = args.server.parse()?;
-    let [server] = &servers.servers[..] else { bail!("more than one server") };
+    let servers: ConnectString = args.server.parse().map_err(|error| wrong(&error))?;
+    let [server] = &servers.servers[..] else { return Err(wrong(&"more than one server")) };
     let access = Access::of(&args.credentials)?;
-    Ok(ask::exchange(&access.door, server, &args.word, Duration::from_millis(args.timeout))?)
+    let timeout = Duration::from_millis(args.timeout);
+    ask::exchange(&access.door, server, &args.word, timeout).map_err(|error| wrong(&error))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Takes a snapshot from a server that runs elsewhere: `GET /commands/snapshot` of its HTTP server.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
@@ -15,13 +15,14 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 use zebu_credentials::Door;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::{Compression, Nothing};
 
+use crate::error::{At as _, BackupError, Result, told};
 use crate::manifest::SnapEntry;
 use crate::repository::{Repository, Staged};
 use crate::source::RECORD_BYTES_MAX;
@@ -48,6 +49,47 @@ impl std::fmt::Display for Address {
         let Self { host, port, .. } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
+}
+
+/// Why a server sends no snapshot.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The server takes too long.
+    #[error("{0}")]
+    Silent(&'static str),
+    /// There is no connection, or not over TLS.
+    #[error("{what}: {source}")]
+    Connection {
+        /// What there is not.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The address wants TLS, and no configuration says how.
+    #[error(
+        "TLS is wanted, and nobody says how\nhint: --client-configuration names a file with zookeeper.client.secure=true and \
+         zookeeper.ssl.trustStore.location"
+    )]
+    TlsUnconfigured,
+    /// The name of the server cannot be that of a certificate.
+    #[error("{0}")]
+    Name(#[from] InvalidDnsNameError),
+    /// What the server sends is not HTTP, or ends too early.
+    #[error("{}", told(.0))]
+    Http(#[from] hyper::Error),
+    /// The request cannot be made.
+    #[error("{0}")]
+    Request(#[from] hyper::http::Error),
+    /// The server refuses.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer is not that of the command `snapshot`.
+    #[error("the answer has no header last_zxid, so it is not that of a server")]
+    NoZxid,
+    /// The snapshot cannot be kept here.
+    #[error(transparent)]
+    Kept(Box<BackupError>),
 }
 
 /// A snapshot that was received, and is not yet part of a backup.
@@ -78,15 +120,17 @@ impl Received {
 /// # Errors
 /// The file cannot be read, or has something else.
 pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    let text = std::fs::read_to_string(path).at(path)?;
     let text = text.trim();
-    ensure!(
-        text.contains(' ') && !text.contains('\n'),
-        "{}: one line is expected, a scheme and a credential, as in: digest root:secret",
-        path.display()
-    );
+    let wrong =
+        |what: &str| BackupError::Credential { path: path.to_owned(), what: what.to_owned() };
+    if !text.contains(' ') || text.contains('\n') {
+        return Err(wrong(
+            "one line is expected, a scheme and a credential, as in: digest root:secret",
+        ));
+    }
     let mut value = HeaderValue::from_str(text)
-        .with_context(|| format!("{}: not the value of a header", path.display()))?;
+        .map_err(|error| wrong(&format!("not the value of a header: {error}")))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -122,11 +166,14 @@ pub fn receive(
     repository: &Repository,
     now_ms: i64,
 ) -> Result<Received> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (zxid, staged) = runtime
-        .block_on(download(address, door, authorization, repository))
-        .with_context(|| format!("snapshot of {address}"))?;
-    check(zxid, staged, now_ms).with_context(|| format!("what {address} has sent is no snapshot"))
+    let failed = |source| BackupError::Server { address: address.to_string(), source };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| failed(ServerError::Connection { what: "no runtime", source }))?;
+    let (zxid, staged) =
+        runtime.block_on(download(address, door, authorization, repository)).map_err(failed)?;
+    check(address, zxid, staged, now_ms)
 }
 
 async fn download(
@@ -134,18 +181,18 @@ async fn download(
     door: &Door,
     authorization: Option<HeaderValue>,
     repository: &Repository,
-) -> Result<(Zxid, Staged)> {
-    let stream = timeout(SILENCE_MAX, TcpStream::connect((address.host.as_str(), address.port)));
-    let stream = stream.await.context("no connection in time")??;
+) -> Result<(Zxid, Staged), ServerError> {
+    let no = |what| move |source| ServerError::Connection { what, source };
+    let kept = |error| ServerError::Kept(Box::new(error));
+    let stream = TcpStream::connect((address.host.as_str(), address.port));
+    let stream = within(SILENCE_MAX, stream, "no connection in time").await?;
+    let stream = stream.map_err(no("no connection"))?;
     let (mut sender, driver) = if address.is_secure {
-        let config = door.config().context(
-            "TLS is wanted, and nobody says how\nhint: --client-configuration names a file with zookeeper.client.secure=true \
-             and zookeeper.ssl.trustStore.location",
-        )?;
+        let config = door.config().ok_or(ServerError::TlsUnconfigured)?;
         let name = ServerName::try_from(address.host.clone())?;
         let handshake = TlsConnector::from(config).connect(name, stream);
-        let stream = timeout(SILENCE_MAX, handshake).await.context("no TLS in time")?;
-        speak(stream.context("no TLS")?).await?
+        let stream = within(SILENCE_MAX, handshake, "no TLS in time").await?;
+        speak(stream.map_err(no("no TLS"))?).await?
     } else {
         speak(stream).await?
     };
@@ -154,7 +201,7 @@ async fn download(
         request = request.header(AUTHORIZATION, authorization);
     }
     let answer = sender.send_request(request.body(Empty::<Bytes>::new())?);
-    let answer = timeout(FIRST_BYTE_MAX, answer).await.context("no answer in time")??;
+    let answer = within(FIRST_BYTE_MAX, answer, "no answer in time").await??;
     let (head, mut body) = answer.into_parts();
     if head.status != StatusCode::OK {
         let mut text = Vec::new();
@@ -164,15 +211,13 @@ async fn download(
             text.extend_from_slice(&frame.into_data().unwrap_or_default());
         }
         text.truncate(SHOWN_BYTES_MAX);
-        bail!("{}{}", refusal(head.status), said(&text));
+        return Err(ServerError::Refused(format!("{}{}", refusal(head.status), said(&text))));
     }
     let zxid = zxid_of(&Response::from_parts(head, ()))?;
-    let mut staged = repository.stage()?;
-    while let Some(frame) =
-        timeout(SILENCE_MAX, body.frame()).await.context("the server is silent")?
-    {
+    let mut staged = repository.stage().map_err(kept)?;
+    while let Some(frame) = within(SILENCE_MAX, body.frame(), "the server is silent").await? {
         if let Ok(data) = frame?.into_data() {
-            staged.write_all(&data)?;
+            staged.write_all(&data).map_err(kept)?;
         }
     }
     drop(sender);
@@ -180,8 +225,19 @@ async fn download(
     Ok((zxid, staged))
 }
 
+/// What comes of this, if it comes in time.
+async fn within<T>(
+    most: Duration,
+    awaited: impl Future<Output = T>,
+    late: &'static str,
+) -> Result<T, ServerError> {
+    timeout(most, awaited).await.map_err(|_| ServerError::Silent(late))
+}
+
 /// HTTP on a connection, and the task that drives it.
-async fn speak<S>(stream: S) -> Result<(SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>)>
+async fn speak<S>(
+    stream: S,
+) -> hyper::Result<(SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>)>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -189,12 +245,12 @@ where
     Ok((sender, tokio::spawn(connection)))
 }
 
-fn zxid_of(answer: &Response<()>) -> Result<Zxid> {
+fn zxid_of(answer: &Response<()>) -> Result<Zxid, ServerError> {
     let header = answer.headers().get("last_zxid").and_then(|value| value.to_str().ok());
     let digits = header.and_then(|value| value.strip_prefix("0x"));
     let zxid =
         digits.and_then(|digits| i64::from_str_radix(digits, 16).ok()).filter(|zxid| *zxid >= 0);
-    zxid.map(Zxid).context("the answer has no header last_zxid, so it is not that of a server")
+    zxid.map(Zxid).ok_or(ServerError::NoZxid)
 }
 
 /// What a status means, and what helps.
@@ -218,12 +274,14 @@ fn said(text: &[u8]) -> String {
 }
 
 /// Reads what was received, and checks all checksums.
-fn check(zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<Received> {
+fn check(address: &Address, zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<Received> {
+    let failed = |source| BackupError::Sent { address: address.to_string(), source };
     let mut begin = [0; 8];
-    let read = std::io::Read::read(&mut staged.reopen()?, &mut begin)?;
+    let read = io::Read::read(&mut staged.reopen()?, &mut begin);
+    let read = read.map_err(|error| failed(error.into()))?;
     let compression = compression_of(&begin[..read]);
     let source = decompressed(staged.reopen()?, compression);
-    let sections = read_snapshot(source, RECORD_BYTES_MAX, true, &mut Nothing)?;
+    let sections = read_snapshot(source, RECORD_BYTES_MAX, true, &mut Nothing).map_err(failed)?;
     let (znodes, bytes, sha) = (sections.nodes, staged.bytes(), staged.sha());
     let entry = SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha };
     Ok(Received { entry, sections, staged })

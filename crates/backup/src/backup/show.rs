@@ -1,8 +1,7 @@
 //! Backups as text and as JSON.
 
-use std::io::Write;
+use std::io::{self, Write};
 
-use anyhow::Result;
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -18,7 +17,7 @@ pub(super) fn made(
     (manifests, files): (usize, usize),
     json: bool,
     out: &mut dyn Write,
-) -> Result<()> {
+) -> io::Result<()> {
     let Made { manifest, copied, copied_bytes, left_out } = made;
     if json {
         let value = json!({
@@ -44,7 +43,7 @@ pub(super) fn made(
 }
 
 /// A backup in a list.
-pub(super) fn manifest(manifest: &Manifest, json: bool, out: &mut dyn Write) -> Result<()> {
+pub(super) fn manifest(manifest: &Manifest, json: bool, out: &mut dyn Write) -> io::Result<()> {
     let (number, made, bytes) = (manifest.number, dates::utc(manifest.made_ms), manifest.bytes());
     let (snapshots, logs) = (manifest.snapshots.len(), manifest.logs.len());
     if json {
@@ -79,7 +78,11 @@ fn extent(manifest: &Manifest) -> String {
 }
 
 /// What a verification has found.
-pub(super) fn verdict(manifest: &Manifest, verdict: &Verdict, out: &mut dyn Write) -> Result<()> {
+pub(super) fn verdict(
+    manifest: &Manifest,
+    verdict: &Verdict,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let word = if verdict.faults.is_empty() { "verified" } else { "DAMAGED" };
     let Verdict { files, bytes, .. } = verdict;
     writeln!(
@@ -97,7 +100,7 @@ pub(super) fn age(
     age: SignedDuration,
     metrics: bool,
     out: &mut dyn Write,
-) -> Result<()> {
+) -> io::Result<()> {
     if !metrics {
         writeln!(
             out,

@@ -1,6 +1,5 @@
 //! Makes a backup of a data directory: reads and checks everything, copies what is new, and writes a manifest.
 
-use anyhow::{Context as _, Result, anyhow, bail};
 use sha2::{Digest as _, Sha256};
 use zebu_store::Nothing;
 use zebu_store::log::{encode_record, header};
@@ -8,6 +7,7 @@ use zebu_store::snapshot::{SnapshotFile, looks_complete};
 
 use super::live::Received;
 use super::plan::{self, Seen, SeenLog};
+use crate::error::{BackupError, Result};
 use crate::manifest::{LogEntry, Manifest, SnapEntry};
 use crate::repository::{Repository, hex};
 use crate::source::{Directory, LogFile, SnapFile, Source as _};
@@ -74,7 +74,8 @@ pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<
             continue;
         }
         let file = files.iter().find(|file| file.zxid == entry.zxid);
-        copy_snapshot(source, file.context("a snapshot that was seen")?, entry, repository)?;
+        let file = file.ok_or_else(|| BackupError::Foreign(entry.name().into()))?;
+        copy_snapshot(source, file, entry, repository)?;
         copied_bytes += entry.bytes;
         copied.push(entry.name());
     }
@@ -126,9 +127,8 @@ fn agree(
     seen: &Seen,
     wish: &Wish,
 ) -> Result<(Vec<SnapEntry>, Vec<LogEntry>)> {
-    let hint = "nothing was changed; --anew begins a new history beside the old one, which stays restorable by its number";
     let (mut snapshots, mut logs) = plan::merge(last, seen)
-        .map_err(|mismatch| anyhow!("{}: {mismatch}\nhint: {hint}", wish.source))?;
+        .map_err(|mismatch| BackupError::Mismatch { of: wish.source.clone(), mismatch })?;
     if let Some(horizon_ms) = wish.horizon_ms {
         plan::retain(&mut snapshots, &mut logs, horizon_ms);
     }
@@ -146,10 +146,7 @@ fn publish(
     let (made_ms, source) = (wish.now_ms, wish.source.clone());
     let manifest = Manifest { number, made_ms, source, snapshots, logs };
     if !repository.put_manifest(number, &manifest.encode())? {
-        bail!(
-            "{}: backup {number} was made by somebody else at the same time\nhint: nothing of it was changed; run again",
-            repository.name()
-        );
+        return Err(BackupError::Taken { repository: repository.name(), number });
     }
     Ok(manifest)
 }
@@ -174,7 +171,7 @@ fn check_snapshot(
         }
         Ok(None) => Ok(None),
         Err(error) => {
-            left_out.push(format!("{error:#}"));
+            left_out.push(format!("{error}"));
             Ok(None)
         }
     }
@@ -187,10 +184,10 @@ fn copy_snapshot(
     repository: &Repository,
 ) -> Result<()> {
     let Some(mut from) = source.open_file(&file.path)? else {
-        bail!("{}: removed while it was copied\nhint: run again", file.path.display());
+        return Err(BackupError::Moved { path: file.path.clone(), what: "removed" });
     };
     let mut staged = repository.stage()?;
-    staged.copy(&mut from).with_context(|| format!("copy {}", file.path.display()))?;
+    staged.copy(&mut from, &file.path)?;
     entry.bytes = staged.bytes();
     entry.sha = repository.put(staged, &entry.name())?;
     Ok(())
@@ -222,14 +219,7 @@ fn check_log(
     })?;
     let Some(report) = report else { return Ok(None) };
     if let Some(damage) = report.damage {
-        bail!(
-            "{}: damaged at offset {}, behind transaction {}: {}\nhint: no backup was made; take it from another member, \
-             or let this server repair its log first",
-            log.path.display(),
-            damage.offset,
-            damage.last,
-            damage.what
-        );
+        return Err(BackupError::DamagedLog { path: log.path.clone(), damage });
     }
     let Some(first_ms) = first_ms else { return Ok(None) };
     let entry = LogEntry {
@@ -262,10 +252,7 @@ fn copy_log(source: &Directory, entry: &LogEntry, repository: &Repository) -> Re
         Ok(())
     })?;
     if staged.sha() != entry.sha {
-        bail!(
-            "{}: changed while it was copied\nhint: no backup was made; run again",
-            log.path.display()
-        );
+        return Err(BackupError::Moved { path: log.path, what: "changed" });
     }
     repository.put(staged, &entry.name())?;
     Ok(())

@@ -1,10 +1,10 @@
 //! Reads every file of a backup, and checks it against the manifest and against itself.
 
-use anyhow::Result;
 use zebu_store::Nothing;
 
 use super::plan;
-use crate::source::{LogDamage, Source as _};
+use crate::error::Result;
+use crate::source::Source as _;
 use crate::stored::Stored;
 
 /// What was found.
@@ -40,14 +40,14 @@ pub fn verify(stored: &Stored) -> Verdict {
                     ));
                 }
             }
-            Err(error) => verdict.faults.push(format!("{error:#}")),
+            Err(error) => verdict.faults.push(format!("{error}")),
         }
     }
     if !verdict.faults.is_empty() {
         return verdict;
     }
     if let Err(error) = verify_content(stored, &mut verdict) {
-        verdict.faults.push(format!("{error:#}"));
+        verdict.faults.push(format!("{error}"));
     }
     if let Some((after, before)) = plan::gap(&manifest.logs) {
         verdict.notes.push(format!(
@@ -67,16 +67,13 @@ fn verify_content(stored: &Stored, verdict: &mut Verdict) -> Result<()> {
                 file.path.display(),
                 entry.znodes
             )),
-            Err(error) => verdict.faults.push(format!("{error:#}")),
+            Err(error) => verdict.faults.push(format!("{error}")),
         }
     }
     for log in stored.logs()? {
         let report = stored.read_log(&log, &mut |_| Ok(()))?;
-        if let Some(LogDamage { offset, last, what }) = report.and_then(|report| report.damage) {
-            verdict.faults.push(format!(
-                "{}: damaged at offset {offset}, behind transaction {last}: {what}",
-                log.path.display()
-            ));
+        if let Some(damage) = report.and_then(|report| report.damage) {
+            verdict.faults.push(format!("{}: {damage}", log.path.display()));
         }
     }
     Ok(())

@@ -1,9 +1,8 @@
 //! A history as text, a line a change, and as JSON, an object a line.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 
-use anyhow::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
@@ -35,7 +34,7 @@ impl<'a> Show<'a> {
         Self { out, json, data, addresses }
     }
 
-    pub(super) fn item(&mut self, item: &Item) -> Result<()> {
+    pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
         let line = match (item, self.json) {
             (Item::Event(event), false) => self.text(event),
             (Item::Event(event), true) => self.json(event).to_string(),
@@ -45,7 +44,7 @@ impl<'a> Show<'a> {
                 json!({"gap": {"after": after.to_string(), "before": before}}).to_string()
             }
         };
-        Ok(writeln!(self.out, "{line}")?)
+        writeln!(self.out, "{line}")
     }
 
     fn text(&self, event: &Event) -> String {

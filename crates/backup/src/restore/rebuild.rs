@@ -4,7 +4,6 @@
 //! transactions behind the wanted one must not be used. Transactions carry the digest of the tree behind them, which tells
 //! for certain; where there are no digests, what the snapshot says of itself tells, or a later snapshot.
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{ExtendedTypes, OpCode, Zxid};
 use zebu_state::Rebuild;
@@ -13,6 +12,7 @@ use zebu_store::snapshot::read::Sections;
 use zebu_tree::{Options, Tree};
 
 use crate::dates::{self, Point};
+use crate::error::{BackupError, Result};
 use crate::source::{LogDamage, LogFile, SnapFile, Source, follows};
 
 /// A tree that was built.
@@ -108,25 +108,22 @@ fn build_as(source: &dyn Source, point: Option<Point>, wanted: Wanted) -> Result
     let name = source.name();
     let is_named = matches!(point, Some(Point::Zxid(_)));
     if let Some(damage) = extent.damage.as_ref().filter(|_| !extent.is_over && !is_named) {
-        bail!(
-            "{damage}\nhint: --to {} restores what comes before the damage; another member or a backup may have the rest",
-            extent.last
-        );
+        return Err(BackupError::DamagedEnd { damage: damage.clone(), last: extent.last });
     }
     let target = match point {
         None => extent.last,
         Some(Point::Zxid(zxid)) => {
-            ensure!(
-                zxid <= extent.last,
-                "{name}: it ends with transaction {}, before {zxid}",
-                extent.last
-            );
+            if zxid > extent.last {
+                let last = extent.last;
+                return Err(BackupError::EndsBefore { source_name: name, last, wanted: zxid });
+            }
             zxid
         }
         Some(Point::Time(ms)) => {
-            let (zxid, _) = extent.wanted.with_context(|| {
-                format!("{name}: no transaction in it was made before {}", dates::utc(ms))
-            })?;
+            let Some((zxid, _)) = extent.wanted else {
+                let time = dates::utc(ms);
+                return Err(BackupError::BeginsAfter { source_name: name, time });
+            };
             zxid
         }
     };
@@ -166,7 +163,7 @@ fn build_as(source: &dyn Source, point: Option<Point>, wanted: Wanted) -> Result
     }
     let reasons =
         if rejected.is_empty() { format!("{name} begins later") } else { rejected.join("\n") };
-    Err(anyhow!("{name}: nothing leads to transaction {target}:\n{reasons}"))
+    Err(BackupError::Unreachable { source_name: name, wanted: target, reasons })
 }
 
 fn called(candidate: Option<&SnapFile>, reason: &str) -> String {
@@ -207,8 +204,7 @@ fn survey(
 }
 
 fn told(log: &LogFile, damage: &LogDamage) -> String {
-    let LogDamage { offset, last, what } = damage;
-    format!("{}: damaged at offset {offset}, behind transaction {last}: {what}", log.path.display())
+    format!("{}: {damage}", log.path.display())
 }
 
 /// Whether nothing comes before a log.
@@ -279,7 +275,7 @@ fn attempt(
         match source.read_snapshot(file, &mut rebuild) {
             Ok(Some(read)) => sections = Some(read),
             Ok(None) => return Ok(Err("it was removed meanwhile".to_owned())),
-            Err(error) => return Ok(Err(format!("{error:#}"))),
+            Err(error) => return Ok(Err(format!("{error}"))),
         }
     }
     if let Err(reason) = rebuild.loaded(start) {
@@ -311,16 +307,18 @@ fn attempt(
                     Some(format!("transactions between {last} and {} are missing", record.zxid));
                 return Ok(());
             }
-            let decoded = TxnRecord::decode(record.body);
-            let decoded = decoded.with_context(|| format!("transaction {}", record.zxid))?;
+            let wrong = |reason| {
+                let (path, zxid) = (log.path.clone(), record.zxid);
+                BackupError::Txn { path, zxid, reason }
+            };
+            let decoded =
+                TxnRecord::decode(record.body).map_err(|error| wrong(error.to_string()))?;
             // A request that failed changes nothing, and has none.
             if decoded.header.op != OpCode::ERROR {
                 let found = decoded.digest.filter(|found| found.version == DIGEST_VERSION);
                 digest = found.map(|found| found.tree);
             }
-            rebuild
-                .txn(record.body)
-                .map_err(|reason| anyhow!("transaction {}: {reason}", record.zxid))?;
+            rebuild.txn(record.body).map_err(wrong)?;
             (last, last_ms) = (record.zxid, Some(decoded.header.time_ms));
             replayed += 1;
             Ok(())
@@ -328,7 +326,7 @@ fn attempt(
         if let Some(reason) = broken {
             return Ok(Err(reason));
         }
-        let Some(report) = report else { bail!("{}: removed meanwhile", log.path.display()) };
+        let report = report.ok_or_else(|| BackupError::Gone(log.path.clone()))?;
         if let Some(damage) = report.damage.filter(|damage| damage.last < target) {
             return Ok(Err(told(log, &damage)));
         }

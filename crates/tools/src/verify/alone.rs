@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use zebu_backup::BackupError;
 use zebu_backup::source::{Directory, LogFile, Source, follows};
 use zebu_proto::Zxid;
 use zebu_store::log::sidecar::Mark;
 use zebu_store::{CommittedFile, EpochFile, EpochFiles, Nothing, OsVfs, Vfs as _, names};
 
+use super::VerifyError;
 use super::histories::History;
 use super::report::{Finding, Kind};
 
@@ -44,12 +45,12 @@ pub(super) fn look(
     name: &str,
     source: &dyn Source,
     directory: Option<&Directory>,
-) -> Result<Alone> {
+) -> Result<Alone, VerifyError> {
     // What the file says now, the logs have: they are read later.
     let committed =
         directory.map(|directory| CommittedFile::new(Arc::new(OsVfs), directory.log_dir()).read());
     let mut alone = Alone {
-        history: History::new()?,
+        history: History::new().map_err(VerifyError::Temporary)?,
         snapshots: Vec::new(),
         logs: 0,
         damaged_behind: None,
@@ -60,7 +61,7 @@ pub(super) fn look(
             Ok(Some(_)) => alone.snapshots.push(file.zxid),
             Ok(None) => {}
             Err(error) => {
-                let text = format!("this snapshot cannot be read: {}", error.root_cause());
+                let text = format!("this snapshot cannot be read: {}", reason(&error));
                 alone.findings.push(Finding::new(Kind::Damage, name, text).of_file(file.path));
             }
         }
@@ -88,8 +89,17 @@ pub(super) fn look(
     Ok(alone)
 }
 
+/// Why a file cannot be read, without its name.
+fn reason(error: &BackupError) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
 impl Alone {
-    fn log(&mut self, name: &str, source: &dyn Source, log: &LogFile) -> Result<()> {
+    fn log(&mut self, name: &str, source: &dyn Source, log: &LogFile) -> Result<(), VerifyError> {
         let mut previous = log.previous;
         let history = &mut self.history;
         let mut gaps = Vec::new();
@@ -110,7 +120,7 @@ impl Alone {
                     history.holes.push((last, record.zxid));
                 }
             }
-            history.add(record.zxid, record.body).context("temporary file")
+            history.add(record.zxid, record.body).map_err(BackupError::Output)
         });
         self.logs += 1;
         let path = &log.path;
@@ -118,8 +128,9 @@ impl Alone {
             Ok(Some(report)) => report,
             // Purged meanwhile.
             Ok(None) => return Ok(()),
+            Err(BackupError::Output(error)) => return Err(VerifyError::Temporary(error)),
             Err(error) => {
-                let text = format!("this log cannot be read: {}", error.root_cause());
+                let text = format!("this log cannot be read: {}", reason(&error));
                 self.damaged_behind =
                     self.damaged_behind.or(Some(self.history.last.unwrap_or_default()));
                 self.findings.push(Finding::new(Kind::Damage, name, text).of_file(path));
@@ -169,9 +180,10 @@ impl Alone {
     }
 
     /// Looks for sidecars that cannot be read, and for those whose log is gone.
-    fn sidecars(&mut self, name: &str, directory: &Directory) -> Result<()> {
+    fn sidecars(&mut self, name: &str, directory: &Directory) -> Result<(), VerifyError> {
         let dir = directory.log_dir();
-        let entries = OsVfs.list(dir).with_context(|| dir.display().to_string())?;
+        let entries =
+            OsVfs.list(dir).map_err(|source| VerifyError::List { path: dir.to_owned(), source })?;
         for entry in &entries {
             let Some(first) = names::parse_sidecar(&entry.name) else { continue };
             let path = dir.join(&entry.name);

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
 use zebu_backup::repository::Repository;
 use zebu_backup::restore::rebuild::{self, Proof};
 use zebu_backup::source::{Directory, Source};
@@ -18,7 +17,9 @@ use zebu_tree::{Tree, Walk, digest_counts};
 use super::alone::{self, Alone};
 use super::report::{Finding, Kind, Place, Report};
 use super::spool::{Spool, Znode, acl_text, compare};
-use super::{DirectoriesArgs, histories};
+use super::{DirectoriesArgs, VerifyError, histories};
+
+type Result<T, E = VerifyError> = std::result::Result<T, E>;
 
 /// Znodes that are visited at once.
 const STEP_ZNODES: usize = 1 << 16;
@@ -43,7 +44,9 @@ struct Opened {
 /// # Errors
 /// A directory cannot be opened, or temporary files cannot be written.
 pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
-    ensure!(args.log_dir.is_none() || args.dirs.len() == 1, "--log-dir needs a single directory");
+    if args.log_dir.is_some() && args.dirs.len() != 1 {
+        return Err(VerifyError::LogDir);
+    }
     let opened = (args.dirs.iter())
         .map(|dir| open(dir, args.log_dir.as_deref()))
         .collect::<Result<Vec<_>>>()?;
@@ -57,7 +60,8 @@ pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
     let moments: Vec<_> = looked.iter().map(|alone| alone.snapshots.clone()).collect();
     let limit = looked.iter().filter_map(|alone| alone.damaged_behind).min();
     let mut logs: Vec<_> = looked.iter_mut().map(|alone| &mut alone.history).collect();
-    let common = histories::compare(&mut logs, &moments, limit.unwrap_or(Zxid(i64::MAX)))?;
+    let common = histories::compare(&mut logs, &moments, limit.unwrap_or(Zxid(i64::MAX)))
+        .map_err(VerifyError::Temporary)?;
     // Each tree at its end: that shows whether a start succeeds. One that ends where the others do need not be built again.
     let is_alone = opened.len() == 1;
     let mut images: Vec<Option<Image>> = Vec::new();
@@ -194,14 +198,14 @@ fn all_at(
 fn build(place: &Opened, zxid: Zxid, znodes: bool) -> Result<Result<(Image, u64), String>> {
     let built = match rebuild::build_as_started(place.source.as_ref(), zxid) {
         Ok(built) => built,
-        Err(error) => return Ok(Err(format!("{error:#}").replace('\n', "; "))),
+        Err(error) => return Ok(Err(error.to_string().replace('\n', "; "))),
     };
     let tree = built.tree;
     let image = Image {
         digest: tree.digest(),
         znodes: tree.znode_count(),
         sessions: tree.sessions().map(|(session, _)| session).collect(),
-        spool: znodes.then(|| spool(&tree)).transpose().context("temporary file")?,
+        spool: znodes.then(|| spool(&tree)).transpose().map_err(VerifyError::Temporary)?,
     };
     // Those that the loading of the snapshot counted, and that of the last transaction where none was compared.
     let others = tree.digest_mismatches().max(u64::from(built.proof == Proof::OtherDigest));
@@ -268,7 +272,7 @@ fn compare_images(
             }
             true
         })
-        .context("temporary file")?;
+        .map_err(VerifyError::Temporary)?;
         report.differing = Some(all);
         if all > 0 {
             let text = format!("{all} znodes differ behind transaction {zxid}");

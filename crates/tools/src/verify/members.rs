@@ -69,8 +69,7 @@ pub(super) fn verify(args: &MembersArgs) -> Result<Report, Failure> {
 
 /// Reads a scheme and a credential.
 fn identity(path: &Path) -> Result<(String, String), Failure> {
-    let value = zebu_backup::backup::read_authorization(path)
-        .map_err(|error| Failure::new(format_args!("error: {error:#}")))?;
+    let value = zebu_backup::backup::read_authorization(path)?;
     let text = value.to_str()?;
     let (scheme, credential) = text.split_once(' ').unwrap_or((text, ""));
     Ok((scheme.to_owned(), credential.trim().to_owned()))

@@ -1,0 +1,263 @@
+//! Why a backup, a restore or a history ends before it is through.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use zebu_proto::Zxid;
+use zebu_store::snapshot::read::SnapshotError;
+use zebu_store::{StoreError, names};
+
+use crate::backup::{Mismatch, ServerError};
+use crate::manifest::ManifestError;
+use crate::source::LogDamage;
+
+/// What a function of this crate returns.
+pub(crate) type Result<T = (), E = BackupError> = std::result::Result<T, E>;
+
+/// Something that cannot be backed up, restored or shown.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The arguments of the command contradict each other.
+    #[error("{0}")]
+    Usage(String),
+    /// What the arguments say of the connection to a server cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] zebu_credentials::Failure),
+    /// A file or a directory cannot be read, written or removed.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The caller cannot write what it has been given.
+    #[error("{0}")]
+    Output(#[source] io::Error),
+    /// A file system without hard links.
+    #[error(
+        "{}: {source}\nhint: the file system of a backup has to support hard links",
+        path.display()
+    )]
+    Link {
+        /// The file that gets a second name.
+        path: PathBuf,
+        /// Why it does not get it.
+        source: io::Error,
+    },
+    /// A directory is no data directory.
+    #[error(
+        "{}: no data directory of a server: it has neither {} nor logs or snapshots",
+        .0.display(), names::VERSION_DIR
+    )]
+    NoDataDir(PathBuf),
+    /// A directory has no manifests.
+    #[error("{}: no backup: it has no directory manifests", .0.display())]
+    NoBackup(PathBuf),
+    /// `--number` is given for a directory that is no backup.
+    #[error("--number is for a backup: {0}")]
+    NumberOfNone(#[source] Box<Self>),
+    /// A repository in which no backup was made yet.
+    #[error("{0}: there is no backup in it yet")]
+    Empty(String),
+    /// Another process makes a backup in the same repository.
+    #[error(
+        "{0}: another process is making a backup there\nhint: nothing was changed; run again when it has ended"
+    )]
+    Busy(String),
+    /// Another process has made a backup with the same number, although the repository was locked.
+    #[error(
+        "{repository}: backup {number} was made by somebody else at the same time\nhint: nothing of it was changed; run again"
+    )]
+    Taken {
+        /// The repository.
+        repository: String,
+        /// The number.
+        number: u64,
+    },
+    /// A manifest is damaged.
+    #[error("{}: damaged manifest: {source}", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ManifestError,
+    },
+    /// A manifest has another number than its file.
+    #[error("{}: it is the manifest of backup {number}", path.display())]
+    OtherManifest {
+        /// The file.
+        path: PathBuf,
+        /// The number in the manifest.
+        number: u64,
+    },
+    /// A file that the manifest of a backup does not name.
+    #[error("{}: a file of another backup", .0.display())]
+    Foreign(PathBuf),
+    /// The source does not go on from the last backup.
+    #[error(
+        "{of}: {mismatch}\nhint: nothing was changed; --anew begins a new history beside the old one, which stays restorable by \
+         its number"
+    )]
+    Mismatch {
+        /// What the backup is of.
+        of: String,
+        /// Why.
+        mismatch: Mismatch,
+    },
+    /// The backup was made, and the old backups could not be removed.
+    #[error("the backup is complete, and old ones stay: {0}")]
+    Prune(#[source] Box<Self>),
+    /// A file went or changed while it was copied.
+    #[error("{}: {what} while it was copied\nhint: run again", path.display())]
+    Moved {
+        /// The file.
+        path: PathBuf,
+        /// What happened to it.
+        what: &'static str,
+    },
+    /// A server sends no snapshot.
+    #[error("snapshot of {address}: {source}")]
+    Server {
+        /// The server.
+        address: String,
+        /// Why.
+        source: ServerError,
+    },
+    /// What a server has sent is no snapshot.
+    #[error("what {address} has sent is no snapshot: {source}")]
+    Sent {
+        /// The server.
+        address: String,
+        /// Why.
+        source: SnapshotError,
+    },
+    /// A file does not have the credential that it should have.
+    #[error("{}: {what}", path.display())]
+    Credential {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A snapshot cannot be read, or is damaged.
+    #[error("{}: {source}", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: SnapshotError,
+    },
+    /// A log is damaged, so it is not backed up.
+    #[error(
+        "{}: {damage}\nhint: no backup was made; take it from another member, or let this server repair its log first",
+        path.display()
+    )]
+    DamagedLog {
+        /// The log.
+        path: PathBuf,
+        /// Where.
+        damage: LogDamage,
+    },
+    /// The end of a source is damaged, so its newest moment is not known.
+    #[error(
+        "{damage}\nhint: --to {last} restores what comes before the damage; another member or a backup may have the rest"
+    )]
+    DamagedEnd {
+        /// Which log, and where.
+        damage: String,
+        /// The last transaction before the damage.
+        last: Zxid,
+    },
+    /// A transaction of a log cannot be decoded or applied.
+    #[error("{}: transaction {zxid}: {reason}", path.display())]
+    Txn {
+        /// The log.
+        path: PathBuf,
+        /// The transaction.
+        zxid: Zxid,
+        /// Why.
+        reason: String,
+    },
+    /// A log went while it was read.
+    #[error("{}: removed meanwhile", .0.display())]
+    Gone(PathBuf),
+    /// The wanted transaction is behind the end of the source.
+    #[error("{source_name}: it ends with transaction {last}, before {wanted}")]
+    EndsBefore {
+        /// The source.
+        source_name: String,
+        /// Its last transaction.
+        last: Zxid,
+        /// The wanted transaction.
+        wanted: Zxid,
+    },
+    /// The wanted time is before the first transaction of the source.
+    #[error("{source_name}: no transaction in it was made before {time}")]
+    BeginsAfter {
+        /// The source.
+        source_name: String,
+        /// The wanted time.
+        time: String,
+    },
+    /// No snapshot and no log leads to the wanted transaction.
+    #[error("{source_name}: nothing leads to transaction {wanted}:\n{reasons}")]
+    Unreachable {
+        /// The source.
+        source_name: String,
+        /// The wanted transaction.
+        wanted: Zxid,
+        /// Why each snapshot could not be used, a line each.
+        reasons: String,
+    },
+    /// The directory of a restore has something in it.
+    #[error(
+        "{}: not empty: it has {found}\nhint: nothing was changed; a restore needs a new or empty directory",
+        path.display()
+    )]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+        /// A file in it.
+        found: String,
+    },
+    /// The restored snapshot does not read back as what was written.
+    #[error("{}: it does not read back as what was written", .0.display())]
+    NotWritten(PathBuf),
+    /// The files of the restored data directory cannot be written.
+    #[error("{}", told(.0))]
+    Store(#[from] StoreError),
+}
+
+/// Adds the name of the file to what went wrong with it.
+pub(crate) trait At<T> {
+    /// The same, with this file in the error.
+    fn at(self, path: &Path) -> Result<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Result<T> {
+        self.map_err(|source| BackupError::File { path: path.to_owned(), source })
+    }
+}
+
+impl<T> At<T> for std::result::Result<T, SnapshotError> {
+    fn at(self, path: &Path) -> Result<T> {
+        self.map_err(|source| BackupError::Snapshot { path: path.to_owned(), source })
+    }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn told(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        // Memory takes everything.
+        let _ = write!(text, ": {cause}");
+        next = cause.source();
+    }
+    text
+}
