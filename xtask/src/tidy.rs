@@ -1,6 +1,7 @@
 //! What no compiler checks: arrows between crates point down, files are documented, small and finished, links and ids lead
 //! somewhere.
 
+mod changelog;
 mod compat;
 mod ids;
 pub(crate) mod markdown;
@@ -66,6 +67,7 @@ pub(crate) fn check() -> Result<()> {
     ids::check(&root(), &files, &pages, &mut wrong);
     recorded::check(&root(), &mut wrong)?;
     compat::check(&root(), &mut wrong)?;
+    changelog::check(&root(), &mut wrong)?;
     for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let name = file.strip_prefix(root()).unwrap_or(file).display();
