@@ -33,7 +33,7 @@ const OUTSIDE: &[&str] = &["bench", "figures"];
 
 /// The crates of `crates` that are programs. The others are libraries: their callers get typed errors, so that a caller can
 /// tell them apart without reading their text.
-const PROGRAMS: &[&str] = &["bench", "sim", "zebu"];
+const PROGRAMS: &[&str] = &["bench", "zebu"];
 
 /// Errors without a type.
 const UNTYPED: &str = "anyhow";

@@ -1,130 +1,120 @@
-//! The simulator's command line: `zebu-sim [--first S] [--seeds N | --minutes M] [--trace]`.
+//! The simulator's command line; `zebu-sim --help` lists its options.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use clap::Parser;
 use zebu_sim::World;
 use zebu_sim::aims::{AIMS, Aim};
 use zebu_sim::plan::Plan;
 use zebu_sim::run::{Total, run};
 use zebu_sim::shrink::shrink;
 
-const USAGE: &str = "\
-usage: zebu-sim [options]
-
-  --first S     the first seed, 0 unless given
-  --seeds N     how many seeds, 100 unless given, with --mutants 256
-  --minutes M   as many seeds as take so long
-  --aim NAME    only plans that are aimed at this, as in `aims.rs`
-  --alone       one server that runs alone, its connections byte by byte
-  --calm        three servers and nothing goes wrong, for speed
-  --flips       bytes change on their way between servers
-  --model       only what the model of the protocol refuses is a failure
-  --trees       trees become other ones in the memory of members
-  --twice       runs every seed twice and compares
-  --shrink N    tries so many smaller plans for the first failure, 200 unless given
-  --trace       tells what happens in the first seed
-  --mutants     with the feature `mutants`: shows that each is found within so many seeds
-  --mutant NAME with the feature `mutants`: runs with this one; with --mutants, looks for this one only";
-
 /// How many seeds are run unless given.
 const SEEDS: u64 = 100;
 /// How many seeds a mutant gets unless given: each aim comes once in thirty-two.
 const MUTANT_SEEDS: u64 = 512;
 
+/// Runs whole ensembles in one thread, each decided by its seed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "zebu-sim",
+    after_help = "Exit codes: 0 nothing found, 1 something found, 2 wrong options."
+)]
 struct Options {
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
     first: u64,
+
+    /// How many seeds, 100 unless given, with --mutants 512
+    #[arg(long, value_name = "N")]
     seeds: Option<u64>,
+
+    /// As many seeds as take so long
+    #[arg(long, value_name = "M")]
     minutes: Option<u64>,
-    alone: bool,
-    calm: bool,
-    flips: bool,
-    model: bool,
-    trees: bool,
-    twice: bool,
-    shrink: usize,
-    trace: bool,
-    mutants: bool,
-    mutant: Option<String>,
+
+    /// Only plans that are aimed at this, as in `aims.rs`
+    #[arg(long, value_name = "NAME", value_parser = parse_aim)]
     aim: Option<Aim>,
+
+    /// One server that runs alone, its connections byte by byte
+    #[arg(long)]
+    alone: bool,
+
+    /// Three servers and nothing goes wrong, for speed
+    #[arg(long)]
+    calm: bool,
+
+    /// Bytes change on their way between servers
+    #[arg(long)]
+    flips: bool,
+
+    /// Only what the model of the protocol refuses is a failure
+    #[arg(long)]
+    model: bool,
+
+    /// Trees become other ones in the memory of members
+    #[arg(long)]
+    trees: bool,
+
+    /// Runs every seed twice and compares
+    #[arg(long)]
+    twice: bool,
+
+    /// Tries so many smaller plans for the first failure
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    shrink: usize,
+
+    /// Tells what happens in the first seed
+    #[arg(long)]
+    trace: bool,
+
+    /// With the feature `mutants`: shows that each is found within so many seeds
+    #[arg(long)]
+    mutants: bool,
+
+    /// With the feature `mutants`: runs with this one; with --mutants, looks for this one only
+    #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
+    mutant: Option<&'static str>,
 }
 
-fn options() -> Result<Options> {
-    let mut options = Options {
-        first: 0,
-        seeds: None,
-        minutes: None,
-        alone: false,
-        calm: false,
-        flips: false,
-        model: false,
-        trees: false,
-        twice: false,
-        shrink: 200,
-        trace: false,
-        mutants: false,
-        mutant: None,
-        aim: None,
-    };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        if word == "--mutant" {
-            options.mutant = Some(words.next().context("--mutant wants a name")?);
-            continue;
-        }
-        if word == "--aim" {
-            let name = words.next().context("--aim wants a name")?;
-            let aim = AIMS.iter().find(|aim| format!("{aim:?}") == name);
-            options.aim = Some(*aim.with_context(|| format!("there is no aim called {name}"))?);
-            continue;
-        }
-        let mut number = || -> Result<u64> {
-            let value = words.next().with_context(|| format!("{word} wants a number"))?;
-            value.parse().with_context(|| format!("{word} {value}"))
-        };
-        match word.as_str() {
-            "--first" => options.first = number()?,
-            "--seeds" => options.seeds = Some(number()?),
-            "--minutes" => options.minutes = Some(number()?),
-            "--shrink" => options.shrink = number()? as usize,
-            "--alone" => options.alone = true,
-            "--calm" => options.calm = true,
-            "--flips" => options.flips = true,
-            "--model" => options.model = true,
-            "--trees" => options.trees = true,
-            "--twice" => options.twice = true,
-            "--trace" => options.trace = true,
-            "--mutants" => options.mutants = true,
-            _ => bail!("no such option: {word}\n{USAGE}"),
-        }
-    }
-    Ok(options)
+fn parse_aim(name: &str) -> Result<Aim, String> {
+    let aim = AIMS.into_iter().find(|aim| format!("{aim:?}") == name);
+    aim.ok_or_else(|| format!("there is no aim called {name}"))
 }
+
+#[cfg(feature = "mutants")]
+fn parse_mutant(name: &str) -> Result<&'static str, String> {
+    let mutant = zebu_sim::mutants::MUTANTS.iter().find(|mutant| mutant.name == name);
+    mutant.map(|mutant| mutant.name).ok_or_else(|| format!("there is no mutant called {name}"))
+}
+
+#[cfg(not(feature = "mutants"))]
+fn parse_mutant(_: &str) -> Result<&'static str, String> {
+    Err(WITHOUT_MUTANTS.to_owned())
+}
+
+/// What a simulator without mutants answers when it is asked for one.
+#[cfg(not(feature = "mutants"))]
+const WITHOUT_MUTANTS: &str = "this simulator was built without the feature `mutants`";
 
 fn main() -> ExitCode {
-    match simulate() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    if simulate(&Options::parse()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn simulate() -> Result<bool> {
-    let options = options()?;
+/// True when nothing is found.
+fn simulate(options: &Options) -> bool {
     if options.mutants {
-        let only = options.mutant.as_deref();
         let seeds = options.seeds.unwrap_or(MUTANT_SEEDS);
-        return mutants(only, options.model, options.first, seeds);
+        return mutants(options.mutant, options.model, options.first, seeds);
     }
-    if let Some(name) = &options.mutant {
-        choose(name)?;
+    #[cfg(feature = "mutants")]
+    if let Some(name) = options.mutant {
+        zebu_proto::mutants::choose(name);
     }
     if options.alone {
-        return Ok(alone(options.first, options.seeds.unwrap_or(SEEDS)));
+        return alone(options.first, options.seeds.unwrap_or(SEEDS));
     }
     let plan = |seed| {
         let plan = match options.aim {
@@ -141,7 +131,7 @@ fn simulate() -> Result<bool> {
         plan.faults.iter().for_each(|fault| println!("{fault}"));
         let outcome = World::new(plan).narrate().run();
         println!("{outcome:#?}");
-        return Ok(outcome.broken.is_empty());
+        return outcome.broken.is_empty();
     }
     // Panics are reported with their seeds.
     std::panic::set_hook(Box::new(|_| {}));
@@ -160,7 +150,7 @@ fn simulate() -> Result<bool> {
         let outcome = run(&plan);
         if options.twice && run(&plan).trace != outcome.trace {
             println!("seed {seed} does not do the same twice");
-            return Ok(false);
+            return false;
         }
         total.add(seed, &outcome);
         if let Some(what) = outcome.broken.first() {
@@ -176,7 +166,7 @@ fn simulate() -> Result<bool> {
         println!("{voters} voters, {observers} observers, {clients} clients, {length:?}");
         smaller.faults.iter().for_each(|fault| println!("{fault}"));
     }
-    Ok(total.broken.is_empty())
+    total.broken.is_empty()
 }
 
 /// Runs a server alone with so many seeds; true when nothing is found.
@@ -207,30 +197,16 @@ fn alone(first: u64, seeds: u64) -> bool {
 }
 
 #[cfg(not(feature = "mutants"))]
-fn mutants(_only: Option<&str>, _model: bool, _first: u64, _seeds: u64) -> Result<bool> {
-    bail!("this simulator was built without the feature `mutants`")
-}
+fn mutants(_only: Option<&str>, _model: bool, _first: u64, _seeds: u64) -> bool {
+    use clap::CommandFactory as _;
+    use clap::error::ErrorKind;
 
-#[cfg(not(feature = "mutants"))]
-fn choose(_name: &str) -> Result<()> {
-    bail!("this simulator was built without the feature `mutants`")
-}
-
-#[cfg(feature = "mutants")]
-fn choose(name: &str) -> Result<()> {
-    let all = zebu_sim::mutants::MUTANTS;
-    let mutant = all.iter().find(|mutant| mutant.name == name);
-    let mutant = mutant.with_context(|| format!("there is no mutant called {name}"))?;
-    zebu_proto::mutants::choose(mutant.name);
-    Ok(())
+    Options::command().error(ErrorKind::InvalidValue, WITHOUT_MUTANTS).exit()
 }
 
 /// Runs every mutant, or only this one, until it is found, with so many seeds at most; true when all are.
 #[cfg(feature = "mutants")]
-fn mutants(only: Option<&str>, model: bool, first: u64, seeds: u64) -> Result<bool> {
-    if let Some(name) = only {
-        choose(name)?;
-    }
+fn mutants(only: Option<&str>, model: bool, first: u64, seeds: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     let (mut all, mut missed, mut tested) = (0, 0, 0);
     println!("{:<36} {:<11} {:>5}  found as", "mutant", "example of", "seeds");
@@ -267,7 +243,7 @@ fn mutants(only: Option<&str>, model: bool, first: u64, seeds: u64) -> Result<bo
     }
     zebu_proto::mutants::choose("");
     println!("{} of {all} found, {tested} more left to the tests that are named", all - missed);
-    Ok(missed == 0)
+    missed == 0
 }
 
 fn commit() -> String {
@@ -295,5 +271,35 @@ fn report(total: &Total, took: Duration) {
     }
     for (what, count) in &total.reached {
         println!("  {count:>8}  reached: {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_are_those_that_the_pages_show() {
+        let read = |line: &str| Options::try_parse_from(line.split(' '));
+        let options = read("zebu-sim --first 7 --minutes 30 --aim LoneLeader --twice").unwrap();
+        assert_eq!((options.first, options.minutes, options.shrink), (7, Some(30), 200));
+        assert_eq!(
+            (options.aim, options.twice, options.calm),
+            (Some(Aim::LoneLeader), true, false)
+        );
+        let wrong = |line| read(line).unwrap_err().to_string();
+        assert!(wrong("zebu-sim --aim Nothing").contains("there is no aim called Nothing"));
+        assert!(wrong("zebu-sim --seeds many").contains("many"));
+        let page = include_str!("../../../docs/simulation.md");
+        let lines = page.lines().filter_map(|line| line.strip_prefix("cargo xtask sim --"));
+        let mut shown = 0;
+        for line in lines {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if !line.ends_with("--help") {
+                read(&format!("zebu-sim --{line}")).unwrap();
+                shown += 1;
+            }
+        }
+        assert!(shown > 4);
     }
 }
