@@ -40,6 +40,10 @@ const START_BYTES_MAX: usize = 8 << 10;
 
 const _: () = assert!(frame::LENGTH_BYTES + CONNECT_BYTES_MAX < START_BYTES_MAX);
 
+/// Longest frame of a client that must authenticate and has not: the longest Kerberos token, and
+/// what is around it.
+const STRANGERS_FRAME_MAX: usize = zebu_auth::gssapi::TOKEN_BYTES_MAX + (1 << 10);
+
 /// Capacity of the send buffer that an idle connection keeps.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -245,6 +249,14 @@ impl<S: Side> Client<S> {
     /// driver [decides](Conn::decide).
     pub fn waits_for_verdict(&self) -> Option<(Ticket, Duration)> {
         self.authentication.asked.as_ref().map(|asked| (asked.ticket, asked.since))
+    }
+
+    /// Whether the client must authenticate and has not. It has a session, and nothing else is
+    /// taken from it; the driver limits the time.
+    pub fn owes_authentication(&self, common: &Common<S>) -> bool {
+        let enforced = &common.rules.enforced_schemes;
+        let has_one = |ids: &Credentials| ids.iter().any(|id| enforced.contains(&id.scheme));
+        self.phase == Phase::Open && !enforced.is_empty() && !self.conn.with_ids(has_one)
     }
 
     /// Bytes received but not taken.
@@ -466,6 +478,13 @@ impl<S: Side> Client<S> {
             let authentication = &mut self.authentication;
             let batch = Batch::new(common, &self.conn, session, worker, authentication, now);
             batch.decided(asked, verdict, &mut self.submitted)?;
+        }
+        if let Ok(Some(length)) = frame_length(&self.input, common)
+            && length > STRANGERS_FRAME_MAX
+            && !faults::takes_any_length()
+            && self.owes_authentication(common)
+        {
+            return Err(End::Broken("a long frame, and it has not authenticated"));
         }
         if !self.has_frame(common) || self.is_held(common) || self.is_stuffed() {
             return Ok(());

@@ -156,6 +156,9 @@ metrics! {
     tls_handshake_exceeded: Counter,
     /// TLS handshakes that failed.
     unsuccessful_handshake: Counter,
+    /// Connections between servers that ended because of TLS, SASL, a certificate of another server,
+    /// or because the other server did not say in time who it is.
+    peer_connections_refused: Counter,
     /// Authentication attempts refused without a check, because their address had failed too often.
     /// A rising value suggests guessed passwords.
     auth_attempts_limited: Counter,
@@ -186,6 +189,8 @@ metrics! {
     connection_revalidate_count: Counter,
     /// Connections closed because the client sent no connect request in time.
     sessionless_connections_expired: Counter,
+    /// Connections closed because the client did not authenticate in time where it must.
+    unauthenticated_connections_expired: Counter,
     /// Sessions that expired because the server did not hear from their clients within the timeout.
     stale_sessions_expired: Counter,
     /// Tokens used up in the connection throttle's bucket, recorded after each admitted connect

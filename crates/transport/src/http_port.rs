@@ -10,6 +10,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::{PortError, PortFiles};
 
+use crate::bounded::Bounded;
 use crate::peer_port::{certificate, first};
 use crate::port::Port;
 use crate::{Begins, HandshakeError};
@@ -66,7 +67,9 @@ impl HttpPort {
             (Begins::Tls, _) => {}
         }
         let acceptor = TlsAcceptor::from(self.port.config());
-        let stream = acceptor.accept(socket).await.map_err(HandshakeError::Failed)?;
+        let socket = Bounded::new(socket);
+        let mut stream = acceptor.accept(socket).await.map_err(HandshakeError::Failed)?;
+        stream.get_mut().0.lift();
         let client =
             certificate(stream.get_ref().1.peer_certificates()).map_err(HandshakeError::from)?;
         Ok(HttpStream { stream: Either::Secured(Box::new(stream)), client })
@@ -83,7 +86,7 @@ pub struct HttpStream {
 #[derive(Debug)]
 enum Either {
     Plain(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Secured(Box<TlsStream<Bounded<TcpStream>>>),
 }
 
 impl From<TcpStream> for HttpStream {

@@ -3,16 +3,19 @@
 //!
 //! A [`Stream`] never waits for its socket; its owner does. A [`Port`] has the certificates of a
 //! port and reloads them when their files change. [`sort`] and [`secure`] handle a connection
-//! before it is a stream. Both wait, so their caller must limit their time and number. A
+//! before it is a stream. Both wait, so their caller must limit their time and number; the bytes of
+//! every handshake are limited here. A
 //! [`PeerPort`] makes a [`PeerStream`], a connection between servers. An [`HttpPort`] makes an
 //! [`HttpStream`].
 
+mod bounded;
 mod http_port;
 mod peer;
 mod peer_port;
 mod port;
 mod stream;
 
+pub use bounded::{CHAIN_BYTES_MAX, HELLO_BYTES_MAX};
 pub use http_port::{HttpError, HttpPort, HttpStream};
 pub use peer::{PeerReader, PeerStream, PeerWriter};
 pub use peer_port::{PeerError, PeerPort, PeerRules};
@@ -30,6 +33,8 @@ use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use zebu_auth::certificate::{Facts, NotACertificate};
 use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
+
+use crate::bounded::Bounded;
 
 /// Pause between two looks at an incomplete TLS record header.
 const MORE_PAUSE: Duration = Duration::from_millis(10);
@@ -96,11 +101,12 @@ pub async fn secure(
     socket: TcpStream,
     config: Arc<ServerConfig>,
 ) -> Result<Secured, HandshakeError> {
+    let socket = Bounded::new(socket);
     let stream = TlsAcceptor::from(config).accept(socket).await.map_err(HandshakeError::Failed)?;
     let (socket, tls) = stream.into_inner();
     let own = tls.peer_certificates().and_then(<[_]>::first);
     let client = own.map(|der| Facts::of(der)).transpose()?;
-    let socket = socket.into_std().map_err(HandshakeError::Failed)?;
+    let socket = socket.into_inner().into_std().map_err(HandshakeError::Failed)?;
     Ok(Secured { parked: Parked::secured(socket, tls), client })
 }
 

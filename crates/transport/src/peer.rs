@@ -11,6 +11,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::TlsStream;
 use zebu_auth::certificate::Facts;
 
+use crate::bounded::Bounded;
+
 /// A connection between two servers.
 #[derive(Debug)]
 pub struct PeerStream {
@@ -22,7 +24,7 @@ pub struct PeerStream {
 #[derive(Debug)]
 enum Stream {
     Plain(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Secured(Box<TlsStream<Bounded<TcpStream>>>),
 }
 
 impl PeerStream {
@@ -38,11 +40,12 @@ impl PeerStream {
     /// A connection after its TLS handshake. `certificate`: the identity in the other server's
     /// certificate.
     pub(crate) fn secured(
-        stream: TlsStream<TcpStream>,
+        mut stream: TlsStream<Bounded<TcpStream>>,
         peer: SocketAddr,
         certificate: Option<Facts>,
     ) -> Self {
         assert!(!stream.get_ref().1.is_handshaking(), "a stream begins after the handshake");
+        stream.get_mut().0.lift();
         Self { stream: Stream::Secured(Box::new(stream)), peer, certificate }
     }
 
@@ -80,7 +83,7 @@ pub struct PeerReader {
 #[derive(Debug)]
 enum Reader {
     Plain(OwnedReadHalf),
-    Secured(ReadHalf<Box<TlsStream<TcpStream>>>),
+    Secured(ReadHalf<Box<TlsStream<Bounded<TcpStream>>>>),
 }
 
 impl PeerReader {
@@ -119,7 +122,7 @@ pub struct PeerWriter(Writer);
 #[derive(Debug)]
 enum Writer {
     Plain(OwnedWriteHalf),
-    Secured(WriteHalf<Box<TlsStream<TcpStream>>>),
+    Secured(WriteHalf<Box<TlsStream<Bounded<TcpStream>>>>),
 }
 
 impl PeerWriter {

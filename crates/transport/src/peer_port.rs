@@ -9,6 +9,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use zebu_auth::certificate::{Facts, NotACertificate};
 use zebu_auth::tls::{HostnameError, PortError, PortFiles, verify_hostname};
 
+use crate::bounded::Bounded;
 use crate::peer::PeerStream;
 use crate::port::Port;
 use crate::{Begins, sort};
@@ -107,7 +108,7 @@ impl PeerPort {
             (Begins::Tls, _) => {}
         }
         let peer = socket.peer_addr()?;
-        let stream = TlsAcceptor::from(self.port.config()).accept(socket).await?;
+        let stream = TlsAcceptor::from(self.port.config()).accept(Bounded::new(socket)).await?;
         let certificate = certificate(stream.get_ref().1.peer_certificates())?;
         if self.rules.verifies_clients
             && let Some(facts) = &certificate
@@ -131,7 +132,7 @@ impl PeerPort {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| PeerError::Name(host.to_owned()))?;
         let config = self.port.client();
-        let stream = TlsConnector::from(config).connect(name, socket).await?;
+        let stream = TlsConnector::from(config).connect(name, Bounded::new(socket)).await?;
         let certificate = certificate(stream.get_ref().1.peer_certificates())?;
         if self.rules.verifies_servers
             && let Some(facts) = &certificate

@@ -150,8 +150,8 @@ pub fn text(transcript: &str) -> String {
 
 /// Whether a line of `mntr` with this key is ours alone, with a row in COMPAT.md: the counts of
 /// operations are of a version to come, the original tells of slow fsyncs in JMX only and has no
-/// limit to what a session owns; it does not count failed authentications, has no schemes that ask
-/// a program, and never doubts a tree.
+/// limit to what a session owns; it does not count failed authentications or refused servers, has no
+/// schemes that ask a program, and never doubts a tree.
 pub fn is_only_ours(key: &str) -> bool {
     key.starts_with("zk_op_count_")
         || key.starts_with("zk_external_auth_")
@@ -163,8 +163,10 @@ pub fn is_only_ours(key: &str) -> bool {
                 | "zk_ephemeral_node_limit_violation"
                 | "zk_fsync_threshold_exceed_count"
                 | "zk_identity_connections_rejected"
+                | "zk_peer_connections_refused"
                 | "zk_scrub_damage_count"
                 | "zk_tree_doubts_count"
+                | "zk_unauthenticated_connections_expired"
         )
 }
 

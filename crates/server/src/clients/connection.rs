@@ -54,8 +54,10 @@ impl Drop for Forget {
 pub struct Client {
     shared: Arc<Shared>,
     client: zebu_engine::client::Client<Side>,
-    /// When its connect request must be complete.
+    /// When its connect request must be complete, and when it must have authenticated where that is required.
     due: Instant,
+    /// Since when it waits for this server, which does not count.
+    waits: Option<Instant>,
 }
 
 /// Serves a connection until it ends, or until another network worker than `worker` is to serve it: then
@@ -110,7 +112,7 @@ impl Client {
     /// A connection that was accepted at `accepted`, before its TLS handshake if it has TLS.
     pub fn new(shared: Arc<Shared>, conn: Arc<Conn>, accepted: Instant) -> Self {
         let due = accepted + shared.config.net.handshake_timeout;
-        Self { shared, client: zebu_engine::client::Client::new(conn), due }
+        Self { shared, client: zebu_engine::client::Client::new(conn), due, waits: None }
     }
 
     /// The connection as others see it.
@@ -205,11 +207,20 @@ impl Client {
                 let taken = shared.clock.monotonic().saturating_sub(since);
                 Instant::now() + authentication::VERDICT_TIME_MAX.saturating_sub(taken)
             });
+            self.gives_back_time(phase == Phase::Connecting || asked.is_some());
+            let is_stranger = asked.is_none() && self.client.owes_authentication(common);
             let until = match phase {
                 Phase::Start => Some(self.due),
                 Phase::Closing => Some(*linger.get_or_insert_with(|| Instant::now() + LINGER)),
+                Phase::Open if is_stranger => Some(self.due),
                 Phase::Connecting | Phase::Open => verdict_due,
             };
+            if is_stranger && Instant::now() >= self.due {
+                shared.metrics.unauthenticated_connections_expired.add(1);
+                return Err(End::Broken(
+                    "no authentication in time, which enforce.auth.schemes asks for",
+                ));
+            }
             let ready = tokio::select! {
                 biased;
                 ready = stream.socket().ready(interest) => ready,
@@ -222,6 +233,9 @@ impl Client {
                     if phase == Phase::Start {
                         shared.metrics.sessionless_connections_expired.add(1);
                         return Err(End::Broken("no handshake in time"));
+                    }
+                    if is_stranger {
+                        continue;
                     }
                     return Ok(Turn::Over);
                 }
@@ -237,6 +251,18 @@ impl Client {
             } else if ready.is_error() {
                 return Ok(Turn::Over);
             }
+        }
+    }
+
+    /// Moves the deadline by the time in which the client has waited for this server. `waits`: whether it does now.
+    fn gives_back_time(&mut self, waits: bool) {
+        match (waits, self.waits) {
+            (true, None) => self.waits = Some(Instant::now()),
+            (false, Some(since)) => {
+                self.due += since.elapsed();
+                self.waits = None;
+            }
+            (true, Some(_)) | (false, None) => {}
         }
     }
 

@@ -171,7 +171,11 @@ impl Net {
 
     /// Says why a connection from a peer ended.
     fn ended(&self, what: &str, error: &io::Error) {
-        match greeting::misfit(error) {
+        let why = greeting::misfit(error);
+        if why.is_some() {
+            self.shared.metrics.peer_connections_refused.add(1);
+        }
+        match why {
             Some(why) if self.misfits.lock().is_due() => warn!("{what}: {why}"),
             _ => debug!("{what}: {error}"),
         }

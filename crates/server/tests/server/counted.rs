@@ -11,7 +11,7 @@ use zebu_store::{Nothing, Options, OsVfs, Store};
 use crate::admin;
 use crate::client::{Bytes, Client, Hello, OPEN, Raw, create, multi, op, set_data};
 use crate::gate::Gate;
-use crate::members::{client_of, deserted, ensemble};
+use crate::members::{Three, client_of, deserted, ensemble};
 use crate::outside::{self, Program};
 use crate::rejoin::with_another_tree;
 use crate::running::Running;
@@ -120,6 +120,15 @@ fn every_metric_moves() {
     drop((first, second));
     secure.running.wait_metric("unsuccessful_handshake", |n| n == 1.0);
     moved(&secure.running, &mut all);
+
+    // Whoever must authenticate, and does not.
+    let running = Running::new(&[
+        "enforce.auth.enabled=true",
+        "enforce.auth.schemes=digest",
+        "nio.sessionlessCnxnTimeout=500",
+    ]);
+    drop(running.client().reply());
+    moved(&running, &mut all);
 
     // Schemes.
     let running = Running::new(&[
@@ -250,6 +259,14 @@ fn every_metric_moves() {
             moved(member, &mut all);
         }
     }
+
+    // A stranger at a port between servers.
+    let three = Three::voters(&["quorumCnxnTimeoutMs=1000"]);
+    let members = [three.start(1), three.start(2)];
+    client_of(&members[0]).close();
+    let _silent = Raw::open(three.ports_of(1)[1]);
+    members[0].wait_metric("peer_connections_refused", |n| n > 0.0);
+    moved(&members[0], &mut all);
 
     // One that was voted for in vain.
     let (_dir, members) = deserted();

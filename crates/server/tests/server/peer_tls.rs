@@ -12,10 +12,10 @@ use zebu_auth::tls::Protocol;
 use crate::client::DEADLINE;
 use crate::members::{Three, client_of};
 use crate::running::{Running, wait};
-use crate::tls::{config, connect, fixture, pair};
+use crate::tls::{config, connect, fixture, is_cut_off, pair};
 
 /// Where a member with that certificate has its stores.
-fn stores(dir: &TempDir, name: &str) -> [String; 2] {
+pub fn stores(dir: &TempDir, name: &str) -> [String; 2] {
     [
         format!("ssl.quorum.keyStore.location={}", pair(name, dir.path()).display()),
         format!("ssl.quorum.trustStore.location={}", fixture("ca.pem").display()),
@@ -78,7 +78,7 @@ fn an_ensemble_goes_over_to_tls_member_by_member() {
 }
 
 /// What a server says that connects for votes: who it is, and that it looks for a leader, which is to be answered.
-fn introduction(id: i64) -> Vec<u8> {
+pub fn introduction(id: i64) -> Vec<u8> {
     let address = b"127.0.0.1:1";
     let mut hello = (-65_536_i64).to_be_bytes().to_vec();
     hello.extend(id.to_be_bytes());
@@ -127,6 +127,16 @@ fn who_is_not_trusted_is_heard_nowhere() {
     drop(outside.take());
     let inside = three.start(3);
     check(&[&inside, &members[0], &members[1]], "with-it");
+}
+
+#[test]
+fn a_handshake_between_servers_has_a_largest_size() {
+    let dir = tempfile::tempdir().unwrap();
+    // Nobody is sent away because of the time.
+    let (three, _members) = secure(&dir, &["quorumCnxnTimeoutMs=600000", "initLimit=10000"]);
+    let [quorum, votes] = three.ports_of(2);
+    assert!(is_cut_off(votes, 8 << 10));
+    assert!(is_cut_off(quorum, 8 << 10));
 }
 
 #[test]

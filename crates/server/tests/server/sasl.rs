@@ -1,5 +1,6 @@
 //! Clients that authenticate with SASL DIGEST-MD5.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use zebu_auth::digest_md5::{CLIENTS, Client as Exchange, NONCE_BYTES};
@@ -156,6 +157,43 @@ fn sasl_may_be_required() {
         assert_eq!((answer.err, token(&answer)), (err::REQUIRES_AUTH, None));
         assert!(client.reply().is_none());
         assert!(logged_in(&running, "amy", "one").get("/").is_ok());
+    }
+}
+
+/// Whoever must authenticate has as long for that as for its connect request, and does not keep the server waiting with
+/// bytes that drip. Its session goes on.
+#[test]
+fn whoever_must_authenticate_does_so_in_time() {
+    let running =
+        server(&[SCHEME, "sessionRequireClientSASLAuth=true", "nio.sessionlessCnxnTimeout=3000"]);
+    let mut silent = running.client();
+    let mut dripping = running.client();
+    let mut amy = logged_in(&running, "amy", "one");
+    let session = silent.renewal();
+    dripping.raw.stream.write_all(&60_000_i32.to_be_bytes()).unwrap();
+    let drip = |_: &u32| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        dripping.raw.stream.write_all(&[0]).is_ok()
+    };
+    assert!((0..50_000).take_while(drip).count() < 50_000);
+    assert!(silent.reply().is_none());
+    running.wait_metric("unauthenticated_connections_expired", |count| count == 2.0);
+    amy.create("/n", b"").unwrap();
+    let mut again = Client::hello(running.port, &session).unwrap();
+    assert_eq!(log_in(&mut again, "amy", "one").err, 0);
+    assert_eq!(again.get("/n").unwrap().0, b"");
+}
+
+#[test]
+fn a_long_frame_is_not_taken_before_an_authentication_that_is_required() {
+    for (required, is_closed) in [(&[][..], false), (&["sessionRequireClientSASLAuth=true"], true)]
+    {
+        let running = server(&[required, &[SCHEME, "nio.sessionlessCnxnTimeout=600000"]].concat());
+        let mut client = running.client();
+        client.raw.stream.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        client.raw.send_raw(&100_000_i32.to_be_bytes());
+        let read = client.raw.stream.read(&mut [0]);
+        assert_eq!(matches!(read, Ok(0)), is_closed, "{read:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::DEADLINE;
 use crate::members::{client_of, ports};
-use crate::running::Running;
+use crate::running::{Running, wait};
 
 /// Connects, as soon as somebody listens.
 fn connect(port: u16) -> TcpStream {
@@ -103,5 +103,38 @@ fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
     learner.read_exact(&mut kind).unwrap();
     assert_eq!(kind, [0, 0, 0, 17], "LEADERINFO");
     assert!(stranger.accept().is_err(), "nobody has dialled it");
+    client.create("/still-there", b"").unwrap();
+}
+
+/// Whoever drips bytes is not waited for, and whoever announces many is not heard: each costs a connection for a moment.
+#[test]
+fn who_does_not_say_in_time_who_it_is_is_sent_away() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("myid"), "2").unwrap();
+    let [quorum, election] = ports();
+    let server = format!("server.2=127.0.0.1:{quorum}:{election}");
+    // A tick has 200 ms.
+    let settings = [&*server, "standaloneEnabled=false", "initLimit=5", "syncLimit=5"];
+    let running = Running::on(dir.path(), &settings);
+    let mut client = client_of(&running);
+    // FOLLOWERINFO, and an address without end for votes.
+    let info = [vec![0, 0, 0, 11], vec![0; 8], 4000_i32.to_be_bytes().to_vec()].concat();
+    let hello = [(-65_536_i64).to_be_bytes(), 77_i64.to_be_bytes()].concat();
+    let hello = [hello, 2000_i32.to_be_bytes().to_vec()].concat();
+    for (number, (port, begins)) in [(quorum, &info), (election, &hello)].into_iter().enumerate() {
+        // A server that looks for a leader meanwhile, because the machine is busy, ends connections uncounted.
+        wait("it is sent away because it is late", || {
+            let mut stream = connect(port);
+            stream.write_all(begins).unwrap();
+            let drip = |_: &u32| {
+                std::thread::sleep(Duration::from_millis(20));
+                stream.write_all(&[0]).is_ok()
+            };
+            assert!((0..1900).take_while(drip).count() < 1900, "it ends before it has said all");
+            running.metric("peer_connections_refused") > Some(number as f64)
+        });
+    }
+    let long = [vec![0, 0, 0, 11], vec![0; 8], 5000_i32.to_be_bytes().to_vec()].concat();
+    is_turned_away(quorum, "a long introduction", &long);
     client.create("/still-there", b"").unwrap();
 }

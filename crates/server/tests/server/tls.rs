@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
@@ -38,14 +39,23 @@ pub fn config(name: Option<&str>, protocol: Protocol) -> Arc<ClientConfig> {
 
 fn config_of(name: Option<&str>, protocol: Protocol, is_name_checked: bool) -> Arc<ClientConfig> {
     let dir = tempfile::tempdir().unwrap();
+    config_at(name.map(|name| pair(name, dir.path())), protocol, is_name_checked)
+}
+
+/// The same, with the key and the chain of certificates in a file.
+pub fn config_at(
+    own: Option<PathBuf>,
+    protocol: Protocol,
+    is_name_checked: bool,
+) -> Arc<ClientConfig> {
     let store = |path| StoreFile { path, password: PasswordSource::None };
     let mut common = Common::trusting(store(fixture("ca.pem")).trusted().unwrap());
     common.protocols = vec![protocol];
-    let identity = name.map(|name| {
+    let identity = own.map(|path| {
         // Bad certificates are shown, too: read at a moment when they are good.
-        let der = &store(fixture(&format!("{name}.pem"))).trusted().unwrap()[0];
+        let der = &store(path.clone()).trusted().unwrap()[0];
         let facts = zebu_auth::certificate::Facts::of(der).unwrap();
-        store(pair(name, dir.path())).identity(facts.not_before).unwrap()
+        store(path).identity(facts.not_before).unwrap()
     });
     Arc::new(client(&common, identity.as_ref(), is_name_checked).unwrap())
 }
@@ -311,6 +321,39 @@ fn idle_handshakes_are_bounded_and_end() {
     assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
 }
 
+/// Whether the server ends a connection to a port for TLS on which so much of one handshake record comes.
+pub fn is_cut_off(port: u16, bytes: usize) -> bool {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    // A record of 16 KiB, with a ClientHello that is longer still.
+    let mut record = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff, 3, 3];
+    record.resize(bytes, 7);
+    let _ = stream.write_all(&record); // the server may end it before all is there
+    match stream.read(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+/// Whoever is not known yet sends 8 KiB at most before the server answers, and 32 KiB more with its certificates.
+#[test]
+fn a_handshake_has_a_largest_size() {
+    let Secure { running, port, .. } = start(&["nio.sessionlessCnxnTimeout=600000"]);
+    assert!(is_cut_off(port, 8 << 10));
+    let let_in = |authorities: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut text = fs::read(pair("client", dir.path())).unwrap();
+        let authority = fs::read(fixture("ca.pem")).unwrap();
+        (0..authorities).for_each(|_| text.extend(&authority));
+        let path = dir.path().join("chain.pem");
+        fs::write(&path, text).unwrap();
+        is_let_in(port, config_at(Some(path), Protocol::Tls13, true))
+    };
+    assert!(let_in(16), "a long chain");
+    assert!(!let_in(63), "a longer one");
+    assert_eq!(running.metric("unsuccessful_handshake"), Some(2.0));
+}
+
 /// Whoever drips bytes is not waited for, in the handshake or behind it.
 #[test]
 fn bytes_that_drip_do_not_keep_a_connection() {
@@ -381,6 +424,85 @@ fn certificates_are_read_anew() {
     point_to(&new);
     soon("the new certificate is shown", || shown(port).is_some_and(|shown| shown != first));
     client.ping();
+}
+
+/// Clients that are busy notice nothing when the files change, behind a link or in place, and new clients come in all the
+/// time.
+#[test]
+fn certificates_change_under_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = |name: &str| {
+        let directory = dir.path().join(name);
+        fs::create_dir(&directory).unwrap();
+        fs::rename(pair(name, &directory), directory.join("key.pem")).unwrap();
+        fs::copy(fixture("ca.pem"), directory.join("ca.pem")).unwrap();
+        directory
+    };
+    let [old, new] = ["server", "renewed"].map(directory);
+    let link = dir.path().join("data");
+    let point_to = |directory: &Path| {
+        let temporary = dir.path().join("data.tmp");
+        std::os::unix::fs::symlink(directory, &temporary).unwrap();
+        fs::rename(temporary, &link).unwrap();
+    };
+    point_to(&old);
+    let key_store = format!("ssl.keyStore.location={}", link.join("key.pem").display());
+    let trust_store = format!("ssl.trustStore.location={}", link.join("ca.pem").display());
+    let running = Running::new(&["secureClientPort=0", &key_store, &trust_store]);
+    let port = running.server().secure_port().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let busy: Vec<_> = (0..4)
+            .map(|number| {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let path = format!("/{number}");
+                    let config = config(Some("client"), Protocol::Tls13);
+                    let mut client = Client::new(tunnel(port, config));
+                    client.create(&path, b"").unwrap();
+                    let mut count = 0_u32;
+                    while !is_over.load(Ordering::Relaxed) {
+                        count += 1;
+                        client.set(&path, &count.to_be_bytes()).unwrap();
+                        assert_eq!(client.get(&path).unwrap().0, count.to_be_bytes());
+                    }
+                    count
+                })
+            })
+            .collect();
+        let coming = scope.spawn(|| {
+            let mut count = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
+                count += 1;
+            }
+            count
+        });
+        // In place, half of a file first: then the link is pointed elsewhere, and back.
+        let text = fs::read(new.join("key.pem")).unwrap();
+        let changes: [&dyn Fn(); 3] = [
+            &|| {
+                fs::write(old.join("key.pem"), &text[..text.len() / 2]).unwrap();
+                std::thread::sleep(Duration::from_millis(1500));
+                fs::write(old.join("key.pem"), &text).unwrap();
+            },
+            &|| {
+                fs::rename(pair("server", &new), new.join("key.pem")).unwrap();
+                point_to(&new);
+            },
+            &|| point_to(&old),
+        ];
+        for change in changes {
+            let before = shown(port).unwrap();
+            change();
+            soon("the other certificate", || shown(port).is_some_and(|shown| shown != before));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(coming.join().unwrap() > 0);
+        assert!(busy.into_iter().all(|client| client.join().unwrap() > 0));
+    });
+    assert_eq!(running.metric("stale_sessions_expired"), Some(0.0));
+    assert_eq!(running.metric("unsuccessful_handshake"), Some(0.0));
 }
 
 #[test]

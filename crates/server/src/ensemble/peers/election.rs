@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 use tracing::{info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{
@@ -129,20 +130,21 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
 /// Hears who has dialled.
 async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::Result<()> {
     sockets::tune(&socket, net.tuning());
-    let stream = greeting::open(net, socket, net.config.election.handshake_timeout).await?;
-    let mut halves = Halves::from(stream);
-    let message = tokio::time::timeout(net.config.election.handshake_timeout, async {
-        loop {
+    let due = Instant::now() + net.config.election.handshake_timeout;
+    let known = async {
+        let mut halves = Halves::from(greeting::open(net, socket).await?);
+        let message = loop {
             if let Some(message) = InitialMessage::decode(&mut halves.received).map_err(invalid)? {
-                return Ok::<_, io::Error>(message);
+                break message;
             }
             if halves.from.read_buf(&mut halves.received).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-        }
-    });
-    let message = message.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    halves.examine(net, net.config.election.handshake_timeout).await?;
+        };
+        halves.examine(net).await?;
+        Ok((halves, message))
+    };
+    let (halves, message) = greeting::in_time(due, known).await?;
     drop(stranger);
     greeting::vouch(net, message.server, halves.from.certificate())?;
     let addresses: Vec<_> = message.usable().cloned().collect();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::verify_hostname;
 use zebu_proto::quorum::is_auth_packet;
@@ -29,6 +30,11 @@ pub(super) enum Expects {
     #[error("it begins SASL (quorum.auth.enableSasl), which is not switched on here")]
     Sasl,
 }
+
+/// Whoever has dialled has not said in time who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it has not said in time who it is")]
+pub(super) struct Late;
 
 /// A certificate that is not that of the server which its holder says to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,22 +63,27 @@ pub(super) fn expects(first: &[u8]) -> Option<Expects> {
 /// Makes a stream of a connection that came in, when it is known what it begins with.
 ///
 /// # Errors
-/// What [`misfit`] tells; the other end is gone, or silent for too long.
-pub(super) async fn open(
-    net: &Net,
-    socket: TcpStream,
-    patience: Duration,
-) -> io::Result<PeerStream> {
-    let opened = async {
-        match &net.tls {
-            Some(tls) => Ok(tls.accept(socket, &net.hosts()).await?),
-            None => {
-                check(&socket, net.sasl.is_some()).await?;
-                PeerStream::plain(socket)
-            }
+/// What [`misfit`] tells; the other end is gone.
+pub(super) async fn open(net: &Net, socket: TcpStream) -> io::Result<PeerStream> {
+    match &net.tls {
+        Some(tls) => Ok(tls.accept(socket, &net.hosts()).await?),
+        None => {
+            check(&socket, net.sasl.is_some()).await?;
+            PeerStream::plain(socket)
         }
-    };
-    tokio::time::timeout(patience, opened).await.map_err(|_| io::ErrorKind::TimedOut)?
+    }
+}
+
+/// Waits until it is known who has dialled, or until `due`. Everything before that has one deadline.
+///
+/// # Errors
+/// [`Late`] as what the error holds, and what `known` fails with.
+pub(super) async fn in_time<T>(
+    due: Instant,
+    known: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, Late);
+    tokio::time::timeout_at(due, known).await.map_err(late)?
 }
 
 /// Dials a server at one of these addresses. The host that has answered comes with the stream.
@@ -111,15 +122,14 @@ impl From<PeerStream> for Halves {
 }
 
 impl Halves {
-    /// Hears with SASL who has dialled, where it is switched on. `patience`: how long that may take.
+    /// Hears with SASL who has dialled, where it is switched on.
     ///
     /// # Errors
-    /// SASL is required, and the other end is not authenticated; it is gone, or silent for too long.
-    pub(super) async fn examine(&mut self, net: &Net, patience: Duration) -> io::Result<()> {
+    /// SASL is required, and the other end is not authenticated; it is gone.
+    pub(super) async fn examine(&mut self, net: &Net) -> io::Result<()> {
         let Some(sasl) = &net.sasl else { return Ok(()) };
         let hosts = net.hosts();
-        let heard = sasl::examine(sasl, &hosts, &mut self.from, &mut self.to, &mut self.received);
-        tokio::time::timeout(patience, heard).await.map_err(|_| io::ErrorKind::TimedOut)?
+        sasl::examine(sasl, &hosts, &mut self.from, &mut self.to, &mut self.received).await
     }
 
     /// Says with SASL who this server is, where it must. `host`: whom it has dialled.
@@ -180,7 +190,8 @@ pub(super) fn misfit(error: &io::Error) -> Option<String> {
     let refused = || cause.downcast_ref::<PeerError>().map(PeerError::to_string);
     let impostor = || cause.downcast_ref::<Impostor>().map(Impostor::to_string);
     let sasl = || cause.downcast_ref::<SaslFault>().map(SaslFault::to_string);
-    expects.or_else(refused).or_else(impostor).or_else(sasl)
+    let late = || cause.downcast_ref::<Late>().map(Late::to_string);
+    expects.or_else(refused).or_else(impostor).or_else(sasl).or_else(late)
 }
 
 #[cfg(test)]

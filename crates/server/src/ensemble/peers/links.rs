@@ -38,6 +38,12 @@ const BATCH_BYTES: usize = 256 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 /// Whom a learner says to be that says nothing of it.
 const NOBODY: ServerId = ServerId(-1);
+/// Time that a server has to say who it is, where `initLimit` is longer.
+const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
+/// Longest field of the packet in which a server says who it is; that of the original has 20 bytes.
+const GREETING_FIELD_MAX: usize = 4 << 10;
+/// Room for the bytes of a connection before that packet.
+const GREETING_BYTES: usize = 8 << 10;
 /// Pause between tries to bind the quorum port.
 const BIND_PAUSE: Duration = Duration::from_millis(200);
 
@@ -178,34 +184,38 @@ struct Orders {
     closing: Arc<Notify>,
 }
 
-/// How long a server that has connected may be silent at first.
-fn first_patience(net: &Net) -> Duration {
-    net.shared.config.sessions.tick * net.config.init_ticks.max(1)
+/// When a server that has just connected must have said who it is.
+fn known_by(net: &Net) -> tokio::time::Instant {
+    let start = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
+    tokio::time::Instant::now() + start.min(GREETING_TIME_MAX)
 }
 
 async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orders) {
     let closing = orders.closing.clone();
-    let (ended, learns) = match connection {
-        Connection::Dialled(halves) => (talk(&net, *halves, link, orders, true).await, true),
+    let (ended, what) = match connection {
+        Connection::Dialled(halves) => {
+            (talk(&net, *halves, link, orders, None).await, "to a leader".to_owned())
+        }
         Connection::Accepted(socket) => {
-            let patience = first_patience(&net);
+            let due = known_by(&net);
+            let from = socket.peer_addr().map_or_else(|_| String::new(), |at| format!(" at {at}"));
             let opening = async {
-                let mut halves: Halves = greeting::open(&net, socket, patience).await?.into();
-                halves.examine(&net, patience).await?;
-                io::Result::Ok(halves)
+                let mut halves: Halves = greeting::open(&net, socket).await?.into();
+                halves.examine(&net).await?;
+                Ok(halves)
             };
             let opened = tokio::select! {
-                opened = opening => opened,
+                opened = greeting::in_time(due, opening) => opened,
                 () = closing.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
             };
-            match opened {
-                Ok(halves) => (talk(&net, halves, link, orders, false).await, false),
-                Err(error) => (Err(error), false),
-            }
+            let ended = match opened {
+                Ok(halves) => talk(&net, halves, link, orders, Some(due)).await,
+                Err(error) => Err(error),
+            };
+            (ended, format!("of a learner{from}"))
         }
     };
     if let Err(error) = ended {
-        let what = if learns { "to a leader" } else { "of a learner" };
         match greeting::misfit(&error) {
             Some(_) => net.ended(&format!("connection {} {what}", link.0), &error),
             None if error.kind() == io::ErrorKind::InvalidData => {
@@ -223,13 +233,14 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
     }
 }
 
-/// Both directions of a connection, until it ends.
+/// Both directions of a connection, until it ends. `due`: when the other end of one that was accepted must have said who it is;
+/// `None` where this server has dialled, and learns.
 async fn talk(
     net: &Arc<Net>,
     halves: Halves,
     link: LinkId,
     orders: Orders,
-    learns: bool,
+    due: Option<tokio::time::Instant>,
 ) -> io::Result<()> {
     let Halves { mut from, to, received } = halves;
     let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
@@ -237,7 +248,7 @@ async fn talk(
     let sent = || net.report(zebu_zab::Input::CopySent(link));
     let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, progress(), sent));
     tokio::select! {
-        ended = hear(net, &mut from, received, link, learns, &backlog, progress()) => ended,
+        ended = hear(net, &mut from, received, link, due, &backlog, progress()) => ended,
         ended = &mut speaking => ended,
         () = closing.notified() => {
             let last = async {
@@ -255,20 +266,24 @@ async fn hear(
     from: &mut PeerReader,
     mut received: BytesMut,
     link: LinkId,
-    learns: bool,
+    due: Option<tokio::time::Instant>,
     backlog: &Arc<Backlog>,
     mut progress: Progress<impl Fn()>,
 ) -> io::Result<()> {
-    received.reserve(64 << 10);
+    let learns = due.is_none();
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
     let mut learner = None;
     // Whom a leader must be is known when it is dialled.
-    let mut is_stranger = !learns;
+    let mut stranger = due;
+    if learns {
+        received.reserve(64 << 10);
+    }
     let field_bytes_max = net.field_bytes_max();
+    let most = |is_stranger| if is_stranger { GREETING_FIELD_MAX } else { field_bytes_max };
     loop {
         while let Some(packet) =
-            QuorumPacket::decode(&mut received, field_bytes_max).map_err(invalid)?
+            QuorumPacket::decode(&mut received, most(stranger.is_some())).map_err(invalid)?
         {
             let (kind, zxid) = (packet.kind, packet.zxid);
             // What is logged must be possible to apply, and its place in the order must be the packet's.
@@ -277,7 +292,9 @@ async fn hear(
             let made_ms = txn.map(|txn| txn.header.time_ms);
             said.count(net, &packet, made_ms, learns);
             if !learns {
-                is_stranger = false;
+                if stranger.take().is_some() {
+                    received.reserve(64 << 10);
+                }
                 if matches!(kind, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) {
                     let server = introduction(&packet).map_or(NOBODY, |info| info.server);
                     greeting::vouch(net, server, from.certificate())?;
@@ -312,18 +329,16 @@ async fn hear(
             net.wait_for_replica().await;
         }
         turns::passes(&net.shared);
-        received.reserve(16 << 10);
+        received.reserve(if stranger.is_some() { GREETING_BYTES } else { 16 << 10 });
         let read = from.read_buf(&mut received);
-        let count = if is_stranger {
-            let read = tokio::time::timeout(first_patience(net), read).await;
-            read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
-        } else {
-            read.await?
+        let count = match stranger {
+            Some(due) => greeting::in_time(due, read).await?,
+            None => read.await?,
         };
         if count == 0 {
             return Ok(());
         }
-        if let Some(expects) = greeting::expects(&received).filter(|_| is_stranger) {
+        if let Some(expects) = greeting::expects(&received).filter(|_| stranger.is_some()) {
             return Err(io::Error::other(expects));
         }
     }
