@@ -644,6 +644,21 @@ fn auth() {
         vec![4, 0x60, 0x17, 6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 1, 2, 2, 1, 0, 0x6e];
     library.extend([8, 0x30, 6, 0xa0, 3, 2, 1, 5, 0]);
     tokens.add("library", &library);
+    let mut answers = Corpus::of("external_auth");
+    // Those of docs/external-auth.md, and answers that have no meaning.
+    for (name, said) in [
+        ("ok", r#"{"version":1,"id":1,"result":"ok","ids":["amy","group.ops"],"cache_ms":7}"#),
+        ("refused", r#"{"version":1,"id":2,"result":"refused","reason":"no such user"}"#),
+        ("unknown", r#"{"version":1,"id":1,"result":"unknown","reason":"the directory is down"}"#),
+        ("not-asked", r#"{"version":1,"id":9,"result":"refused"}"#),
+        ("no-id", r#"{"version":1,"id":1,"result":"ok","ids":["\u0000",""]}"#),
+        ("no-version", r#"{"id":1,"result":"ok","ids":["amy"]}"#),
+        ("deep", "[[[[[[[[{\"a\":[[[[[[[["),
+    ] {
+        answers.add(name, format!("\u{2}{said}\n").as_bytes());
+    }
+    let [one, two] = [1, 2].map(|id| format!(r#"{{"id":{id},"version":1,"result":"refused"}}"#));
+    answers.add("two", format!("\u{3}{two}\n{one}\n{{").as_bytes());
     let mut hellos = Corpus::of("client_hello");
     hellos.add("tls", &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]);
     hellos.add("tls-long", &[0x16, 3, 3, 0x48, 0]);

@@ -1,6 +1,8 @@
 //! What comes before trust: key stores, JAAS files, rules for names, DIGEST-MD5, and the first bytes of a connection.
 
+use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use zebu_auth::Secret;
 use zebu_auth::certificate::Facts;
@@ -9,6 +11,7 @@ use zebu_auth::digest_md5::{
 };
 use zebu_auth::jaas::{Flag, Jaas};
 use zebu_auth::kerberos::{Principal, Rules};
+use zebu_auth::outside::{self, Input, Judged, Output, Outside};
 use zebu_auth::store::{Contents, sniff};
 use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
 
@@ -141,6 +144,50 @@ pub(crate) fn digest_md5(bytes: &[u8]) {
     }
     assert!(client.step(b"rspauth=00000000000000000000000000000000").is_err());
     assert!(!client.is_done());
+}
+
+/// How long a client waits for the verdict of a program.
+const VERDICT_TIME: Duration = Duration::from_secs(5);
+
+/// A program that judges clients says anything; each of them gets one verdict, and the same however the bytes arrive.
+pub(crate) fn external_auth(bytes: &[u8]) {
+    let Some((clients, said)) = bytes.split_first() else { return };
+    let clients = u64::from(clients % 4);
+    let whole = verdicts(clients, said, said.len().max(1));
+    assert_eq!(verdicts(clients, said, 13), whole);
+}
+
+/// What becomes of so many clients when the program says this, so many bytes at a time. All were asked about before.
+fn verdicts(clients: u64, said: &[u8], piece: usize) -> Vec<Output> {
+    let rules = outside::Rules { time_max: VERDICT_TIME, asked_max: 3, cache_time: VERDICT_TIME };
+    let mut core = Outside::new("fuzzed", rules, [7; 32]);
+    let mut out = Vec::new();
+    let peer = IpAddr::from([127, 0, 0, 1]);
+    for ticket in 0..clients {
+        let data = Some(Secret::new(format!("user-{ticket}:{PASSWORD}").into_bytes()));
+        core.step(Duration::ZERO, Input::Ask { ticket, peer, data }, &mut out);
+    }
+    core.step(Duration::ZERO, Input::Connected, &mut out);
+    for piece in said.chunks(piece) {
+        core.step(Duration::ZERO, Input::Received(piece.to_vec()), &mut out);
+    }
+    core.step(VERDICT_TIME, Input::Tick, &mut out);
+    assert_eq!(core.due(), None, "nobody waits any longer");
+    let mut judged = vec![0; clients as usize];
+    for output in &out {
+        match output {
+            Output::Judged(ticket, verdict) => {
+                judged[*ticket as usize] += 1;
+                if let Judged::Ids(ids) = verdict {
+                    assert!(!ids.is_empty() && ids.iter().all(|id| outside::is_id(id)));
+                }
+            }
+            Output::Warn(text) | Output::Inform(text) => assert!(!text.contains('\n'), "{text:?}"),
+            Output::Dial | Output::Send(_) | Output::Close => {}
+        }
+    }
+    assert!(judged.iter().all(|count| *count == 1), "one verdict each: {judged:?}");
+    out
 }
 
 /// Five bytes decide, and what was decided stays.

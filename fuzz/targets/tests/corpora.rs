@@ -157,6 +157,7 @@ targets! {
     jaas
     digest_md5
     gssapi
+    external_auth
     client_hello
     auth_to_local
     replica
