@@ -115,6 +115,19 @@ const SUITES: [(&str, &[Artifact]); 3] = [
     ),
 ];
 
+/// Maven: applications over ZooKeeper, by the name of their folder.
+const DEPENDANTS: [(&str, &[Artifact]); 3] = [
+    (
+        "dependant-kafka",
+        &[
+            ("org.apache.kafka", "kafka_2.13", "3.9.1"),
+            ("org.apache.kafka", "kafka-tools", "3.9.1"),
+        ],
+    ),
+    ("dependant-hbase", &[("org.apache.hbase", "hbase-server", "2.6.2")]),
+    ("dependant-solr", &[("org.apache.solr", "solr-test-framework", "9.8.1")]),
+];
+
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
 const PYTHON: [&str; 9] = [
@@ -169,6 +182,15 @@ pub(crate) fn install_suites() -> Result<()> {
         let without = ["org.junit.jupiter", "org.junit.platform"];
         let suite = |path: &Path| maven(path, artifacts, &without);
         once(&folder, name, &format!("{artifacts:?}"), suite)?;
+    }
+    Ok(())
+}
+
+/// Installs the applications of [`DEPENDANTS`], which only run when somebody asks for them.
+pub(crate) fn install_dependants() -> Result<()> {
+    let folder = root().join(".deps");
+    for (name, artifacts) in DEPENDANTS {
+        once(&folder, name, &format!("{artifacts:?}"), |path| maven(path, artifacts, &[]))?;
     }
     Ok(())
 }

@@ -69,6 +69,10 @@ enum Task {
     /// The words are `[curator] [kafka] [zookeeper] [--only CLASS[#METHOD]] [--times N]`.
     /// The task installs the suites. It takes about an hour.
     Suites(Further),
+    /// Run applications while the servers below them change from the original to Zebu and back.
+    ///
+    /// The words are `[kafka] [hbase] [solr]`. The task installs the applications.
+    Dependants(Further),
     /// Run random operations against the original and against Zebu, and compare the answers.
     Diff {
         /// Number of operations.
@@ -132,6 +136,7 @@ fn run(task: Task) -> Result<()> {
         Task::BenchReport { files } => report::write(&steps::root(), &files),
         Task::Interop(further) => steps::interop(&further.words),
         Task::Suites(further) => steps::suites(&further.words),
+        Task::Dependants(further) => steps::dependants(&further.words),
         Task::Diff { ops, seed } => steps::diff(ops, seed),
         Task::Faults { minutes, seed, only } => steps::faults(minutes, seed, only),
         Task::Sim(further) => steps::sim(&further.words),

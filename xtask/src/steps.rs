@@ -116,9 +116,21 @@ impl Background {
 pub(crate) fn suites(words: &[String]) -> Result<()> {
     deps::install()?;
     deps::install_suites()?;
+    program("suites", words)
+}
+
+/// Applications over servers that change from the original to ours and back.
+pub(crate) fn dependants(words: &[String]) -> Result<()> {
+    deps::install()?;
+    deps::install_dependants()?;
+    program("dependants", words)
+}
+
+/// A program of zebu-interop.
+fn program(name: &str, words: &[String]) -> Result<()> {
     run(cargo(&["build", "-p", "zebu", "-p", "zebu-interop", "--bins"]))?;
     let debug = target().join("debug");
-    let mut command = Command::new(debug.join("suites"));
+    let mut command = Command::new(debug.join(name));
     command.args(words);
     if std::env::var_os("ZEBU_BIN").is_none() {
         command.env("ZEBU_BIN", debug.join("zebu"));

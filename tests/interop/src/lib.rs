@@ -4,6 +4,7 @@
 //! them, has its own small protocol client, and compares the results. It shares no code with the
 //! crates under test, so a mistake in Zebu's codec cannot hide here. The scenarios are in `tests/`.
 
+pub mod dependants;
 pub mod deps;
 pub mod diff;
 pub mod disk;
