@@ -142,6 +142,9 @@ const PYTHON: [&str; 9] = [
     "pure_sasl==0.6.2",
 ];
 
+/// Python, apart from kazoo: what builds the wheel of our own package, and what checks its types.
+const WHEEL: [&str; 2] = ["maturin==1.9.6", "mypy==1.18.2"];
+
 /// Go: what renders the Helm chart, and what holds Kubernetes' schemas against the result.
 const CHART: [&str; 2] =
     ["helm.sh/helm/v3/cmd/helm@v3.19.0", "sigs.k8s.io/kubectl-validate@v0.0.4"];
@@ -161,7 +164,8 @@ pub(crate) fn install() -> Result<()> {
     let curator = |path: &Path| maven(path, &CURATOR, &ORACLE_HAS);
     once(&folder, "curator", &format!("{CURATOR:?}"), curator)?;
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
-    once(&folder, "venv", &format!("{PYTHON:?}"), python)?;
+    once(&folder, "venv", &format!("{PYTHON:?}"), |path| python(path, &PYTHON))?;
+    once(&folder, "wheel", &format!("{WHEEL:?}"), |path| python(path, &WHEEL))?;
     once(&folder, "node", NODE, node)?;
     let program = ["go.mod", "go.sum", "main.go"]
         .map(|name| fs::read_to_string(root().join(PORCUPINE).join(name)));
@@ -304,7 +308,7 @@ fn maven(path: &Path, artifacts: &[Artifact], without: &[&str]) -> Result<()> {
     run(command)
 }
 
-fn python(path: &Path) -> Result<()> {
+fn python(path: &Path, packages: &[&str]) -> Result<()> {
     let venv = || {
         let mut command = Command::new("python3");
         command.args(["-m", "venv"]).arg(path);
@@ -313,7 +317,7 @@ fn python(path: &Path) -> Result<()> {
     // Debian keeps this part of its Python in a package of its own.
     venv().or_else(|_| apt_install(&["python3-venv"]).and_then(|()| venv()))?;
     let mut pip = Command::new(path.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(PYTHON);
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages);
     run(pip)
 }
 

@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["engine", "transport", "config", "metrics", "logs", "credentials"],
     &["admin", "backup"],
     &["server", "recipes", "shell", "tools", "capi", "sim"],
-    &["zebu"],
+    &["zebu", "python"],
 ];
 
 /// Crates outside of the shipped house: they may use what they like, and nobody may use them.

@@ -95,3 +95,33 @@ pub fn our_libraries() -> &'static Path {
     });
     &LIBRARIES
 }
+
+/// A folder with our Python package, from the wheel that maturin builds. Built on first use.
+///
+/// # Panics
+/// The build fails.
+pub fn our_python() -> &'static Path {
+    static PACKAGE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let exe = std::env::current_exe().expect("a running program has a path");
+        let target = exe.ancestors().nth(3).expect("target/debug/deps");
+        let (wheels, into) = (target.join("tmp/wheels"), target.join("tmp/python"));
+        for folder in [&wheels, &into] {
+            if folder.exists() {
+                std::fs::remove_dir_all(folder).expect("what an earlier run has left");
+            }
+        }
+        let tools = installed("wheel").join("bin");
+        let mut build = Command::new(tools.join("maturin"));
+        build.args(["build", "--quiet", "--locked", "--interpreter"]).arg(tools.join("python"));
+        build.arg("--manifest-path").arg(repository().join("crates/python/Cargo.toml"));
+        build.arg("--target-dir").arg(target).arg("--out").arg(&wheels);
+        succeed(&mut build, Duration::from_secs(1800)).expect("the wheel can be built");
+        let mut wheels = std::fs::read_dir(&wheels).expect("the folder of the wheel");
+        let wheel = wheels.next().expect("a wheel").expect("its name").path();
+        let mut unpack = Command::new(tools.join("python"));
+        unpack.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&into);
+        succeed(&mut unpack, Duration::from_secs(60)).expect("a wheel can be unpacked");
+        into
+    });
+    &PACKAGE
+}

@@ -1,0 +1,30 @@
+//! The native half of the Python package `zebu`: sessions, watches and recipes as objects that Python waits for.
+//!
+//! Everything that takes time returns a [`call::Call`]. The other half, in `python/zebu`, makes of it what blocks, and
+//! what asyncio awaits. A session lives on its own thread, which never waits for the interpreter: whatever a program in
+//! Python computes, its heartbeats go on.
+
+mod call;
+mod connect;
+mod error;
+mod recipe;
+mod session;
+mod stat;
+mod watch;
+
+/// The module `zebu._native`.
+#[pyo3::pymodule(name = "_native")]
+mod native {
+    #[pymodule_export]
+    use crate::call::Call;
+    #[pymodule_export]
+    use crate::connect::connect;
+    #[pymodule_export]
+    use crate::recipe::{Election, Held, Lock};
+    #[pymodule_export]
+    use crate::session::Session;
+    #[pymodule_export]
+    use crate::stat::Stat;
+    #[pymodule_export]
+    use crate::watch::{PersistentWatch, Watch};
+}

@@ -1,0 +1,232 @@
+//! Locks and elections, and what a program holds of them.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tokio::sync::{oneshot, watch};
+use zebu_client::SessionThread;
+use zebu_recipes::{Error, News};
+
+use crate::call::Call;
+use crate::session::{Data, Entry, Session, acls};
+
+/// What is known of a lock or a leadership.
+#[derive(Clone, Copy)]
+struct Standing {
+    /// Whether it is certain that it is held.
+    is_certain: bool,
+    /// Whether somebody asks for it.
+    is_wanted: bool,
+    /// Whether it was released, or lost.
+    is_over: bool,
+}
+
+/// A request to release, and where its result goes.
+type Release = oneshot::Sender<Result<(), Error>>;
+
+/// A lock or a leadership: held until it is released, lost, or forgotten.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Held {
+    /// The fencing token.
+    #[pyo3(get)]
+    token: i64,
+    /// The holder's znode.
+    #[pyo3(get)]
+    path: String,
+    standing: watch::Receiver<Standing>,
+    /// Dropped without a word, it releases in the background.
+    release: Mutex<Option<oneshot::Sender<Release>>>,
+    thread: SessionThread,
+}
+
+impl Held {
+    fn new(held: zebu_recipes::Held, thread: &SessionThread) -> Self {
+        let standing = Standing { is_certain: true, is_wanted: false, is_over: false };
+        let (tell, standing) = watch::channel(standing);
+        let (release, asked) = oneshot::channel();
+        let (token, path) = (held.token().0.0, held.path().to_owned());
+        thread.spawn(look_after(held, tell, asked));
+        let release = Mutex::new(Some(release));
+        Self { token, path, standing, release, thread: thread.clone() }
+    }
+
+    /// Waits until the standing is so.
+    fn until(&self, is_so: fn(&Standing) -> bool) -> Call {
+        let mut standing = self.standing.clone();
+        Call::new(&self.thread, async move {
+            // The task that tells ends only when all is over.
+            let _ = standing.wait_for(is_so).await;
+            Ok::<_, Error>(())
+        })
+    }
+}
+
+/// Listens for news of what is held until it is over.
+async fn look_after(
+    mut held: zebu_recipes::Held,
+    tell: watch::Sender<Standing>,
+    mut asked: oneshot::Receiver<Release>,
+) {
+    let over = |standing: &mut Standing| (standing.is_certain, standing.is_over) = (false, true);
+    loop {
+        let news = tokio::select! {
+            biased;
+            release = &mut asked => {
+                if let Ok(answer) = release {
+                    let released = held.release().await;
+                    tell.send_modify(over);
+                    // Whoever asked may have gone.
+                    let _ = answer.send(released);
+                }
+                return;
+            }
+            news = held.news() => news,
+        };
+        tell.send_modify(|standing| match news {
+            News::Suspended => standing.is_certain = false,
+            News::Resumed => standing.is_certain = true,
+            News::Wanted => standing.is_wanted = true,
+            News::Lost => over(standing),
+        });
+        if news == News::Lost {
+            return;
+        }
+    }
+}
+
+#[pymethods]
+impl Held {
+    #[getter]
+    fn is_certain(&self) -> bool {
+        self.standing.borrow().is_certain
+    }
+
+    #[getter]
+    fn is_wanted(&self) -> bool {
+        self.standing.borrow().is_wanted
+    }
+
+    #[getter]
+    fn is_over(&self) -> bool {
+        self.standing.borrow().is_over
+    }
+
+    /// Waits until it is over.
+    fn over(&self) -> Call {
+        self.until(|standing| standing.is_over)
+    }
+
+    /// Waits until it is not certain that it is held.
+    fn doubt(&self) -> Call {
+        self.until(|standing| !standing.is_certain)
+    }
+
+    /// Waits until somebody asks for it, or it is over.
+    fn wanted(&self) -> Call {
+        self.until(|standing| standing.is_wanted || standing.is_over)
+    }
+
+    /// Releases it. A second time, it waits until that is done.
+    fn release(&self) -> Call {
+        let asking = self.release.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut standing = self.standing.clone();
+        let (answer, released) = oneshot::channel();
+        let is_asked = asking.is_some_and(|asking| asking.send(answer).is_ok());
+        Call::new(&self.thread, async move {
+            if is_asked && let Ok(released) = released.await {
+                return released;
+            }
+            let _ = standing.wait_for(|standing| standing.is_over).await;
+            Ok(())
+        })
+    }
+}
+
+/// The place of a contender: its name, its token, and whether it is shared.
+type Contender = (Data, i64, bool);
+
+fn contenders(line: Vec<zebu_recipes::Contender>) -> Vec<Contender> {
+    let contender = |one: zebu_recipes::Contender| (one.data.into(), one.token.0.0, one.is_shared);
+    line.into_iter().map(contender).collect()
+}
+
+/// A lock, exclusive or shared.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Lock {
+    lock: zebu_recipes::Lock,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl Lock {
+    #[new]
+    fn new(session: &Session, path: &str, name: &[u8], acl: Vec<Entry>) -> Self {
+        let lock = zebu_recipes::Lock::new(&session.client, path, &acls(acl)).named(name);
+        Self { lock, thread: session.client.thread().clone() }
+    }
+
+    fn acquire(&self, is_shared: bool) -> Call {
+        let (lock, thread) = (self.lock.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            let held = if is_shared { lock.shared().await } else { lock.exclusive().await };
+            held.map(|held| Held::new(held, &thread))
+        })
+    }
+
+    fn try_acquire(&self, is_shared: bool) -> Call {
+        let (lock, thread) = (self.lock.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            let held = if is_shared { lock.try_shared().await } else { lock.try_exclusive().await };
+            held.map(|held| held.map(|held| Held::new(held, &thread)))
+        })
+    }
+
+    fn contenders(&self) -> Call {
+        let lock = self.lock.clone();
+        Call::new(&self.thread, async move { lock.line().await.map(contenders) })
+    }
+
+    fn ask_back(&self) -> Call {
+        let lock = self.lock.clone();
+        Call::new(&self.thread, async move { lock.ask_back().await })
+    }
+}
+
+/// An election.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Election {
+    election: zebu_recipes::Election,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl Election {
+    #[new]
+    fn new(session: &Session, path: &str, acl: Vec<Entry>, layout: &str) -> PyResult<Self> {
+        let make = match layout {
+            "zebu" => zebu_recipes::Election::new,
+            "latch" => zebu_recipes::Election::of_latch,
+            "selector" => zebu_recipes::Election::of_selector,
+            _ => return Err(PyValueError::new_err("layout is 'zebu', 'latch' or 'selector'")),
+        };
+        let election = make(&session.client, path, &acls(acl));
+        Ok(Self { election, thread: session.client.thread().clone() })
+    }
+
+    fn lead(&self, name: String) -> Call {
+        let (election, thread) = (self.election.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            election.lead(&name).await.map(|held| Held::new(held, &thread))
+        })
+    }
+
+    fn candidates(&self) -> Call {
+        let election = self.election.clone();
+        Call::new(&self.thread, async move {
+            let candidates = election.candidates().await?;
+            let candidate = |one: zebu_recipes::Candidate| (one.name, one.token.0.0);
+            Ok::<_, Error>(candidates.into_iter().map(candidate).collect::<Vec<_>>())
+        })
+    }
+}

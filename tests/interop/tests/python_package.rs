@@ -1,0 +1,69 @@
+//! The Python package `zebu`, from the wheel that maturin builds, against the original and against Zebu.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+use zebu_interop::deps;
+use zebu_interop::normalise::text;
+use zebu_interop::run::succeed;
+use zebu_interop::scenario::{compare, same};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
+
+/// A program that finds the package beside it, and nothing else that was installed.
+fn python(program: &str) -> Command {
+    let mut python = Command::new(deps::python());
+    python.arg("-B").arg(deps::client(program)).env("PYTHONPATH", deps::our_python());
+    python
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_package_keeps_its_promises() {
+    same("python", &Options::default(), |server| {
+        let mut scenario = python("python/scenario.py");
+        Ok(text(&succeed(scenario.arg(server.connect_string()), 3 * PATIENCE)?))
+    });
+}
+
+/// The types of the package fit its code, and those of programs that use it.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_package_is_typed() -> Result<()> {
+    let cache = tempfile::tempdir()?;
+    let mut check = Command::new(deps::installed("wheel").join("bin/mypy"));
+    check.args(["--strict", "--cache-dir"]).arg(cache.path());
+    check.arg(deps::our_python().join("zebu"));
+    check.arg(deps::client("python/scenario.py")).arg(deps::client("python/secure.py"));
+    check.env("MYPYPATH", deps::our_python());
+    succeed(&mut check, 3 * PATIENCE)?;
+    Ok(())
+}
+
+fn store(name: &str) -> PathBuf {
+    deps::repository().join("crates/auth/tests/fixtures").join(name)
+}
+
+fn over_tls(kind: Kind) -> Result<String> {
+    let secure = free_port();
+    let trust: &Path = &store("trust17.p12");
+    let options = Options::default()
+        .config("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
+        .config("secureClientPort", secure)
+        .config("secureClientPortAddress", "127.0.0.1")
+        .config("ssl.keyStore.location", store("keytool17.p12").display())
+        .config("ssl.keyStore.password", "testpass")
+        .config("ssl.trustStore.location", trust.display())
+        .config("ssl.trustStore.password", "testpass");
+    let _server = Server::start(kind, &options)?;
+    let mut program = python("python/secure.py");
+    program.arg(format!("localhost:{secure}")).arg(trust).arg(store("keytool.jks"));
+    Ok(text(&succeed(&mut program, PATIENCE)?))
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_package_speaks_tls() -> Result<()> {
+    compare("python over TLS", &over_tls(Kind::Java395)?, &over_tls(Kind::Zebu)?);
+    Ok(())
+}
