@@ -1,8 +1,8 @@
-//! What operators ask of a running server: four-letter words, and over HTTP commands, health and metrics.
+//! The questions that operators ask a running server: four-letter words, and over HTTP commands, health and metrics.
 //!
-//! Owns the questions and the form of the answers. What a server knows comes in through the traits
-//! [`four_letter::Facts`] and [`Served`], which the server implements; nothing here changes a server but by the few
-//! methods of that kind.
+//! Owns the questions and the format of the answers. The server provides its state through the traits
+//! [`four_letter::Facts`] and [`Served`]. The few methods of these traits that change a server are the only way in which
+//! this crate changes it.
 
 #[cfg(test)]
 mod answered;

@@ -1,9 +1,11 @@
-//! TLS and SASL without sockets: what the server, the network between servers and the clients share.
+//! TLS and SASL without sockets, shared by servers and clients.
 //!
-//! Owns key and trust stores ([`store`]), what a certificate says ([`certificate`]), JAAS files ([`jaas`]), SASL's
-//! DIGEST-MD5 ([`digest_md5`]) and GSSAPI ([`gssapi`]), what every mechanism of SASL is to a server ([`sasl`]), the configurations of TLS
-//! ([`tls`]), Kerberos names ([`kerberos`]) and secrets that cannot be printed ([`Secret`]). It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once
-//! and whole; their callers decide when a file is read again.
+//! Owns key and trust stores ([`store`]), certificates ([`certificate`]), JAAS files ([`jaas`]), the SASL mechanisms
+//! DIGEST-MD5 ([`digest_md5`]) and GSSAPI ([`gssapi`]), a server's side of any mechanism ([`sasl`]), TLS configurations
+//! ([`tls`]), Kerberos names ([`kerberos`]) and secrets that cannot be printed ([`Secret`]).
+//!
+//! It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once and whole; the caller decides
+//! when to read a file again.
 
 mod der;
 mod pbe;

@@ -1,8 +1,8 @@
-//! What outlives a server: the history of a znode, backups, and restoring them; and the readers for all this, which
+//! Backups of a data directory, restoring them, and the history of a znode; and the readers of logs and snapshots that
 //! `zebu verify` uses, too.
 //!
-//! Nothing here is part of a server. Everything reads the files of a data directory, also while a server writes them, and
-//! never changes them.
+//! No server uses this crate. It reads the files of a data directory, also while a server writes them, and never changes
+//! them.
 
 pub mod backup;
 pub mod dates;

@@ -1,8 +1,8 @@
 //! The configuration of a server: from `zoo.cfg`, properties, environment and command line to typed settings.
 //!
-//! Owns every key of the original (the table in `table`), where a value may come from and which source wins (`sources`), what is
-//! refused (`ConfigError`) and what is only said (`Note`). Reads the files it is pointed to; creates and checks none of the
-//! data directories, which `dirs` does on request.
+//! Owns every key of the original (the table in `table`), the sources of a value and their precedence (`sources`), errors
+//! that refuse a configuration (`ConfigError`), and notes about accepted ones (`Note`). It reads the files that it is given.
+//! It creates and checks data directories only on request (`dirs`).
 //!
 //! Sources: `QuorumPeerConfig.java`, `ServerConfig.java`, the administrator's guide; CFG-01 to CFG-34.
 

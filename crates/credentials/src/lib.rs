@@ -1,7 +1,7 @@
-//! How the programs of a command line say over what they connect to servers, and as whom they come.
+//! How a command-line program connects to a server, and which identity it presents.
 //!
-//! Owns the properties of ZooKeeper's clients for TLS and SASL, the option that names a file of them, and connections that
-//! are made with them one by one. The shell, `zebu bench` and the tools share it, so one file serves all of them.
+//! Owns the properties for TLS and SASL that ZooKeeper's clients have, the option that names a file of them, and blocking
+//! connections that use them. The shell, `zebu bench` and the tools share this crate, so one file serves all of them.
 
 mod door;
 mod failure;

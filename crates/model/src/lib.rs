@@ -2,7 +2,7 @@
 //! effects, and invariants. `docs/model.md` explains it.
 //!
 //! The machine knows no packets, connections, clocks or files. [`explore`] visits every state of a small ensemble. The
-//! simulator replays what its servers do as actions: an action that the machine refuses is a fault in the code, or in
+//! simulator replays the steps of its servers as actions of this machine. A refused action is a fault in the code or in
 //! the machine.
 
 pub mod action;

@@ -1,6 +1,6 @@
-//! What operators and scripts use beside a server: each tool a module, with its arguments and its output.
+//! The command-line tools for operators and scripts, one module for each tool, with its arguments and its output.
 //!
-//! They work on files and on what servers say; none of them is part of a server.
+//! The tools read the files of data directories and ask running servers. No server uses this crate.
 
 mod ask;
 pub mod configuration;
