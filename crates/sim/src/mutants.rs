@@ -123,6 +123,7 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("looks answer looks", "progress", Aim::ChangingMembers),
     mutant("sync without proof", "FUT-06"),
     mutant("stale sync", "FUT-06"),
+    mutant("lost leader missed late", "ORD-09"),
     mutant("sync answered before it is applied", "B7"),
     mutant("session goes back", "SES-06"),
     mutant("live session refused", "SES-10"),

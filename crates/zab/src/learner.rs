@@ -395,6 +395,9 @@ impl Learner {
     /// How long the leader may be silent.
     fn patience(&self, ctx: &Ctx<'_>) -> Duration {
         match self.stage {
+            Stage::Broadcast if zebu_proto::mutant!("lost leader missed late") => {
+                ctx.options.sync_time() * 6
+            }
             Stage::Broadcast => ctx.silence.limit(ctx.options.sync_time()),
             stage if stage >= Stage::EpochSync => ctx.options.sync_time(),
             _ => ctx.options.init_time(),
