@@ -38,23 +38,13 @@ use crate::vain::Vain;
 mod elections;
 mod facts;
 
+pub use facts::Lacks;
+
 /// Maximum number of known servers; beyond it, non-members are ignored.
 const ACQUAINTANCES_MAX: usize = 512;
 
 /// How far the committed zxid on disk may lag behind.
 const TELL_PAUSE: Duration = Duration::from_millis(200);
-
-/// Why a member has no leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lacks {
-    /// Why its last role ended.
-    pub why: Leave,
-    /// Whether it does not vote because its history is lost, damaged or older than what it has
-    /// served.
-    pub abstains: bool,
-    /// The voters that were unreachable at the last attempt.
-    pub unreachable: Vec<ServerId>,
-}
 
 #[derive(Debug)]
 enum Part {
@@ -90,6 +80,8 @@ pub struct Peer {
     early: BTreeMap<ServerId, Ballot>,
     /// Servers that began to look for a leader while this server had one, and when.
     ahead: BTreeMap<ServerId, (Duration, Ballot)>,
+    /// Voters that have said that they do not vote.
+    abstaining: BTreeSet<ServerId>,
     /// Non-voters that asked for the leader while it was unknown.
     asked: BTreeSet<ServerId>,
     /// A leader that was silent for too long, until it is heard again.
@@ -167,6 +159,7 @@ impl Peer {
             part: Part::Settling,
             early: BTreeMap::new(),
             ahead: BTreeMap::new(),
+            abstaining: BTreeSet::new(),
             asked: BTreeSet::new(),
             silent: None,
             vain: Vain::default(),
@@ -232,14 +225,6 @@ impl Peer {
     /// Whether it looks for a leader and has a history that it could serve read-only.
     pub fn looks_with_history(&self) -> bool {
         matches!(self.part, Part::Looking) && self.has_database
-    }
-
-    /// Why it has no leader, while it looks for one.
-    pub fn lacks(&self) -> Option<Lacks> {
-        let looks = matches!(self.part, Part::Settling | Part::Looking);
-        let voters = self.quorums.voters().filter(|voter| self.mesh.absent().contains(voter));
-        let (why, abstains) = (self.left, !self.has_database);
-        looks.then(|| Lacks { why, abstains, unreachable: voters.collect() })
     }
 
     /// Why the last role ended.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zebu_proto::{Identity, OpCode, SessionId, Xid, Zxid};
+use zebu_proto::{Identity, OpCode, ServerId, SessionId, Xid, Zxid};
 use zebu_tree::{Tree, WatcherId};
 use zebu_zab::Lacks;
 
@@ -251,17 +251,21 @@ impl Facts for ServerFactsView {
 
 /// What a member without a leader waits for.
 fn in_words(lacks: Lacks) -> Vec<String> {
-    let Lacks { why, abstains, unreachable } = lacks;
+    let Lacks { why, abstains, unreachable, abstaining } = lacks;
     let mut words = vec![format!("looking for a leader: {why}")];
     if abstains {
         words.push(
             "this server's own data are lost, damaged or put back: it waits for a leader elected without it".to_owned(),
         );
     }
-    let away = unreachable.iter().map(|server| server.0.to_string()).collect::<Vec<_>>();
-    if !away.is_empty() {
-        words.push(format!("voters that cannot be reached: {}", away.join(", ")));
-    }
+    let mut name = |what: &str, servers: &[ServerId]| {
+        let ids: Vec<String> = servers.iter().map(|server| server.0.to_string()).collect();
+        if !ids.is_empty() {
+            words.push(format!("{what}: {}", ids.join(", ")));
+        }
+    };
+    name("voters that cannot be reached", &unreachable);
+    name("voters that do not vote, since their data are lost, damaged or put back", &abstaining);
     words
 }
 

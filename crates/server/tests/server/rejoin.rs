@@ -6,7 +6,8 @@ use std::time::Instant;
 use zebu_store::log::read::{Tail, read_log};
 use zebu_store::log::{encode_record, header};
 
-use crate::members::{client_of, ensemble, initialized};
+use crate::admin::get;
+use crate::members::{Three, client_of, ensemble, initialized};
 use crate::running::{Running, files, wait};
 
 /// The place of a member that follows in the ensemble of three, and its number.
@@ -142,6 +143,21 @@ fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
         let text = std::fs::read_to_string(path.join(name)).unwrap();
         assert!(text.contains("znodes: 1\n\n/a: data of 10 bytes"), "{text}");
     });
+}
+
+#[test]
+fn members_that_all_lack_their_history_name_each_other() {
+    let settings = ["db.autocreate=false", "admin.enableServer=true", "admin.serverPort=0"];
+    let three = Three::voters(&settings);
+    let members: Vec<Running> = (1..=3).map(|id| three.start(id)).collect();
+    for (member, others) in members.iter().zip(["2, 3", "1, 3", "1, 2"]) {
+        let named = format!(
+            "voters that do not vote, since their data are lost, damaged or put back: {others}"
+        );
+        wait("the others are named", || {
+            get(member.admin_port(), "/ensemble", "").text().contains(&named)
+        });
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Peer {
         ballot: Ballot,
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
+        self.note_abstention(from, &ballot);
         if matches!(self.part, Part::Settling) {
             // This server cannot vote yet: remembers the ballot.
             self.early.insert(from, ballot);
@@ -99,6 +100,16 @@ impl Peer {
                 leader.looks(now, from)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Remembers for operators whether a voter says that it does not vote.
+    fn note_abstention(&mut self, from: ServerId, ballot: &Ballot) {
+        let abstains = ballot.state == State::Looking && ballot.vote.zxid == NO_ZXID;
+        if abstains && from != self.options.me && self.quorums.is_voter(from) {
+            self.abstaining.insert(from);
+        } else {
+            self.abstaining.remove(&from);
         }
     }
 

@@ -6,9 +6,41 @@ use zebu_proto::ServerId;
 
 use super::{Part, Peer};
 use crate::io::{Learners, LinkId};
+use crate::leave::Leave;
 use crate::relay::Relay;
 
+/// Why a member has no leader, and which voters it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lacks {
+    /// Why its last role ended.
+    pub why: Leave,
+    /// Whether it does not vote because its history is lost, damaged or older than what it has
+    /// served.
+    pub abstains: bool,
+    /// The voters that were unreachable at the last attempt.
+    pub unreachable: Vec<ServerId>,
+    /// The reachable other voters that do not vote for the same reason.
+    pub abstaining: Vec<ServerId>,
+}
+
 impl Peer {
+    /// Why it has no leader, while it looks for one.
+    pub fn lacks(&self) -> Option<Lacks> {
+        if !matches!(self.part, Part::Settling | Part::Looking) {
+            return None;
+        }
+        let absent = self.mesh.absent();
+        let (unreachable, others): (Vec<_>, Vec<_>) =
+            self.quorums.voters().partition(|voter| absent.contains(voter));
+        let abstaining = others.into_iter().filter(|voter| self.abstaining.contains(voter));
+        Some(Lacks {
+            why: self.left,
+            abstains: !self.has_database,
+            unreachable,
+            abstaining: abstaining.collect(),
+        })
+    }
+
     /// How often this server gave up leading before broadcast because a supporter looked for a
     /// leader again.
     pub fn disloyal_supporters(&self) -> u64 {

@@ -4,6 +4,7 @@ use zebu_proto::quorum::NO_ZXID;
 
 use super::*;
 use crate::config::Rules;
+use crate::election::Vote;
 use crate::mesh::{self, REDIAL_AFTER, WireId};
 
 fn members(first: &str, version: u64) -> Arc<Membership> {
@@ -85,6 +86,23 @@ fn dials(peer: &mut Peer, from: Duration, end: Duration, there: bool) -> Vec<Dur
         now = due;
     }
     dials
+}
+
+#[test]
+fn who_does_not_vote_is_named_until_it_votes_or_has_a_leader() {
+    let mut peer = Peer::new(Options::new(ServerId(1)), start(members("participant", 0)));
+    vote(&mut peer);
+    let mut says = |from: i64, zxid: Zxid, state: State| {
+        let vote = Vote { leader: ServerId(from), zxid, epoch: 0 };
+        let ballot = Ballot { vote, round: 1, state, versioned: true };
+        peer.hear(Duration::ZERO, ServerId(from), ballot, &mut Vec::new()).unwrap();
+        peer.lacks().expect("it looks for a leader").abstaining
+    };
+    assert_eq!(says(2, NO_ZXID, State::Looking), [ServerId(2)]);
+    assert_eq!(says(3, NO_ZXID, State::Looking), [ServerId(2), ServerId(3)]);
+    assert_eq!(says(9, NO_ZXID, State::Looking), [ServerId(2), ServerId(3)]);
+    assert_eq!(says(3, Zxid(1), State::Looking), [ServerId(2)]);
+    assert!(says(2, Zxid(7), State::Following).is_empty());
 }
 
 #[test]
