@@ -13,7 +13,9 @@
 //!
 //! A leader whose digests stay wrong must not cause endless snapshot transfers. If no digest has
 //! matched since the last transfer, the two servers compute digests differently. The learner then
-//! serves, and waits longer before each further transfer.
+//! serves, and waits longer before each further transfer. A snapshot that was requested and has not
+//! arrived says nothing: the tree is still the wrong one. Then one mismatch is enough for doubt,
+//! and the next request waits for a few ticks only.
 //!
 //! A learner cannot tell whether its own tree or the leader's is wrong. [`Reports`] decides at the
 //! leader: if a quorum of followers has the same digest at the same transaction, and the leader
@@ -54,6 +56,8 @@ pub(crate) struct Doubt {
     not_before: Duration,
     /// The last pause between two snapshot requests.
     pause: Duration,
+    /// How many requests in a row have brought no snapshot.
+    unanswered: u32,
     /// Whether the leader announces that its digests are exact.
     pub(crate) exact_digests: bool,
     /// An epoch far ahead that a leader has announced.
@@ -89,7 +93,7 @@ impl Doubt {
         if !differs {
             let was_doubted = self.is_doubted;
             self.begin();
-            self.has_agreed = true;
+            (self.has_agreed, self.unanswered) = (true, 0);
             return if was_doubted { Change::Trusted } else { Change::None };
         }
         if zebu_proto::mutant!("another tree is served") {
@@ -98,7 +102,8 @@ impl Doubt {
         if self.first.is_some() {
             return if self.exact_digests { self.doubt() } else { Change::None };
         }
-        let may_ask = now >= self.not_before;
+        let is_known = self.unanswered > 0;
+        let may_ask = is_known || now >= self.not_before;
         if !may_ask && !self.trusts_digests() {
             // The last snapshot has not helped.
             return Change::None;
@@ -108,14 +113,24 @@ impl Doubt {
         // Members that see the same mismatch leave at different times, so that a quorum remains if
         // possible.
         let turn = u32::try_from(options.me.0.rem_euclid(4)).unwrap_or(0);
-        self.leaves_at = Some((now + options.tick * (1 + turn)).max(self.not_before));
-        Change::None
+        let not_before = self.next_request(options);
+        self.leaves_at = Some((now + options.tick * (1 + turn)).max(not_before));
+        if is_known && self.exact_digests { self.doubt() } else { Change::None }
     }
 
     /// Whether a mismatch shows that the tree is wrong: digests of this leader have matched the
     /// last snapshot.
     fn trusts_digests(&self) -> bool {
         self.has_agreed && self.exact_digests
+    }
+
+    /// When the next snapshot may be requested.
+    fn next_request(&self, options: &Options) -> Duration {
+        if self.unanswered == 0 {
+            return self.not_before;
+        }
+        let asked = self.not_before.saturating_sub(self.pause);
+        asked + (options.tick * (1 << self.unanswered.min(16))).min(self.pause)
     }
 
     fn doubt(&mut self) -> Change {
@@ -138,9 +153,11 @@ impl Doubt {
         }
         self.begin();
         self.wants_tree = true;
-        let is_first = self.trusts_digests() || now >= self.not_before + self.pause;
-        let longer = (self.pause * 2).min(options.resync_pause * PAUSE_GROWS);
-        self.pause = if is_first { options.resync_pause } else { longer };
+        if self.unanswered == 0 {
+            let is_first = self.trusts_digests() || now >= self.not_before + self.pause;
+            let longer = (self.pause * 2).min(options.resync_pause * PAUSE_GROWS);
+            self.pause = if is_first { options.resync_pause } else { longer };
+        }
         assert!(self.pause <= options.resync_pause * PAUSE_GROWS, "a pause of {:?}", self.pause);
         self.not_before = now + self.pause;
         self.has_agreed = false;
@@ -150,7 +167,14 @@ impl Doubt {
     /// Takes the wish for a snapshot. It counts once: a leader without followers may need this
     /// server's history.
     pub(crate) fn take_wish(&mut self) -> bool {
-        std::mem::take(&mut self.wants_tree)
+        let wants = std::mem::take(&mut self.wants_tree);
+        self.unanswered = self.unanswered.saturating_add(u32::from(wants));
+        wants
+    }
+
+    /// A snapshot is installed.
+    pub(crate) fn restored(&mut self) {
+        self.unanswered = 0;
     }
 }
 

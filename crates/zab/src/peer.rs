@@ -816,6 +816,7 @@ impl Peer {
         self.busy.restoring = false;
         self.has_database = true;
         self.unlogged = false;
+        self.doubt.restored();
         self.history.reset(zxid);
         let (part, mut ctx) = self.split(now, out);
         if !zebu_proto::mutant!("copied change is hearsay") {

@@ -35,7 +35,8 @@ impl Three {
         let lines = (1..).zip(ports.chunks(2)).zip(roles).map(|((id, ports), role)| {
             format!("server.{id}=127.0.0.1:{}:{}:{role}", ports[0], ports[1])
         });
-        let limits = ["initLimit=1000", "syncLimit=1000"].into_iter();
+        // A leader that waits for a processor is not given up either.
+        let limits = ["initLimit=1000", "syncLimit=1000", "zebu.leaderSilence=60000"].into_iter();
         let all = limits.chain(settings.iter().copied()).map(str::to_owned).chain(lines);
         Self { dir: tempfile::tempdir().unwrap(), ports, settings: all.collect() }
     }
