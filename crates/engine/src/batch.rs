@@ -58,7 +58,7 @@ const COST_MAX: usize = 32;
 const BYTES_PER_COST: usize = 1024;
 
 /// Znodes that a long read visits in one turn.
-const STEP_ZNODES: usize = 8192;
+const STEP_ZNODES: usize = 1024;
 
 const _: () = assert!(FRAMES_MAX > 0 && COST_MAX > 0 && STEP_ZNODES > 0, "each run gets further");
 
@@ -466,8 +466,8 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         }
         let (xid, op) = (read.xid(), read.op());
         let outbox = self.outbox.get_or_insert_with(|| conn.outbox.lock());
-        let mut after = After::Keep;
-        let bytes = outbox.put(|out| after = reader.finish(tree, read, out));
+        let (pieces, after) = reader.finish(tree, read);
+        let bytes = outbox.put_pieces(pieces);
         self.answered(xid, op, bytes, after)
     }
 

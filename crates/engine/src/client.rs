@@ -50,6 +50,10 @@ const KEPT_BYTES: usize = 64 << 10;
 /// Unsent bytes above which no more requests are read from a connection (back-pressure).
 pub(crate) const OUTBOX_BYTES_HIGH: usize = 1 << 20;
 
+/// Bytes that a connection sends in one turn. With a longer answer, other connections get their turn
+/// in between.
+const TURN_BYTES_MAX: usize = 128 << 10;
+
 /// What a connection needs from its network worker: the time, a way into the replica, and counters.
 ///
 /// The default methods know no four-letter words, hand requests in at once, and count nothing.
@@ -214,6 +218,8 @@ pub struct Client<S> {
     /// Bytes taken from the outbox; the first `sent` of them are sent.
     unsent: Vec<u8>,
     sent: usize,
+    /// Bytes that may still be sent in this turn.
+    turn_left: usize,
     /// A read that needs more turns. Later requests wait for it.
     long: Option<Waiting>,
     /// State of the client's SASL exchange.
@@ -230,6 +236,7 @@ impl<S: Side> Client<S> {
             submitted: Vec::new(),
             unsent: Vec::new(),
             sent: 0,
+            turn_left: TURN_BYTES_MAX,
             long: None,
             authentication: Authentication::default(),
         }
@@ -303,6 +310,7 @@ impl<S: Side> Client<S> {
     /// # Errors
     /// Why the connection ends.
     pub fn process(&mut self, common: &Common<S>, worker: &mut impl Worker<S>) -> Result<(), End> {
+        self.turn_left = TURN_BYTES_MAX;
         if self.phase == Phase::Start {
             self.start(common, worker)?;
         }
@@ -349,21 +357,37 @@ impl<S: Side> Client<S> {
         Ok(outbox.waiting())
     }
 
-    /// The bytes to send next.
+    /// The bytes to send next. Empty when all is sent, and when others should get their turn first.
     pub fn unsent(&self) -> &[u8] {
-        &self.unsent[self.sent..]
+        let rest = &self.unsent[self.sent..];
+        &rest[..rest.len().min(self.turn_left)]
+    }
+
+    /// Whether bytes that were taken from the outbox are not sent yet.
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.unsent.len()
+    }
+
+    /// Whether others should get their turn before more is sent.
+    pub fn has_sent_its_share(&self) -> bool {
+        self.turn_left == 0
     }
 
     /// Notes that `count` of the unsent bytes were sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         assert!(self.sent <= self.unsent.len(), "only what there is can be sent");
+        assert!(count <= self.turn_left, "more is sent than there may be in a turn");
+        self.turn_left -= count;
     }
 
     /// What the driver should wait for. `waiting`: bytes still in the outbox; `ended`: the client
     /// sends nothing more.
     pub fn wants(&mut self, common: &Common<S>, waiting: usize, ended: bool) -> Wants {
         let unsent = self.unsent.len() - self.sent;
+        if unsent > 0 && self.turn_left == 0 {
+            return Wants::Turn;
+        }
         let blocked = unsent > 0;
         if !blocked {
             if waiting > 0 {

@@ -119,15 +119,24 @@ impl Served {
 
     /// Somebody changes the tree.
     fn write(&mut self, path: &str, data: &[u8]) {
-        self.zxid += 1;
         let acl = Acl::open();
         let acl = acl.iter().map(AclRef::from).collect();
         let (path, data) = (path.into(), Some(data));
         let create =
             CreateTxn { path, data, acl, ephemeral: false, parent_cversion: -1, ttl_ms: 0 };
-        let (zxid, op) = (Zxid(self.zxid), OpCode::CREATE);
+        self.apply(OpCode::CREATE, Txn::Create(create));
+    }
+
+    /// Somebody deletes a znode.
+    fn delete(&mut self, path: &str) {
+        self.apply(OpCode::DELETE, Txn::Delete { path: path.into() });
+    }
+
+    fn apply(&mut self, op: OpCode, txn: Txn<'_>) {
+        self.zxid += 1;
+        let zxid = Zxid(self.zxid);
         let header = TxnHeader { session: SessionId(2), cxid: 0, zxid, time_ms: 1, op };
-        let record = TxnRecord { header, txn: Txn::Create(create), digest: None };
+        let record = TxnRecord { header, txn, digest: None };
         // Waits for ever if a run is under way.
         let applied = self.common.tree.write().apply(&record, &mut Silent);
         assert_eq!(applied.err, ErrorCode::OK);
@@ -222,4 +231,64 @@ fn a_long_multi_read_has_several_turns_and_what_follows_comes_behind_it() {
     // A short one is answered in the run it is of.
     let first = served.zxid;
     assert_eq!(served.ask(&[several(0, "/small", 512), get(1, "/small")]), [(first, 2)]);
+}
+
+#[test]
+fn a_long_list_has_as_many_turns_as_it_needs_though_its_children_come_and_go() {
+    /// Children listed in one turn, and bytes sent in one.
+    const AT_ONCE: usize = 1024;
+    const SENT_MAX: usize = 128 << 10;
+    let mut served = Served::new(Duration::ZERO);
+    served.write("/t", b"");
+    // Most turns send nothing, so the names are long: the answer needs several turns, too.
+    let path = |number: i64| format!("/t/{number:080}");
+    let (mut oldest, mut newest) = (0, 10_000);
+    for number in 0..newest {
+        served.write(&path(number), b"");
+    }
+    let list = PathWatch { path: Some("/t".into()), watch: false };
+    let list = request(1, OpCode::GET_CHILDREN, |out| list.encode(out));
+    let now = served.desk.now;
+    served.client.received(&list, true, || now);
+    let (mut answer, mut listing, mut sending) = (Vec::new(), 0, 0);
+    let mut expected = Vec::new();
+    loop {
+        let is_made = !answer.is_empty();
+        served.client.process(&served.common, &mut served.desk).unwrap();
+        // The worker sends until it has to let others have their turn.
+        let before = answer.len();
+        let waiting = loop {
+            let waiting = served.client.collect().unwrap();
+            answer.extend_from_slice(served.client.unsent());
+            served.client.sent(served.client.unsent().len());
+            if waiting == 0 || served.client.has_sent_its_share() {
+                break waiting;
+            }
+        };
+        assert!(answer.len() - before <= SENT_MAX, "{} bytes in one turn", answer.len() - before);
+        if !is_made && !answer.is_empty() {
+            expected = (oldest..newest).map(|number| path(number)[3..].to_owned()).collect();
+        }
+        if is_made {
+            sending += 1
+        } else {
+            listing += 1
+        }
+        if served.client.wants(&served.common, waiting, false) != Wants::Turn {
+            break;
+        }
+        // Others take the oldest children, as from a queue, and add new ones. They wait for ever if the tree is locked.
+        for _ in 0..7 {
+            served.delete(&path(oldest));
+            served.write(&path(newest), b"");
+            (oldest, newest) = (oldest + 1, newest + 1);
+        }
+    }
+    assert_eq!(listing, 10_000 / AT_ONCE + 1, "no part was made twice");
+    assert_eq!(sending, answer.len() / SENT_MAX, "sent in as few turns as possible");
+    let from = &mut Decoder::new(&answer[frame::LENGTH_BYTES..]);
+    let header = ReplyHeader::decode(from).unwrap();
+    assert_eq!((header.xid, header.err), (Xid(1), ErrorCode::OK));
+    assert_eq!(Vec::<String>::decode(from).unwrap(), expected);
+    assert_eq!(from.remaining(), 0);
 }

@@ -26,6 +26,16 @@ pub fn reply(out: &mut Vec<u8>, header: ReplyHeader, body: impl FnOnce(&mut Enco
     });
 }
 
+/// The beginning of an answer whose body of `length` bytes follows: length and header.
+pub fn reply_front(header: ReplyHeader, length: usize) -> Vec<u8> {
+    let mut front = Vec::new();
+    reply(&mut front, header, |_| {});
+    let payload = i32::try_from(front.len() - LENGTH_BYTES + length);
+    let payload = payload.expect("frames are bounded far below 2 GiB");
+    front[..LENGTH_BYTES].copy_from_slice(&payload.to_be_bytes());
+    front
+}
+
 /// Appends an answer without a body.
 pub fn bare_reply(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, err: ErrorCode) {
     reply(out, ReplyHeader { xid, zxid, err }, |_| {});

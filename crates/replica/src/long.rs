@@ -3,9 +3,11 @@
 //!
 //! A count of descendants or a list of ephemerals may or may not reflect changes made between two
 //! parts. The original, which locks nothing for these, gives no other guarantee. A list of children
-//! is consistent: it restarts when the children change, and after too many restarts runs in one
-//! part. In a multiRead each read is consistent, but the tree may change between two reads, as in
-//! the original.
+//! is consistent: it is that of the moment of its last part. In a multiRead each read is
+//! consistent, but the tree may change between two reads, as in the original.
+//!
+//! Long lists are made in pieces, and the pieces are sent as they are: no long answer is copied
+//! while the tree is locked.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,14 +16,14 @@ use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
 use zebu_proto::STAT_BYTES;
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::request::{MultiHeader, MultiOp, PathOnly, PathWatch};
-use zebu_proto::{ErrorCode, OpCode, Xid};
-use zebu_tree::{Count, Listed as Step, Listing, Tree, WatchMode};
+use zebu_proto::{ErrorCode, OpCode, Xid, Zxid};
+use zebu_tree::{Change, Count, Listed as Step, Listing, Tree, WatchMode};
 
-use crate::frame::reply;
+use crate::frame;
 use crate::read::{After, Failure, Reader, refused_read};
 
 /// A znode with more children is listed in parts.
-pub(crate) const CHILDREN_AT_ONCE_MAX: u32 = 8_192;
+pub(crate) const CHILDREN_AT_ONCE_MAX: u32 = 2_048;
 
 /// Maximum number of reads in one part of a multiRead.
 pub(crate) const PART_OPS_MAX: usize = 512;
@@ -29,7 +31,11 @@ pub(crate) const PART_OPS_MAX: usize = 512;
 /// A part of a multiRead ends once its answers exceed this size.
 pub(crate) const PART_BYTES_MAX: usize = 64 << 10;
 
-/// How often a list of children restarts before it runs in one part.
+/// A piece of a list gets no more names once it has this size.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// How often a list of children restarts before it runs in one part. It restarts when very many of
+/// its children are deleted between two parts.
 const RESTARTS_MAX: u32 = 3;
 
 /// Whether a read of this kind may be long whatever its answer.
@@ -121,9 +127,9 @@ enum Part {
     /// The reads of a multiRead.
     Several(Box<Several>),
     /// The body of the answer.
-    Done(Vec<u8>),
+    Done(Body),
     /// The body of an answer that ends with an error because one of the reads has no path.
-    Cut(Vec<u8>),
+    Cut(Body),
     TooLong,
     Failed(ErrorCode),
 }
@@ -160,25 +166,77 @@ struct Several {
     children: Option<Box<Children>>,
 }
 
-/// Encoded strings of a list.
+/// Encoded strings of a list, in pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
-    bytes: Vec<u8>,
+struct Listed {
+    pieces: Vec<Piece>,
+    bytes: usize,
     count: usize,
 }
 
+/// Consecutive strings of a list.
+#[derive(Debug)]
+struct Piece {
+    bytes: Vec<u8>,
+    /// The czxid of the last child.
+    last: Zxid,
+}
+
 impl Listed {
-    fn add(&mut self, text: &str) {
+    /// Appends a name. `czxid` does not decrease, if names are removed again.
+    fn add(&mut self, czxid: Zxid, text: &str) {
+        let is_full = self.pieces.last().is_none_or(|last| last.bytes.len() >= PIECE_BYTES);
+        if is_full {
+            let bytes = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 16);
+            self.pieces.push(Piece { bytes, last: czxid });
+        }
+        let Some(piece) = self.pieces.last_mut() else { return };
+        piece.last = czxid;
+        Encoder::new(&mut piece.bytes).text(text);
         self.count += 1;
-        Encoder::new(&mut self.bytes).text(text);
+        self.bytes += 4 + text.len();
+    }
+
+    /// Removes the first such name of a child. The caller notices by the number of names if there is
+    /// none.
+    fn remove(&mut self, czxid: Zxid, name: &str) {
+        let first = self.pieces.partition_point(|piece| piece.last < czxid);
+        for piece in &mut self.pieces[first..] {
+            let mut at = 0;
+            while let Some(length) = piece.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                let end = at + 4 + u32::from_be_bytes(*length) as usize;
+                if piece.bytes.get(at + 4..end) == Some(name.as_bytes()) {
+                    piece.bytes.drain(at..end);
+                    self.count -= 1;
+                    self.bytes -= end - at;
+                    return;
+                }
+                at = end;
+            }
+            if piece.last > czxid {
+                return;
+            }
+        }
     }
 
     /// The encoded list with its count.
-    fn into_body(self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(4 + self.bytes.len() + STAT_BYTES);
-        Encoder::new(&mut body).count(self.count);
-        body.extend_from_slice(&self.bytes);
-        body
+    fn into_body(self) -> Body {
+        let mut front = Vec::with_capacity(4);
+        Encoder::new(&mut front).count(self.count);
+        let pieces = self.pieces.into_iter().map(|piece| piece.bytes);
+        Body { pieces: std::iter::once(front).chain(pieces).collect() }
+    }
+}
+
+/// The body of an answer, in pieces.
+#[derive(Debug)]
+struct Body {
+    pieces: Vec<Vec<u8>>,
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { pieces: vec![bytes] }
     }
 }
 
@@ -236,7 +294,7 @@ impl Reader<'_> {
             Part::Count(count) => {
                 let Some(count) = count.step(tree, budget) else { return false };
                 let count = i32::try_from(count).unwrap_or(i32::MAX);
-                read.part = Part::Done(count.to_bytes());
+                read.part = Part::Done(count.to_bytes().into());
             }
             Part::Ephemerals { prefix, last, listed } => {
                 let mut looked = 0;
@@ -244,10 +302,10 @@ impl Reader<'_> {
                     looked += 1;
                     *last = Some(number);
                     if path.starts_with(&**prefix) {
-                        listed.add(&path);
+                        listed.add(Zxid::ZERO, &path);
                     }
                 }
-                let is_long = listed.bytes.len() > self.answer_bytes_max;
+                let is_long = listed.bytes > self.answer_bytes_max;
                 if looked == budget && !is_long {
                     return false;
                 }
@@ -289,23 +347,27 @@ impl Reader<'_> {
                 budget = usize::MAX;
             }
             let listing_now = listing.get_or_insert_with(|| Listing::of(&node));
-            let step = listing_now.step(&node, budget, |name| listed.add(name));
-            if listed.bytes.len() > self.answer_bytes_max {
+            let step = listing_now.step(&node, budget, |change| match change {
+                Change::Add { czxid, name } => listed.add(czxid, name),
+                Change::Remove { czxid, name } => listed.remove(czxid, name),
+            });
+            if listed.bytes > self.answer_bytes_max {
                 return Some(Part::TooLong);
             }
+            let is_whole = listed.count == node.child_count() as usize;
             match step {
                 Step::More => return None,
-                Step::Changed => {
+                Step::Lost | Step::All if step == Step::Lost || !is_whole => {
                     (*listing, *listed) = (None, Listed::default());
                     *restarts += 1;
                 }
-                Step::All => {
+                Step::Lost | Step::All => {
                     if *watch && !tree.add_watch(path, self.watcher, WatchMode::Child) {
                         return Some(Part::Failed(ErrorCode::QUOTA_EXCEEDED));
                     }
                     let mut body = std::mem::take(listed).into_body();
                     if op == OpCode::GET_CHILDREN2 {
-                        node.stat().encode(&mut Encoder::new(&mut body));
+                        body.pieces.push(node.stat().to_bytes());
                     }
                     return Some(Part::Done(body));
                 }
@@ -328,7 +390,7 @@ impl Reader<'_> {
                     Part::Done(names) => {
                         let op = OpCode::GET_CHILDREN;
                         MultiHeader { op, done: false, err: 0 }.encode(out);
-                        out.raw(&names);
+                        names.pieces.iter().for_each(|piece| out.raw(piece));
                         Ok(true)
                     }
                     Part::Failed(code) => {
@@ -343,7 +405,7 @@ impl Reader<'_> {
                     Ok(Some(op)) => op,
                     Ok(None) => {
                         MultiHeader::END.encode(&mut Encoder::new(results));
-                        return Some(Part::Done(std::mem::take(results)));
+                        return Some(Part::Done(std::mem::take(results).into()));
                     }
                     Err(_) => return Some(Part::Failed(ErrorCode::MARSHALLING_ERROR)),
                 };
@@ -362,7 +424,7 @@ impl Reader<'_> {
                 Ok(true) => {}
                 Ok(false) => {
                     MultiHeader::END.encode(&mut Encoder::new(results));
-                    return Some(Part::Cut(std::mem::take(results)));
+                    return Some(Part::Cut(std::mem::take(results).into()));
                 }
                 Err(_) => return Some(Part::TooLong),
             }
@@ -373,31 +435,22 @@ impl Reader<'_> {
         None
     }
 
-    /// Appends the answer of a completed read.
+    /// The answer of a completed read, in pieces.
     ///
     /// # Panics
     /// If the read is not complete.
-    pub fn finish(&self, tree: &Tree, read: LongRead, out: &mut Vec<u8>) -> After {
-        let header = |err| ReplyHeader { xid: read.xid, zxid: tree.last_zxid(), err };
-        match &read.part {
-            Part::Done(body) => {
-                reply(out, header(ErrorCode::OK), |out| out.raw(body));
-                After::Keep
-            }
-            Part::Cut(body) => {
-                reply(out, header(ErrorCode::MARSHALLING_ERROR), |out| out.raw(body));
-                After::Keep
-            }
-            Part::TooLong => {
-                reply(out, header(ErrorCode::MARSHALLING_ERROR), |_| {});
-                After::TooLong
-            }
-            Part::Failed(code) => {
-                reply(out, header(*code), |_| {});
-                After::Keep
-            }
+    pub fn finish(&self, tree: &Tree, read: LongRead) -> (Vec<Vec<u8>>, After) {
+        let zxid = tree.last_zxid();
+        let (body, err, after) = match read.part {
+            Part::Done(body) => (body.pieces, ErrorCode::OK, After::Keep),
+            Part::Cut(body) => (body.pieces, ErrorCode::MARSHALLING_ERROR, After::Keep),
+            Part::TooLong => (Vec::new(), ErrorCode::MARSHALLING_ERROR, After::TooLong),
+            Part::Failed(code) => (Vec::new(), code, After::Keep),
             other => panic!("not everything was looked at: {other:?}"),
-        }
+        };
+        let length = body.iter().map(Vec::len).sum();
+        let front = frame::reply_front(ReplyHeader { xid: read.xid, zxid, err }, length);
+        (std::iter::once(front).chain(body).collect(), after)
     }
 
     /// Answers a long read in one part, for callers that keep the tree locked anyway. False if the
@@ -412,6 +465,8 @@ impl Reader<'_> {
     ) -> Option<After> {
         let mut read = self.begin(tree, xid, op, body)?;
         while !self.go_on(tree, &mut read, usize::MAX) {}
-        Some(self.finish(tree, read, out))
+        let (pieces, after) = self.finish(tree, read);
+        pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+        Some(after)
     }
 }

@@ -29,7 +29,7 @@ pub use apply::{Applied, OpResult, Outcome};
 pub use count::Count;
 pub use digest::{digest_counts, moved_digest, node_digest};
 pub use events::{Events, Silent, WatchLists};
-pub use listing::{Listed, Listing};
+pub use listing::{Change, Listed, Listing};
 pub use load::{BadNode, DuplicateNode, Loader};
 pub use node::Node;
 pub use quota::{Quota, QuotaText, QuotaTextError};

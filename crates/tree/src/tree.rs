@@ -11,6 +11,7 @@ use zebu_proto::{Acl, AclRef, ExtendedTypes, Owner, SessionId, StatPersisted, Wa
 use crate::acl_table::{AclTable, OPEN};
 use crate::arena::{Arena, NONE, ROOT, Record};
 use crate::digest::{digest_counts, moved_digest, node_digest};
+use crate::listing;
 use crate::node::Node;
 use crate::owners::Owners;
 use crate::quota::{self, Quota, QuotaPaths, QuotaText};
@@ -53,6 +54,8 @@ pub struct Tree {
     pub(crate) watches: Watches,
     /// The cursors of all walks in progress.
     pub(crate) walks: Mutex<Vec<Weak<AtomicU32>>>,
+    /// All lists of children in progress.
+    pub(crate) lists: Mutex<Vec<Weak<Mutex<listing::State>>>>,
     pub(crate) last_zxid: Zxid,
     pub(crate) digest: u64,
     pub(crate) digest_mismatches: u64,
@@ -110,6 +113,7 @@ impl Tree {
             quotas: QuotaPaths::default(),
             watches: Watches::new(options.hash_seed),
             walks: Mutex::default(),
+            lists: Mutex::default(),
             last_zxid: Zxid::ZERO,
             digest: 0,
             digest_mismatches: 0,
@@ -487,6 +491,7 @@ impl Tree {
     pub(crate) fn make_newest(&mut self, id: u32) {
         let walks = self.walks.get_mut().unwrap_or_else(PoisonError::into_inner);
         if walks.iter().all(|walk| walk.strong_count() == 0) {
+            self.lose_lists();
             self.arena.make_newest(id);
         }
     }
@@ -494,6 +499,7 @@ impl Tree {
     /// Removes a znode without children.
     pub(crate) fn remove(&mut self, id: u32, path: &str) {
         self.move_walks_past(id);
+        self.lists_lose(id);
         if self.options.digest {
             self.set_digest(id, 0, digest_counts(path));
         }

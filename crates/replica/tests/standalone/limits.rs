@@ -13,7 +13,7 @@ use zebu_proto::{
     Acl, AclRef, ErrorCode, Id, OpCode, Perms, SessionId, Stat, Version, WatcherType, Xid, Zxid,
 };
 use zebu_replica::auth::{AuthProvider, Claim, IDS_MAX, Schemes, Verdict};
-use zebu_replica::{ANSWER_BYTES_MAX, After, Reader, Rules, frame, waits_for_turn};
+use zebu_replica::{ANSWER_BYTES_MAX, After, LongRead, Reader, Rules, frame, waits_for_turn};
 use zebu_tree::{Silent, Tree, WatcherId};
 
 use crate::world::{EPHEMERAL, PERSISTENT, Server, tree};
@@ -435,7 +435,7 @@ fn an_answer_that_is_too_long_is_an_error() {
             let Some(mut long) = reader.begin(&server.tree, Xid(1), op, body) else { continue };
             while !reader.go_on(&server.tree, &mut long, 1) {}
             let mut answer = Vec::new();
-            assert_eq!(reader.finish(&server.tree, long, &mut answer), After::TooLong, "{op}");
+            assert_eq!(finish(&reader, &server.tree, long, &mut answer), After::TooLong, "{op}");
             let header = ReplyHeader::from_bytes(&answer[frame::LENGTH_BYTES..]).unwrap();
             let nothing_else = answer.len() == frame::LENGTH_BYTES + 16;
             assert_eq!((header.err, nothing_else), (ErrorCode::MARSHALLING_ERROR, true));
@@ -455,6 +455,13 @@ fn multi_read(reads: &[(OpCode, &str)]) -> Vec<u8> {
     body
 }
 
+/// Appends the answer of a completed read.
+fn finish(reader: &Reader<'_>, tree: &Tree, long: LongRead, out: &mut Vec<u8>) -> After {
+    let (pieces, after) = reader.finish(tree, long);
+    out.extend(pieces.concat());
+    after
+}
+
 /// What a caller that can wait gets, and how many turns the answer takes beside the first.
 fn read_in_parts(server: &Server, body: &[u8], budget: usize) -> (Vec<u8>, usize) {
     let (op, mut answer) = (OpCode::MULTI_READ, Vec::new());
@@ -468,7 +475,7 @@ fn read_in_parts(server: &Server, body: &[u8], budget: usize) -> (Vec<u8>, usize
             while !reader.go_on(&server.tree, &mut long, budget) {
                 parts += 1;
             }
-            assert_eq!(reader.finish(&server.tree, long, &mut answer), After::Keep);
+            assert_eq!(finish(&reader, &server.tree, long, &mut answer), After::Keep);
             (answer, parts)
         }
         other => panic!("{other:?}"),
@@ -570,7 +577,7 @@ fn each_read_of_a_long_multi_read_is_of_one_moment() {
     server.flush();
     while !reader(&server).go_on(&server.tree, &mut long, 4_000) {}
     let mut answer = Vec::new();
-    assert_eq!(reader(&server).finish(&server.tree, long, &mut answer), After::Keep);
+    assert_eq!(finish(&reader(&server), &server.tree, long, &mut answer), After::Keep);
     let header = ReplyHeader::from_bytes(&answer[frame::LENGTH_BYTES..]).unwrap();
     assert_eq!((header.zxid, header.err), (server.tree.last_zxid(), ErrorCode::OK));
     let answer = &answer[frame::LENGTH_BYTES + 16..];
@@ -607,7 +614,7 @@ fn a_read_that_takes_long_goes_on_while_the_tree_changes() {
     };
     let finish = |server: &Server, long| {
         let mut out = Vec::new();
-        assert_eq!(reader(server).finish(&server.tree, long, &mut out), After::Keep);
+        assert_eq!(finish(&reader(server), &server.tree, long, &mut out), After::Keep);
         out.split_off(frame::LENGTH_BYTES + 16)
     };
     for deleted in [None, Some("/t/3/below"), Some("/t/0/below")] {
@@ -657,7 +664,7 @@ fn a_long_list_of_children_is_of_one_moment() {
     };
     let finish = |server: &Server, long| {
         let mut out = Vec::new();
-        assert_eq!(reader(server).finish(&server.tree, long, &mut out), After::Keep);
+        assert_eq!(finish(&reader(server), &server.tree, long, &mut out), After::Keep);
         let err = i32::from_be_bytes(*out[frame::LENGTH_BYTES + 12..].first_chunk().unwrap());
         (ErrorCode(err), out.split_off(frame::LENGTH_BYTES + 16))
     };

@@ -179,13 +179,18 @@ impl Client {
             }
             let blocked = !self.client.unsent().is_empty() || stream.has_unsent();
             was_blocked = blocked;
-            if !blocked && let Some(since) = self.client.conn().side.all_sent() {
+            if !blocked
+                && !self.client.has_unsent()
+                && let Some(since) = self.client.conn().side.all_sent()
+            {
                 let waited = shared.clock.monotonic().saturating_sub(since);
                 shared.histograms.phases.send.add(waited);
                 tell_slow_client(&shared, self.client.conn(), waited);
             }
             let (read, takes) = match self.client.wants(common, waiting, ended) {
-                Wants::Turn if !blocked && waiting > 0 => continue,
+                Wants::Turn if !blocked && waiting > 0 && !self.client.has_sent_its_share() => {
+                    continue;
+                }
                 Wants::Turn => {
                     tokio::task::yield_now().await;
                     continue;
