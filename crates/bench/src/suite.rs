@@ -5,6 +5,7 @@ pub(crate) mod ensemble;
 pub(crate) mod failover;
 pub(crate) mod latency;
 pub(crate) mod moving;
+pub(crate) mod neighbours;
 pub(crate) mod pipeline;
 pub(crate) mod rejoin;
 pub(crate) mod rolling;

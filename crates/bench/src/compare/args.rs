@@ -37,6 +37,8 @@ pub(super) enum Suite {
     Latency,
     /// one server and three: kinds and sizes of writes, and mixes with reads
     Writes,
+    /// latency of short requests beside long lists of children, and beside a deep pipeline
+    Neighbours,
     /// getData and setData by cores of the server
     Cores,
     /// many znodes: load, memory, disk, restart, requests during snapshots
@@ -57,10 +59,11 @@ pub(super) enum Suite {
 
 impl Suite {
     /// Every one of them.
-    const EVERY: [Self; 11] = [
+    const EVERY: [Self; 12] = [
         Self::Pipeline,
         Self::Latency,
         Self::Writes,
+        Self::Neighbours,
         Self::Cores,
         Self::Znodes,
         Self::Watches,
@@ -81,7 +84,9 @@ impl Suite {
     pub(super) fn suits(self, contestant: &Contestant) -> bool {
         match self {
             Self::Ensemble | Self::Writes => *contestant != Contestant::Echo,
-            Self::Failover | Self::Rejoin | Self::Moving => !contestant.is_bound(),
+            Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
+                !contestant.is_bound()
+            }
             _ => true,
         }
     }
@@ -146,10 +151,10 @@ pub(crate) struct CompareArgs {
     /// ensemble: connections, dealt out over the servers
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub(crate) ensemble_connections: usize,
-    /// pipeline, latency, writes, cores, ensemble: length of the measured window of each point
+    /// pipeline, latency, writes, neighbours, cores, ensemble: length of the measured window of each point
     #[arg(long, value_name = "S", default_value_t = 1.0, default_value_if("quick", "true", "0.3"))]
     pub(crate) seconds: f64,
-    /// pipeline, latency, writes, cores, ensemble: load before each window that does not count
+    /// pipeline, latency, writes, neighbours, cores, ensemble: load before each window that does not count
     #[arg(long, value_name = "S", default_value_t = 0.3, default_value_if("quick", "true", "0.1"))]
     pub(crate) warmup: f64,
     /// pipeline, latency, writes, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
@@ -182,6 +187,14 @@ pub(crate) struct CompareArgs {
         default_value_if("quick", "true", "100000")
     )]
     pub(crate) count: usize,
+    /// neighbours: children of the znode that is listed
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 400_000,
+        default_value_if("quick", "true", "20000")
+    )]
+    pub(crate) listed: usize,
     /// znodes: requests per second while snapshots are written, half of them writes
     #[arg(long, value_name = "PER_SECOND", default_value_t = 4000.0)]
     pub(crate) snapshot_rate: f64,
@@ -246,6 +259,11 @@ impl CompareArgs {
             0 < self.rejoin_count && self.rejoin_count <= NAMES_MAX,
             "between 1 and {NAMES_MAX} znodes are possible: {}",
             self.rejoin_count
+        );
+        ensure!(
+            0 < self.listed && self.listed <= NAMES_MAX,
+            "between 1 and {NAMES_MAX} children are possible: {}",
+            self.listed
         );
         ensure!(self.watch_connections > 0, "watches need at least one connection");
         ensure!(self.fanout > 0, "the fan-out needs at least one connection");

@@ -109,6 +109,7 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             let points = 8.0 * depths * args.connections.len() as f64;
             pace.start + pace.ensemble + 2.0 * (warm + points * window)
         }
+        Suite::Neighbours => pace.start + warm + args.listed as f64 / pace.creates + 6.0 * window,
         Suite::Cores => args.cores.len() as f64 * (pace.start + warm + 4.0 * window),
         Suite::Znodes => {
             let count = args.count as f64;
