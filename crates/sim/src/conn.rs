@@ -124,6 +124,8 @@ impl World {
         connection: &mut Connection,
     ) -> bool {
         let Connection { client, socket, reads, takes } = connection;
+        // Long answers come in pieces.
+        let mut frames = Vec::new();
         loop {
             client.conn().looking();
             if *reads && let Some(bytes) = socket.pop_front() {
@@ -137,10 +139,11 @@ impl World {
                 return false;
             }
             let Ok(waiting) = client.collect() else { return false };
-            let unsent = client.unsent().to_vec();
-            if !unsent.is_empty() {
-                client.sent(unsent.len());
-                self.send(id, server, Message::Frames(unsent.into()));
+            let count = client.unsent().len();
+            frames.extend_from_slice(client.unsent());
+            client.sent(count);
+            if waiting == 0 && !client.has_unsent() && !frames.is_empty() {
+                self.send(id, server, Message::Frames(std::mem::take(&mut frames).into()));
             }
             match client.wants(common, waiting, false) {
                 Wants::Turn => {}

@@ -158,22 +158,28 @@ impl Client {
                 return Ok(Turn::Elsewhere);
             }
             self.client.process(common, &mut Desk::new(&shared))?;
-            // Collect what there is to send, and send as much as fits now.
-            let waiting = self.client.collect()?;
-            while !self.client.unsent().is_empty() {
-                match stream.try_write(self.client.unsent()) {
-                    Ok(count) => {
-                        self.client.sent(count);
-                        if was_blocked && count > 0 {
-                            // It takes what it is sent, so it is there, though it may say nothing.
-                            was_blocked = false;
-                            self.client.conn().hear(shared.clock.monotonic());
+            // Send as much as fits now, and no more than a turn's share.
+            let waiting = loop {
+                let waiting = self.client.collect()?;
+                while !self.client.unsent().is_empty() {
+                    match stream.try_write(self.client.unsent()) {
+                        Ok(count) => {
+                            self.client.sent(count);
+                            if was_blocked && count > 0 {
+                                // It takes what it is sent, so it is there, though it may say nothing.
+                                was_blocked = false;
+                                self.client.conn().hear(shared.clock.monotonic());
+                            }
                         }
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                        Err(_) => return Ok(Turn::Over),
                     }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(_) => return Ok(Turn::Over),
                 }
-            }
+                let stops = self.client.has_unsent() || self.client.has_sent_its_share();
+                if waiting == 0 || stops {
+                    break waiting;
+                }
+            };
             if stream.flush().is_err() {
                 return Ok(Turn::Over);
             }
@@ -188,9 +194,6 @@ impl Client {
                 tell_slow_client(&shared, self.client.conn(), waited);
             }
             let (read, takes) = match self.client.wants(common, waiting, ended) {
-                Wants::Turn if !blocked && waiting > 0 && !self.client.has_sent_its_share() => {
-                    continue;
-                }
                 Wants::Turn => {
                     tokio::task::yield_now().await;
                     continue;

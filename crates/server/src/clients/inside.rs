@@ -147,12 +147,9 @@ impl Inside {
                     End::Word => "it is no client",
                 })
             })?;
-            if !self.received.is_empty() || self.has_ended {
-                continue;
-            }
             if has_more {
                 tokio::task::yield_now().await;
-            } else {
+            } else if self.received.is_empty() && !self.has_ended {
                 woken(self.client.conn()).await;
             }
         }
