@@ -18,11 +18,14 @@ mod names;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use zebu_client::EnsembleId;
 use zebu_config::{Config, Loaded, dirs};
 use zebu_credentials::CredentialArgs;
+use zebu_store::{EnsembleFile, OsVfs};
 
 use crate::configuration::{Access, ConfigArgs};
 
@@ -194,7 +197,10 @@ fn one(
         Check::Peers => ensemble::peers(answers),
         Check::Roles => ensemble::roles(answers, config.ensemble.is_some(), was_member(config)),
         Check::Members => {
-            ensemble::members(answers, Some(&config.ensemble.as_ref().ok_or_else(alone)?.members))
+            let own = &config.ensemble.as_ref().ok_or_else(alone)?.members;
+            let mut findings = ensemble::members(answers, Some(own));
+            findings.extend(ensemble::identities(answers, own_ensemble(config)));
+            findings
         }
         Check::Versions => ensemble::versions(answers),
         Check::Acls => ensemble::acls(answers),
@@ -217,6 +223,12 @@ fn of_disks(config: &Config) -> Vec<Finding> {
 /// Whether the data are those of a member: only members accept epochs.
 fn was_member(config: &Config) -> bool {
     config.data.snapshots().join("acceptedEpoch").exists()
+}
+
+/// The ensemble that the data of this server belong to, as far as they say so.
+fn own_ensemble(config: &Config) -> Option<EnsembleId> {
+    let file = EnsembleFile::new(Arc::new(OsVfs), &config.data.dir);
+    file.read().ok().flatten()?.settled()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use zebu_client::{Acl, Connector, blocking};
+use zebu_client::{Acl, Connector, EnsembleId, blocking};
 use zebu_config::Config;
 use zebu_credentials::Door;
 use zebu_proto::{HostPort, ServerId};
@@ -46,6 +46,8 @@ pub(super) struct Answers {
     pub(super) status: Result<Status, String>,
     /// The members that it knows.
     pub(super) members: Option<Membership>,
+    /// The id of the ensemble that it belongs to; servers of the original have none.
+    pub(super) ensemble: Option<EnsembleId>,
     /// How far its clock is ahead.
     pub(super) skew: Option<Skew>,
     /// How many files it may open.
@@ -189,6 +191,7 @@ pub(super) fn unasked(
                 .to_owned(),
         ),
         members: None,
+        ensemble: None,
         skew: None,
         files_max: None,
         acls: Vec::new(),
@@ -248,6 +251,7 @@ fn session(
     let before = now_ms();
     let client = blocking::Client::open(connector, &format!("{host}:{}", at.port))?;
     let after = now_ms();
+    answers.ensemble = client.ensemble();
     if let Ok(cons) = ask::word(&access.door, at, "cons", timeout)
         && let Some(made) = established(&cons, &client.session_id().to_string())
     {

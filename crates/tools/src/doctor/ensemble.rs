@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use zebu_client::{Acl, Perms};
+use zebu_client::{Acl, EnsembleId, Perms};
 use zebu_zab::config::{Membership, Role};
 
 use super::answers::{Answers, in_words};
@@ -173,6 +173,35 @@ pub(super) fn members(answers: &[Answers], own: Option<&Membership>) -> Vec<Find
                 "make the server.N, group and weight lines the same on all members",
             );
         }
+    }
+    findings.found
+}
+
+/// Whether all belong to one ensemble, and the data of this server as well. `own`: what its files say.
+pub(super) fn identities(answers: &[Answers], own: Option<EnsembleId>) -> Vec<Finding> {
+    let mut findings = Findings::of(Check::Members);
+    let mut ids: BTreeMap<EnsembleId, Vec<String>> = BTreeMap::new();
+    for member in answers {
+        if let Some(id) = member.ensemble {
+            ids.entry(id).or_default().push(format!("server.{}", member.server.0));
+        }
+    }
+    let remedy = "check the server.N lines of all members, and whether data were copied from another ensemble; \
+                  a server of another ensemble needs an empty data directory to join this one";
+    if ids.len() > 1 {
+        let texts: Vec<String> =
+            ids.iter().map(|(id, servers)| format!("{} to {id}", servers.join(", "))).collect();
+        let text = format!("the members belong to different ensembles: {}", texts.join("; "));
+        findings.error(text, remedy);
+    }
+    match (own, ids.keys().next()) {
+        (Some(own), Some(id)) if !ids.contains_key(&own) => findings.error(
+            format!("the data here belong to ensemble {own}, and the members to {id}"),
+            remedy,
+        ),
+        (_, Some(id)) if ids.len() == 1 => findings.info(format!("the ensemble is {id}"), ""),
+        (Some(own), None) => findings.info(format!("the data here belong to ensemble {own}"), ""),
+        _ => {}
     }
     findings.found
 }

@@ -162,3 +162,29 @@ fn znodes_that_anybody_may_change_are_found() {
     answers.iter_mut().for_each(|member| member.acls.clear());
     has(&acls(&answers), Severity::Info, "no server has shown its ACLs");
 }
+
+#[test]
+fn members_of_different_ensembles_are_told_apart() {
+    let id = |number| Some(EnsembleId(number));
+    let mut answers = three();
+    assert_eq!(identities(&answers, None), [], "servers of the original have no ids");
+    answers.iter_mut().for_each(|answers| answers.ensemble = id(1));
+    let one = "the ensemble is 00000000000000000000000000000001";
+    has(&identities(&answers, None), Severity::Info, one);
+    has(&identities(&answers, id(1)), Severity::Info, one);
+    let findings = identities(&answers, id(2));
+    assert_eq!(findings.len(), 1);
+    has(
+        &findings,
+        Severity::Error,
+        "the data here belong to ensemble 00000000000000000000000000000002, and the members to 0000000000000000000000000000000",
+    );
+    answers[2].ensemble = id(3);
+    let findings = identities(&answers, id(1));
+    assert_eq!(findings.len(), 1);
+    has(
+        &findings,
+        Severity::Error,
+        "server.1, server.2 to 00000000000000000000000000000001; server.3 to 0000",
+    );
+}
