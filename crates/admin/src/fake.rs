@@ -8,14 +8,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
+use zebu_proto::{ErrorCode, OpCode, ServerId, SessionId, Xid, Zxid};
 
 use crate::four_letter::*;
 use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::{Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 use crate::served::{
-    Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot,
+    Denied, Ended, EnsembleFacts, HandingOver, LearnerFacts, ObserverFacts, Served, SnapshotFacts,
+    TakenSnapshot,
 };
 use zebu_metrics::{Metrics, ResponseSizes};
 
@@ -237,7 +238,9 @@ impl Served for Fake {
     }
     fn learners(&self) -> Vec<LearnerFacts> {
         let observers = self.observers.iter().cloned();
-        observers.map(|connection| LearnerFacts { observes: true, connection }).collect()
+        observers
+            .map(|connection| LearnerFacts { observes: true, connection, acked: None })
+            .collect()
     }
     fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String> {
         assert_eq!(session, SESSION);
@@ -251,6 +254,12 @@ impl Served for Fake {
     }
     fn reset_connection(&self, session: SessionId) -> Ended {
         self.ended("reset_connection", session)
+    }
+    fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_> {
+        self.note(format!("hand_over {to:?}"));
+        let to = to.unwrap_or(ServerId(2));
+        let result = if to == ServerId(9) { Err("no server.9".to_owned()) } else { Ok(to) };
+        Box::pin(std::future::ready(result))
     }
     fn authorize<'s>(
         &'s self,

@@ -30,6 +30,7 @@ pub use health::Progress;
 pub use http::{BindError, Client, Running, Site, bind};
 pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 pub use served::{
-    Denied, Ended, EnsembleFacts, LearnerFacts, ObserverFacts, Served, SnapshotFacts, TakenSnapshot,
+    Acked, Denied, Ended, EnsembleFacts, HandingOver, LearnerFacts, ObserverFacts, Served,
+    SnapshotFacts, TakenSnapshot,
 };
 pub use site::{Options, Watched, admin, prometheus};

@@ -1,19 +1,21 @@
-//! What JMX offers at a server of the original: attributes as JSON, and operations that are asked for with POST.
+//! What JMX offers at a server of the original: attributes as JSON, and operations that are asked for with POST. Beside
+//! it, the operation that lets another server lead.
 //!
 //! Attributes are read by anybody who reaches the port, as the commands are. An operation needs every permission on `/`,
 //! shown by the same header as for the command `snapshot`.
 //!
 //! Source: `ZooKeeperServerBean`, `DataTreeBean`, `LeaderBean`, `LocalPeerBean`, `RemotePeerBean`, `ConnectionBean`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use tracing::info;
-use zebu_proto::SessionId;
+use zebu_proto::{ServerId, SessionId};
 use zebu_zab::config::{Member, Role};
 
 use crate::commands::{self, addresses, client_address, connection, field};
@@ -35,6 +37,7 @@ pub fn management(served: Arc<dyn Served>) -> Router {
         .route("/jmx/connections", get(connections))
         .route("/jmx/connections/{session}", get(one_connection))
         .route("/jmx/connections/{session}/{operation}", axum::routing::post(of_connection))
+        .route("/ensemble/hand_over", axum::routing::post(hand_over))
         .route("/jmx/server/reset_statistics", axum::routing::post(reset_statistics))
         .with_state(served)
 }
@@ -93,6 +96,42 @@ async fn reset_statistics(
     }
     served.reset_stats();
     json(StatusCode::OK, &commands::failed(NAME, Json::Null))
+}
+
+async fn hand_over(
+    State(served): Shared,
+    Query(arguments): Query<HashMap<String, String>>,
+    Extension(client): Extension<Client>,
+    request: Request,
+) -> Response {
+    const NAME: &str = "hand_over";
+    if let Err((status, why)) = authorized(served.as_ref(), &client, request.headers()).await {
+        return json(status, &commands::failed(NAME, why));
+    }
+    let to = match arguments.get("to").map(|to| to.parse().map(ServerId)) {
+        None => None,
+        Some(Ok(to)) => Some(to),
+        Some(Err(_)) => {
+            let why =
+                "to is the id of a server, such as to=2; without it the best follower leads next";
+            return json(StatusCode::BAD_REQUEST, &commands::failed(NAME, why));
+        }
+    };
+    let who = client.address.ip();
+    match served.hand_over(to).await {
+        Ok(heir) => {
+            info!(
+                "this server has handed over to server.{}, as asked for over HTTP from {who}",
+                heir.0
+            );
+            let Json::Object(mut fields) = commands::failed(NAME, Json::Null) else {
+                unreachable!("an answer has fields")
+            };
+            fields.push(field("to", heir.0));
+            json(StatusCode::OK, &Json::Object(fields))
+        }
+        Err(why) => json(StatusCode::CONFLICT, &commands::failed(NAME, why)),
+    }
 }
 
 async fn of_connection(
@@ -190,6 +229,7 @@ fn attributes(served: &dyn Served) -> Json {
         "POST /jmx/connections/{session}/terminate_session",
         "POST /jmx/connections/{session}/terminate_connection",
         "POST /jmx/connections/{session}/reset_counters",
+        "POST /ensemble/hand_over",
     ];
     all.push(("operations".to_owned(), Json::list(operations)));
     Json::Object(all)
@@ -248,6 +288,8 @@ fn of_member(served: &dyn Served, serving: Option<Mode>) -> Vec<(String, Json)> 
     }
     let newest = served.server().zxid;
     let learner = |it: LearnerFacts| {
+        let acked = it.acked;
+        let not_acked = it.unacknowledged(newest);
         let (observes, it) = (it.observes, it.connection);
         let is_same_epoch = it.last_zxid.0 >> 32 == newest.0 >> 32;
         let lag = is_same_epoch.then(|| newest.0.saturating_sub(it.last_zxid.0).max(0));
@@ -263,6 +305,14 @@ fn of_member(served: &dyn Served, serving: Option<Mode>) -> Vec<(String, Json)> 
             ("requests", it.requests.into()),
             ("last_zxid", format!("{:#x}", it.last_zxid.0).into()),
             ("txns_not_sent", lag.map_or(Json::Null, Json::from)),
+            ("last_acked_zxid", acked.map_or(Json::Null, |it| format!("{:#x}", it.zxid.0).into())),
+            ("txns_not_acked", not_acked.map_or(Json::Null, Json::from)),
+            (
+                "ms_since_ack",
+                acked.map_or(Json::Null, |it| {
+                    i64::try_from(it.age.as_millis()).unwrap_or(i64::MAX).into()
+                }),
+            ),
         ])
     };
     let learners = served.learners().into_iter().map(learner).collect();

@@ -6,14 +6,16 @@
 //!
 //! Source: `PrometheusMetricsProvider.java` of 3.9.5, whose names, labels and quantiles these are.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 
 use zebu_metrics::{Exposition, Histogram, Histograms, Kind, Shown, Visitor};
+use zebu_proto::Zxid;
 
 use crate::figures::{self, Figures};
 use crate::never::{NEVER, Never};
-use crate::served::Served;
+use crate::served::{LearnerFacts, Served};
 
 /// What the page is.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -57,6 +59,7 @@ pub fn page(served: &dyn Served, process: bool, content_type: &str) -> String {
     if !limits.is_empty() {
         page.limits(&limits);
     }
+    page.followers(&served.learners(), served.server().zxid);
     if page.is_open {
         page.text.push_str("# EOF\n");
     }
@@ -167,6 +170,33 @@ impl Page {
                 let value = [used, most][at];
                 let _ = writeln!(self.text, "{name}{{limit=\"{setting}\"}} {value}");
             }
+        }
+    }
+
+    /// What is our own: how far the followers of this leader are behind.
+    fn followers(&mut self, learners: &[LearnerFacts], newest: Zxid) {
+        // A member that connects again may have two connections for a moment: the later one counts.
+        let followers: BTreeMap<_, _> = learners
+            .iter()
+            .filter(|it| !it.observes)
+            .filter_map(|it| Some((it.connection.server, (it.unacknowledged(newest), it.acked?))))
+            .collect();
+        if followers.is_empty() {
+            return;
+        }
+        let name = "zebu_follower_unacknowledged_transactions";
+        self.begin(name, "gauge", "Transactions that a follower has not acknowledged, by its id.");
+        for (member, (behind, _)) in &followers {
+            if let Some(behind) = behind {
+                let _ = writeln!(self.text, "{name}{{member=\"{}\"}} {behind}", member.0);
+            }
+        }
+        let name = "zebu_follower_last_acknowledgement_seconds";
+        self.begin(name, "gauge", "Time since the last acknowledgement of a follower, by its id.");
+        self.unit(name, "seconds");
+        for (member, (_, acked)) in &followers {
+            let age_s = acked.age.as_secs_f64();
+            let _ = writeln!(self.text, "{name}{{member=\"{}\"}} {age_s:?}", member.0);
         }
     }
 
@@ -302,9 +332,58 @@ impl Times {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use zebu_metrics::Metrics;
+    use zebu_proto::ServerId;
 
     use super::*;
+    use crate::served::{Acked, ObserverFacts};
+
+    #[test]
+    fn followers_are_told_by_their_ids() {
+        let learner = |server: i64, sent: i64, acked: Option<i64>| LearnerFacts {
+            observes: acked.is_none(),
+            connection: ObserverFacts {
+                remote: ([127, 0, 0, 1], 1).into(),
+                server: ServerId(server),
+                established_ms: 0,
+                queued_packets: 0,
+                queued_bytes: 0,
+                packets_received: 0,
+                packets_sent: 0,
+                requests: 0,
+                last_zxid: Zxid(sent),
+            },
+            acked: acked.map(|zxid| Acked { zxid: Zxid(zxid), age: Duration::from_millis(2_500) }),
+        };
+        let mut page = Page::default();
+        page.followers(&[], Zxid(5));
+        assert_eq!(page.text, "");
+        let epoch = 2 << 32;
+        let learners = [
+            learner(2, epoch + 9, Some(epoch + 9)),
+            // Its older connection.
+            learner(3, epoch + 1, Some(epoch + 1)),
+            learner(3, epoch + 9, Some(epoch + 4)),
+            // It has acknowledged nothing of this epoch.
+            learner(4, epoch + 9, Some((1 << 32) + 7)),
+            learner(5, epoch + 9, None),
+        ];
+        page.followers(&learners, Zxid(epoch + 8));
+        assert_eq!(
+            page.text,
+            "# HELP zebu_follower_unacknowledged_transactions Transactions that a follower has not acknowledged, by its id.\n\
+             # TYPE zebu_follower_unacknowledged_transactions gauge\n\
+             zebu_follower_unacknowledged_transactions{member=\"2\"} 0\n\
+             zebu_follower_unacknowledged_transactions{member=\"3\"} 5\n\
+             # HELP zebu_follower_last_acknowledgement_seconds Time since the last acknowledgement of a follower, by its id.\n\
+             # TYPE zebu_follower_last_acknowledgement_seconds gauge\n\
+             zebu_follower_last_acknowledgement_seconds{member=\"2\"} 2.5\n\
+             zebu_follower_last_acknowledgement_seconds{member=\"3\"} 2.5\n\
+             zebu_follower_last_acknowledgement_seconds{member=\"4\"} 2.5\n"
+        );
+    }
 
     #[test]
     fn the_page_is_in_the_text_format() {

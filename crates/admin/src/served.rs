@@ -4,6 +4,7 @@ use std::fs::File;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zebu_metrics::Histograms;
 use zebu_proto::{ServerId, SessionId, Zxid};
@@ -56,6 +57,11 @@ pub trait Served: Facts + Send + Sync + 'static {
     fn end_connection(&self, session: SessionId) -> Ended;
     /// Starts the statistics of the connection of a session again.
     fn reset_connection(&self, session: SessionId) -> Ended;
+    /// Lets another server lead: `to`, or the best follower. Waits until this server no longer does.
+    ///
+    /// # Errors
+    /// Why not, in words for that person.
+    fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_>;
     /// Whether this client with these credentials has every permission on `/`. Waits for a scheme that takes its time.
     ///
     /// # Errors
@@ -78,6 +84,9 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// Why there is none, in words for a log.
     fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
 }
+
+/// A leader that lets another server lead; it is told which.
+pub type HandingOver<'s> = Pin<Box<dyn Future<Output = Result<ServerId, String>> + Send + 's>>;
 
 /// Why a command is not carried out for somebody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -139,6 +148,27 @@ pub struct LearnerFacts {
     pub observes: bool,
     /// Its connection.
     pub connection: ObserverFacts,
+    /// What it has acknowledged last; observers acknowledge nothing.
+    pub acked: Option<Acked>,
+}
+
+impl LearnerFacts {
+    /// How many transactions of the epoch of `newest` it has not acknowledged.
+    pub fn unacknowledged(&self, newest: Zxid) -> Option<u64> {
+        let acked = self.acked?.zxid;
+        let newest = newest.max(self.connection.last_zxid);
+        let is_same_epoch = acked.epoch() == newest.epoch();
+        is_same_epoch.then(|| newest.0.saturating_sub(acked.0).max(0).unsigned_abs())
+    }
+}
+
+/// The last acknowledgement of a follower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acked {
+    /// The transaction that it has on its disk, with all before.
+    pub zxid: Zxid,
+    /// How long ago the acknowledgement came.
+    pub age: Duration,
 }
 
 /// The connection of a learner, such as an observer.

@@ -362,6 +362,7 @@ impl<S: crate::Side> Engine<S> {
                     self.records.push((zxid, record));
                 }
                 Output::Retired => world.retired(),
+                Output::HandedOver(result) => world.handed_over(result),
                 Output::Snapshot => {
                     self.append(world)?;
                     world.order(Order::Roll)?;

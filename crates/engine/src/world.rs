@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{ErrorCode, OpCode, SessionId, Zxid};
-use zebu_replica::{Fatal, Input, Now, Origin, Output, Replica, Request};
+use zebu_proto::{ErrorCode, OpCode, ServerId, SessionId, Zxid};
+use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request};
 use zebu_state::Copied;
 use zebu_tree::{Applied, Tree};
 use zebu_zab::{LinkId, Role, TreeDigest};
@@ -227,6 +227,9 @@ pub trait World: Counter<<Self as World>::Side> {
     /// After a stop request, everything in flight is finished, and connections between servers are
     /// closed.
     fn retired(&mut self) {}
+
+    /// The oldest request to let another server lead that has no answer is answered.
+    fn handed_over(&mut self, _result: Result<ServerId, NotHandedOver>) {}
 
     /// All inputs are carried out.
     fn turned(&mut self) {}

@@ -12,6 +12,7 @@ use crate::intake::IntakeOptions;
 use crate::passwords::Passwords;
 use crate::prep::Rules;
 use crate::reaper::ReaperOptions;
+use crate::retire::NotHandedOver;
 use crate::schedule::SnapshotOptions;
 use crate::throttle::ThrottleOptions;
 
@@ -165,6 +166,14 @@ pub enum Input {
         /// Deadline for [`Output::Retired`], on the monotonic clock.
         by: Duration,
     },
+    /// Another server should lead, and this one follow it. It orders nothing new, finishes what is in
+    /// progress, and ends its role. Each of these inputs is answered by one [`Output::HandedOver`].
+    HandOver {
+        /// The next leader; otherwise the best follower.
+        to: Option<ServerId>,
+        /// When the role ends at the latest, on the monotonic clock.
+        by: Duration,
+    },
     /// The log is durable up to this zxid. A member of an ensemble reports this as
     /// [`zebu_zab::Input::Flushed`].
     Flushed(Zxid),
@@ -258,6 +267,9 @@ pub enum Output {
     /// Everything in progress at [`Input::Retire`] is finished, or its deadline has passed: the
     /// server may stop.
     Retired,
+    /// The answer to the oldest [`Input::HandOver`] without an answer: this server has ended its role
+    /// and votes for that server, or why not.
+    HandedOver(Result<ServerId, NotHandedOver>),
     /// Carry out an effect between servers or on disk. Effects on transactions or clients are the
     /// other outputs.
     ///

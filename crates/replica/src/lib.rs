@@ -45,6 +45,7 @@ pub use read::{ANSWER_BYTES_MAX, After, Reader};
 pub use reaper::ReaperOptions;
 pub use replica::{Fatal, Replica};
 pub use reply::write_reply;
+pub use retire::NotHandedOver;
 pub use schedule::SnapshotOptions;
 pub use sessions::{Expiry, Owner, Session, Sessions};
 pub use throttle::ThrottleOptions;

@@ -314,6 +314,7 @@ impl Replica {
             return self.begin(world, out);
         }
         self.serve_nobody(out);
+        self.handed_over(out);
         out.push(Output::Zab(zebu_zab::Output::Role(role)));
         Ok(())
     }

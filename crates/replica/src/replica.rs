@@ -254,7 +254,8 @@ impl Replica {
             Input::Unheard(time) => self.sessions.postpone(time, world.now.monotonic),
             Input::Terminate(_) if self.retirement.is_asked() => {}
             Input::Terminate(session) => self.end_session(world, session, out)?,
-            Input::Retire { by } => self.retirement.begin(world.now.monotonic, by),
+            Input::Retire { by } => self.begin_stop(world.now.monotonic, by, out),
+            Input::HandOver { to, by } => self.begin_hand_over(world.now.monotonic, to, by, out),
             Input::Flushed(zxid) => {
                 let Order::Alone { logged, flushed } = &mut self.order else {
                     unreachable!("an ensemble hears of this from its log")

@@ -10,14 +10,15 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Client, ConsoleOptions, Denied, Ended, EnsembleFacts, InsideSession, LearnerFacts,
+    Client, ConsoleOptions, Denied, Ended, EnsembleFacts, HandingOver, InsideSession, LearnerFacts,
     ObserverFacts, Opening, Options, Progress, Running, Served, Site, SnapshotFacts, Started,
     TakenSnapshot, Watched,
 };
-use zebu_proto::{Perms, SessionId};
-use zebu_replica::Input;
+use zebu_proto::{Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
+use zebu_replica::{Input, NotHandedOver};
 use zebu_transport::HttpPort;
+use zebu_zab::NoHeir;
 
 use crate::clients::authentication;
 use crate::clients::conn::Conn;
@@ -28,6 +29,7 @@ use crate::disk::snapshotter::Snapshotter;
 use crate::error::{StartError, chain};
 use crate::four_letter::Mode;
 use crate::metrics::Histograms;
+use crate::retiring;
 use crate::shared::Shared;
 
 /// Ports that are bound before anything runs, so that one that is taken stops nothing.
@@ -298,6 +300,31 @@ impl Served for ServerFactsView {
         let Some(conn) = self.connection_of(session) else { return Ended::Unknown };
         conn.side.stats.reset();
         Ended::Done
+    }
+
+    fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_> {
+        let shared = &self.0;
+        Box::pin(async move {
+            let by = shared.clock.monotonic() + retiring::TIME_MAX;
+            let answer =
+                shared.handing_over.ask(|| shared.inbox().push(Input::HandOver { to, by }));
+            // A replica that stands still does not answer.
+            match tokio::time::timeout(retiring::TIME_MAX * 2, answer).await {
+                Ok(Ok(Ok(heir))) => Ok(heir),
+                Ok(Ok(Err(NotHandedOver::NoHeir(NoHeir::NotLeading)))) => {
+                    let leader = self.ensemble().and_then(|ensemble| ensemble.leader);
+                    Err(match leader {
+                        Some(leader) => {
+                            format!("only the leader hands over: server.{} leads", leader.0)
+                        }
+                        None => "only the leader hands over: no leader is known".to_owned(),
+                    })
+                }
+                Ok(Ok(Err(why))) => Err(why.to_string()),
+                Ok(Err(_)) => Err("this server is stopping".to_owned()),
+                Err(_) => Err("this server does not answer in time".to_owned()),
+            }
+        })
     }
 
     fn authorize<'s>(

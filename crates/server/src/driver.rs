@@ -19,8 +19,8 @@ use zebu_engine::{
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, EventType, OpCode, SessionId, Zxid};
-use zebu_replica::{Fatal, Input, Now, Origin, Output, Replica, Request, Session};
+use zebu_proto::{ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
+use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request, Session};
 use zebu_state::Copied;
 use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role, TreeDigest};
@@ -531,6 +531,10 @@ impl World for Effects<'_> {
 
     fn retired(&mut self) {
         self.shared.retiring.end();
+    }
+
+    fn handed_over(&mut self, result: Result<ServerId, NotHandedOver>) {
+        self.shared.handing_over.answer(result);
     }
 
     fn stood_still(&mut self, time: Duration) {

@@ -1,8 +1,13 @@
-//! The two steps in which a server ends: it is asked to stop, and its replica has finished what was in progress.
+//! The two steps in which a server ends: it is asked to stop, and its replica has finished what was in progress. And those
+//! who wait until this server lets another one lead.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+use zebu_proto::ServerId;
+use zebu_replica::NotHandedOver;
 
 /// How long a server that is asked to stop finishes what is in progress, at most. Whoever stops servers waits for some
 /// seconds before it kills them.
@@ -45,5 +50,29 @@ impl Retiring {
         let until = Instant::now() + most;
         let mut steps = self.steps.lock();
         self.changed.wait_while_until(&mut steps, |steps| !steps.over, until);
+    }
+}
+
+type HandedOver = Result<ServerId, NotHandedOver>;
+
+/// Those who have asked this server to let another one lead, in the order in which the replica answers them.
+#[derive(Debug, Default)]
+pub struct HandingOver(Mutex<VecDeque<oneshot::Sender<HandedOver>>>);
+
+impl HandingOver {
+    /// Asks the replica with `push`. What is returned gets its answer.
+    pub fn ask(&self, push: impl FnOnce()) -> oneshot::Receiver<HandedOver> {
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.0.lock();
+        waiting.push_back(sender);
+        push();
+        receiver
+    }
+
+    /// The replica answers the first.
+    pub fn answer(&self, result: HandedOver) {
+        let first = self.0.lock().pop_front();
+        // Whoever has asked may be gone.
+        let _ = first.map(|first| first.send(result));
     }
 }

@@ -34,7 +34,7 @@ use crate::ensemble::peers::Learner;
 use crate::error::{RunError, chain};
 use crate::four_letter::{ProposalSizes, TRACE_MASK_DEFAULT, Whitelist};
 use crate::metrics::{Histograms, Metrics, ServerStats};
-use crate::retiring::Retiring;
+use crate::retiring::{HandingOver, Retiring};
 use crate::turns::Turns;
 
 /// The server's clock.
@@ -105,6 +105,8 @@ pub struct Shared {
     stopping: Mutex<Option<Result<(), Failure>>>,
     /// What comes before that, unless it is a failure.
     pub retiring: Retiring,
+    /// Those who wait until another server leads.
+    pub handing_over: HandingOver,
     stop: Notify,
     stop_sync: Condvar,
     /// What the four-letter words need of the replica's own state.
@@ -400,6 +402,7 @@ impl Shared {
             too_long: TooLong::default(),
             stopping: Mutex::new(None),
             retiring: Retiring::default(),
+            handing_over: HandingOver::default(),
             stop: Notify::new(),
             status: Mutex::default(),
             session_list: SessionList::default(),

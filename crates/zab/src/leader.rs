@@ -20,9 +20,12 @@ use crate::links::{self, Links, Progress, Stage, Todo};
 use crate::quorums::Quorums;
 use crate::start::Epochs;
 
+mod handover;
 mod identity;
 mod liveness;
 mod reconfig;
+
+pub use handover::NoHeir;
 
 /// The last counter used in an epoch.
 const COUNTER_MAX: u32 = u32::MAX - 1;
@@ -135,6 +138,9 @@ pub(crate) struct Leader {
     needed: reconfig::Needed,
     /// The leader of the new committed configuration. If set, this server commits nothing more.
     successor: Option<reconfig::Successor>,
+    /// The follower that is to lead next, and the transaction that only it gets. If set, this server
+    /// proposes and commits nothing more.
+    heir: Option<(ServerId, Zxid)>,
     /// Followers that report a different tree.
     reports: Reports,
 }
@@ -170,6 +176,7 @@ impl Leader {
             round: 0,
             needed: reconfig::Needed::default(),
             successor: None,
+            heir: None,
             reports: Reports::default(),
         }
     }
@@ -206,6 +213,7 @@ impl Leader {
         } else {
             assert!(self.confirmations.is_empty(), "nobody asks whether it leads before it does");
             assert!(self.successor.is_none(), "nobody succeeds it before it leads");
+            assert!(self.heir.is_none(), "it hands over before it leads");
             assert!(self.needed.pending().is_none(), "nobody proposes before it leads");
         }
         assert!(self.end <= self.proposed, "{} counts, which is not proposed", self.end);
@@ -345,25 +353,6 @@ impl Leader {
         self.links.serves(link)
     }
 
-    /// Whether all proposals are committed, and enough followers have them to elect a successor at
-    /// once. True also if too few followers are connected: waiting would not help.
-    pub(crate) fn may_retire(&self, me: ServerId, quorums: &Quorums) -> bool {
-        if self.phase != Phase::Broadcast {
-            return true;
-        }
-        if self.proposed.counter() != 0 && self.end < self.proposed {
-            return false;
-        }
-        let followers = || {
-            let serving = self.links.values().filter(|link| link.is_serving() && !link.observer);
-            serving.filter(|link| link.server != me)
-        };
-        let can_elect = |servers: &BTreeSet<ServerId>| quorums.all_have_quorum(servers);
-        let all = followers().map(|link| link.server).collect();
-        let up_to_date = followers().filter(|link| link.own.unacked.is_none());
-        can_elect(&up_to_date.map(|link| link.server).collect()) || !can_elect(&all)
-    }
-
     /// Up to when a learner has reported its clients' signs of life.
     pub(crate) fn told_until(&self, link: LinkId) -> Option<Duration> {
         self.links.get(link).filter(|link| link.is_serving()).map(|link| link.own.told_until)
@@ -497,6 +486,7 @@ impl Leader {
 
     fn link_down(&mut self, ctx: &mut Ctx<'_>, id: LinkId) -> Result<(), Leave> {
         self.links.remove(id);
+        self.misses_heir()?;
         self.retire(ctx)
     }
 
@@ -788,6 +778,12 @@ impl Leader {
 
     /// Proposes a transaction at [`Leader::next_zxid`].
     pub(crate) fn propose(&mut self, ctx: &mut Ctx<'_>, txn: Txn) {
+        self.propose_to(ctx, txn, |_| true);
+    }
+
+    /// Proposes a transaction to some of the followers.
+    fn propose_to(&mut self, ctx: &mut Ctx<'_>, txn: Txn, those: impl Fn(ServerId) -> bool) {
+        assert!(self.heir.is_none(), "it hands over, and proposes");
         assert_eq!(self.phase, Phase::Broadcast, "only an established leader proposes");
         assert!(txn.zxid > self.proposed, "{} after {}", txn.zxid, self.proposed);
         assert_eq!(txn.zxid.epoch(), self.epoch, "{} in an epoch of its own", txn.zxid);
@@ -799,7 +795,7 @@ impl Leader {
         for (id, link) in self.links.iter_mut() {
             let left_out =
                 zebu_proto::mutant!("proposal left out") && zxid.counter().is_multiple_of(32);
-            if link.is_registered() && !link.observer && !left_out {
+            if link.is_registered() && !link.observer && !left_out && those(link.server) {
                 link.own.unacked.get_or_insert((zxid, ctx.now));
                 ctx.out.push(Output::Send(id, proposal(&txn)));
             }
@@ -827,6 +823,9 @@ impl Leader {
             return Ok(());
         }
         link.own.acked = link.own.acked.max(zxid);
+        if self.heir.is_some_and(|(heir, last)| heir == link.server && last <= zxid) {
+            return Err(Leave::HandedOver(link.server));
+        }
         if link.own.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
             link.own.unacked = (self.proposed > zxid).then_some((self.proposed, ctx.now));
         }
@@ -855,7 +854,7 @@ impl Leader {
             return;
         }
         let mut any = false;
-        while self.successor.is_none() {
+        while self.successor.is_none() && self.heir.is_none() {
             let me = ctx.options.me;
             let alone = self.goes_alone(ctx);
             let needed = self.needed.after(self.end);

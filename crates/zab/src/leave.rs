@@ -65,6 +65,12 @@ pub enum Leave {
     /// left.
     #[error("server {} leads the new configuration", .0.0)]
     Succeeded(ServerId),
+    /// This leader was asked to let a follower lead, and that follower has everything.
+    #[error("this leader was asked to hand over to server {}", .0.0)]
+    HandedOver(ServerId),
+    /// The follower that was to lead next has left, or has not logged the last transaction in time.
+    #[error("this leader was to hand over to server {}, which does not answer", .0.0)]
+    HeirLost(ServerId),
     /// The reconfiguration that this leader completed as its first act has another leader.
     #[error("the configuration that came into force with this leader's epoch has another leader")]
     ConfigHasOtherLeader,

@@ -32,6 +32,7 @@ pub use io::{
     Compared, ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions,
     Options, Output, Role, SyncsMax, TreeDigest, Up,
 };
+pub use leader::NoHeir;
 pub use leave::Leave;
 pub use peer::{Lacks, Peer};
 pub use start::{Epochs, Start};

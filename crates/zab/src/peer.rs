@@ -37,6 +37,7 @@ use crate::vain::Vain;
 
 mod elections;
 mod facts;
+mod handover;
 
 pub use facts::Lacks;
 
@@ -324,35 +325,6 @@ impl Peer {
     pub fn resign(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.leave(now, why, out);
         self.settle(now, out);
-    }
-
-    /// Whether this server may stop without harm: all its proposals as a leader are committed, and
-    /// the voters that may elect the next leader have them.
-    pub fn may_retire(&self) -> bool {
-        match &self.part {
-            Part::Leading(leader) => leader.may_retire(self.options.me, &self.quorums),
-            _ => true,
-        }
-    }
-
-    /// Ends the role for good because the server stops. From now on it neither votes nor answers
-    /// votes.
-    ///
-    /// The others decide the next election as soon as they know that this server is unreachable. So
-    /// its connections and its election port are closed at once.
-    pub fn retire(&mut self, now: Duration, out: &mut Vec<Output>) {
-        self.retired = true;
-        if !zebu_proto::mutant!("retired server is there") {
-            out.push(Output::Retire);
-            let mut done = Vec::new();
-            self.mesh.restart(&mut done);
-            out.extend(done.into_iter().map(Output::Mesh));
-        }
-        self.leave(now, Leave::Retired, out);
-        if matches!(self.part, Part::Looking) {
-            self.election.wait();
-            self.part = Part::Settling;
-        }
     }
 
     /// Takes one event and appends its effects to `out`, in the order they must be carried out.

@@ -440,7 +440,9 @@ impl World {
             Output::ReadOnly(false) => self.close_all(server),
             Output::Abandon(origin) => self.say(origin.conn, Said::Closed),
             Output::Disconnect(conn) => self.say(conn, Said::Closed),
-            Output::Retired => unreachable!("nobody is asked to stop here"),
+            Output::Retired | Output::HandedOver(_) => {
+                unreachable!("nobody is asked to stop here")
+            }
             Output::Snapshot => self.queue.push_back((server, Input::SnapshotDone)),
             Output::Zab(output) => self.zab(server, output),
         }

@@ -40,7 +40,7 @@ pub fn get(port: u16, path: &str, header: &str) -> Answer {
     ask("GET", port, path, header)
 }
 
-fn ask(method: &str, port: u16, path: &str, header: &str) -> Answer {
+pub fn ask(method: &str, port: u16, path: &str, header: &str) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     // A body without chunks.

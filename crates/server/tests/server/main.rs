@@ -9,6 +9,7 @@ mod console;
 mod counted;
 mod ensembles;
 mod gate;
+mod handing_over;
 mod hardened;
 mod limits;
 mod members;

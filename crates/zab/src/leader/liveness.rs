@@ -24,6 +24,7 @@ impl Leader {
             self.waits_to_go_alone = false;
         }
         self.go_on_alone(ctx)?;
+        self.misses_heir()?;
         self.retire(ctx)?;
         if self.check_at <= now {
             self.check_at = now + ctx.options.tick;

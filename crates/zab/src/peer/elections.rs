@@ -285,8 +285,13 @@ impl Peer {
         let standing = Vote { leader: me, zxid, epoch };
         let votes_only = Vote { zxid, epoch, ..Vote::NONE };
         let hasty = self.quorums.is_voter(me) && zebu_proto::mutant!("stands without a vote");
+        let heir = match self.left {
+            // It has exactly this server's history.
+            Leave::HandedOver(heir) if self.quorums.committed().is_voter(heir) => heir,
+            _ => me,
+        };
         let (own, late) = if self.quorums.committed().is_voter(me) || hasty {
-            (standing, None)
+            (Vote { leader: heir, ..standing }, None)
         } else if self.quorums.is_voter(me) {
             (votes_only, Some(standing).filter(|_| !self.options.credulous))
         } else if self.quorums.is_observer(me) {

@@ -249,6 +249,25 @@ impl Run {
                 let may = self.peer().may_retire();
                 writeln!(self.text, "{}", if may { "yes" } else { "no" }).unwrap();
             }
+            // heir 2, or heir
+            "heir" => {
+                let to = words.first().map(|word| ServerId(number(word)));
+                let said = match self.peer().heir(to) {
+                    Ok(heir) => format!("server {}", heir.0),
+                    Err(why) => why.to_string(),
+                };
+                writeln!(self.text, "{said}").unwrap();
+            }
+            "may-hand-over" => {
+                let may = self.peer().may_hand_over(ServerId(number(words[0])));
+                writeln!(self.text, "{}", if may { "yes" } else { "no" }).unwrap();
+            }
+            "hand-over" => {
+                let zxid = self.peer().next_zxid().expect("it leads");
+                let (now, heir, mut outputs) = (self.now, ServerId(number(words[0])), Vec::new());
+                self.peer().hand_over(now, heir, record(zxid), &mut outputs);
+                self.carry_out(outputs);
+            }
             "retire" => {
                 let (now, mut outputs) = (self.now, Vec::new());
                 self.peer().retire(now, &mut outputs);

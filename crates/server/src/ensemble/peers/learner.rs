@@ -5,9 +5,11 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use zebu_admin::{LearnerFacts, ObserverFacts};
+use zebu_admin::{Acked, LearnerFacts, ObserverFacts};
+use zebu_proto::quorum::PacketKind;
 use zebu_proto::{ServerId, Zxid};
 
 use super::backlog::Backlog;
@@ -21,6 +23,8 @@ pub struct Learner {
     established_ms: i64,
     received: AtomicU64,
     requests: AtomicU64,
+    /// The last transaction that it has acknowledged, and when.
+    acked: Mutex<Option<(Zxid, Instant)>>,
     /// Packets that had been sent at the last reset.
     sent_before: AtomicU64,
     /// What waits for its socket, as long as there is a connection.
@@ -43,6 +47,7 @@ impl Learner {
             established_ms,
             received: AtomicU64::new(0),
             requests: AtomicU64::new(0),
+            acked: Mutex::default(),
             sent_before: AtomicU64::new(0),
             backlog: Arc::downgrade(backlog),
         });
@@ -53,9 +58,12 @@ impl Learner {
     }
 
     /// A packet came from it.
-    pub(super) fn received(&self, is_request: bool) {
+    pub(super) fn received(&self, kind: PacketKind, zxid: Zxid) {
         self.received.fetch_add(1, Ordering::Relaxed);
-        self.requests.fetch_add(u64::from(is_request), Ordering::Relaxed);
+        self.requests.fetch_add(u64::from(kind == PacketKind::REQUEST), Ordering::Relaxed);
+        if kind == PacketKind::ACK && !self.observes {
+            *self.acked.lock() = Some((zxid, Instant::now()));
+        }
     }
 
     /// Whether it is an observer.
@@ -86,6 +94,7 @@ impl Learner {
             requests: self.requests.load(Ordering::Relaxed),
             last_zxid: Zxid(backlog.last_zxid()),
         };
-        Some(LearnerFacts { observes: self.observes, connection })
+        let acked = self.acked.lock().map(|(zxid, at)| Acked { zxid, age: at.elapsed() });
+        Some(LearnerFacts { observes: self.observes, connection, acked })
     }
 }

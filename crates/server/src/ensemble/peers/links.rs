@@ -308,7 +308,7 @@ async fn hear(
                     learner = Some(Learner::enter(all, who, from.peer(), now, backlog));
                 }
                 if let Some(learner) = &learner {
-                    learner.received(packet.kind == PacketKind::REQUEST);
+                    learner.received(packet.kind, packet.zxid);
                 }
             }
             bytes += packet_bytes(&packet);
