@@ -66,7 +66,7 @@ const HTTP: [Artifact; 4] = [
 /// What [`CURATOR`] and [`HTTP`] would bring in other versions.
 const ORACLE_HAS: [&str; 2] = ["org.apache.zookeeper", "org.slf4j"];
 
-/// What runs the tests of [`SUITES`]. Its older modules, which a suite may bring, stay out.
+/// What runs the tests of [`SUITES`], and those of our own extension of it. Its older modules, which a suite may bring, stay out.
 const JUNIT: [Artifact; 1] =
     [("org.junit.platform", "junit-platform-console-standalone", "1.10.2")];
 
@@ -166,6 +166,7 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
     once(&folder, "venv", &format!("{PYTHON:?}"), |path| python(path, &PYTHON))?;
     once(&folder, "wheel", &format!("{WHEEL:?}"), |path| python(path, &WHEEL))?;
+    once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
     once(&folder, "node", NODE, node)?;
     let program = ["go.mod", "go.sum", "main.go"]
         .map(|name| fs::read_to_string(root().join(PORCUPINE).join(name)));
@@ -181,7 +182,6 @@ pub(crate) fn install() -> Result<()> {
 /// Installs the suites of tests that only run when somebody asks for them.
 pub(crate) fn install_suites() -> Result<()> {
     let folder = root().join(".deps");
-    once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
     for (name, artifacts) in SUITES {
         let without = ["org.junit.jupiter", "org.junit.platform"];
         let suite = |path: &Path| maven(path, artifacts, &without);
