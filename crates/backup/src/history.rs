@@ -64,19 +64,19 @@ pub struct HistoryArgs {
     #[arg(short, long)]
     pub recursive: bool,
 
-    /// Nothing before this: a zxid (0x…) or a time
+    /// Only changes from this point on: a zxid (0x…) or a time
     #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
     pub since: Option<Point>,
 
-    /// Nothing behind this: a zxid (0x…) or a time
+    /// Only changes up to this point: a zxid (0x…) or a time
     #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
     pub until: Option<Point>,
 
-    /// Only the last so many changes
+    /// Only the last COUNT changes
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,
 
-    /// Show all data, and not only how they begin
+    /// Show all data, instead of their beginning
     #[arg(long)]
     pub data: bool,
 

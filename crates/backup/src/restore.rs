@@ -58,7 +58,7 @@ pub struct RestoreArgs {
     #[arg(short, long, value_name = "DIR")]
     pub into: PathBuf,
 
-    /// The last transaction: a zxid (0x…), or a time behind which nothing is restored; the end when it is not given
+    /// The last transaction to restore: a zxid (0x…) or a time [default: the newest]
     #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
     pub to: Option<Point>,
 

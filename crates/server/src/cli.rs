@@ -47,7 +47,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "KEY=VALUE", num_args = 1, action = clap::ArgAction::Append)]
     pub set: Vec<String>,
 
-    /// Only validate the configuration and print what it comes to
+    /// Check the configuration, print every setting with its origin, and exit
     #[arg(long)]
     pub check: bool,
 }
@@ -163,7 +163,7 @@ pub fn greeting(config: &Config, client_port: Option<u16>) -> Vec<String> {
                 None => format!("listening on port {port} of {shown}"),
                 Some(_) => format!("listening on {shown}:{port}"),
             };
-            (on, format!("try it: echo srvr | nc {} {port}", target.trim_matches(['[', ']'])))
+            (on, format!("try it: zebu word {target}:{port} srvr"))
         }
     };
     let data = if config.data.dir == config.data.log_dir {
@@ -354,7 +354,7 @@ mod tests {
             [
                 "listening on 127.0.0.1:2181",
                 "data in ./zebu-data",
-                "try it: echo srvr | nc 127.0.0.1 2181"
+                "try it: zebu word 127.0.0.1:2181 srvr"
             ]
         );
         let loaded = parse(&["2181", "/d"]).load_from(Vec::new(), &files(&[])).unwrap();

@@ -42,17 +42,17 @@ const USAGE: u8 = 2;
     override_usage = "zebu shell [OPTIONS] [COMMAND [ARGUMENTS]...]",
     after_help = "\
 Options, with one dash or two:
-  -server HOST:PORT[,...][/CHROOT]   servers, and the znode to take for the root [default: localhost:2181]
+  -server HOST:PORT[,...][/CHROOT]   servers, and a znode that becomes the root [default: localhost:2181]
   -timeout MS                        session timeout [default: 30000]
-  -r, -readonly                      a server without a quorum will do, for reading
-  -waitforconnection                 connect before anything else, or fail
+  -r, -readonly                      accept a read-only server, one without a quorum
+  -waitforconnection                 wait for the connection before the first command, or fail
   -client-configuration FILE         a properties file, as ZooKeeper's clients take it
   -auth-file FILE                    who you are: a line SCHEME:CREDENTIALS for each identity, # before comments
   -auth SCHEME:CREDENTIALS           the same on the command line, where all users of this machine can read it
   -json                              every result is one line of JSON
   -q, -quiet                         no greeting, no events of the session
   -color auto|always|never           colours [default: auto, which NO_COLOR switches off]
-  -log LEVEL                         what the client does, on stderr: error, warn, info, debug, trace [default: nothing]
+  -log LEVEL                         log the client's actions to stderr: error, warn, info, debug, trace [default: nothing]
 
 Examples:
   zebu shell

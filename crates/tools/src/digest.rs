@@ -14,12 +14,12 @@ use crate::failure::Failure;
     after_long_help = "\
 Examples:
   zebu digest amy:secret
-  zebu digest < file        better for passwords: what others see of a process has none
+  zebu digest < file        better: other users of the machine cannot see the password
 
 Exit codes: 0 done, 1 no name and password."
 )]
 pub struct DigestArgs {
-    /// Name and password; without them each line of stdin is taken
+    /// Name and password; without them, each line of stdin is read
     #[arg(value_name = "NAME:PASSWORD")]
     pub credentials: Vec<String>,
 }

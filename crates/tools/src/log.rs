@@ -37,7 +37,7 @@ pub struct LogArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Show all transactions: what is done when nothing else is asked for
+    /// Show all transactions (the default)
     #[arg(short, long)]
     pub dump: bool,
 
@@ -57,7 +57,7 @@ pub struct LogArgs {
     #[arg(short, long, requires = "zxid")]
     pub chop: bool,
 
-    /// Where to cut, in decimal digits, or in hexadecimal ones behind 0x
+    /// The last transaction that the cut log keeps; decimal, or hexadecimal with 0x
     #[arg(short, long, value_parser = parse_zxid, requires = "chop")]
     pub zxid: Option<i64>,
 }

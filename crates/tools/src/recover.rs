@@ -26,8 +26,8 @@ use crate::failure::{Failure, end};
 /// Arguments of `zebu recover`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(
-    about = "Decide what goes on when an ensemble has lost its quorum for good",
-    long_about = "Decide what goes on when an ensemble has lost its quorum for good.\n\n\
+    about = "Decide how to go on after an ensemble has lost its quorum for good",
+    long_about = "Decide how to go on after an ensemble has lost its quorum for good.\n\n\
         Run it on the server's machine, as the server's user, while that server is stopped. It shows what this server's directories \
         have, what further directories have, and what each member answers. Then it shows which decision there is, and which \
         acknowledged transactions go with it. Without --lose nothing is changed. With --lose and the name that was shown, it writes \
@@ -50,7 +50,7 @@ pub struct RecoverArgs {
     #[command(flatten)]
     pub credentials: CredentialArgs,
 
-    /// Look at this dataDir of another member, or a copy of one, too
+    /// Also examine this dataDir of another member, or a copy of one
     #[arg(long, value_name = "DIR", num_args = 1, action = clap::ArgAction::Append)]
     pub also: Vec<PathBuf>,
 
@@ -58,7 +58,7 @@ pub struct RecoverArgs {
     #[arg(long, value_name = "ZXID", value_parser = parse_zxid)]
     pub newest: Option<i64>,
 
-    /// Carry the decision out: the name of what is lost, as it was shown
+    /// Carry out the decision; the name of the loss, as this command has shown it
     #[arg(long, value_name = "NAME")]
     pub lose: Option<String>,
 

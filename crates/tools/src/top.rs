@@ -66,11 +66,11 @@ pub struct TopArgs {
           value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub timeout: u64,
 
-    /// Show so many clients at most
+    /// Show at most COUNT clients
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     pub clients: usize,
 
-    /// Print what two looks tell, and end; with --interval 0, what one look tells
+    /// Ask twice, print the result with rates, and exit; with --interval 0, ask once, without rates
     #[arg(long)]
     pub once: bool,
 

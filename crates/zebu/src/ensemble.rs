@@ -246,7 +246,7 @@ impl Ensemble {
         }
         let leader = modes.iter().position(|mode| mode == "leader");
         let leader = leader.and_then(|index| self.members[index].child.as_ref());
-        let _ = writeln!(text, "try it: zkCli.sh -server {addresses}");
+        let _ = writeln!(text, "try it: zebu shell -server {addresses}");
         if let Some(leader) = leader {
             let _ = writeln!(text, "then: kill -9 {}, and the others go on", leader.id());
         }

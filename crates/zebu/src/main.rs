@@ -1,4 +1,6 @@
-//! `zebu`: the one binary. Has no logic of its own, but for starting several servers to try things out.
+//! The program `zebu`: its subcommands, and `zebu ensemble`, which runs several servers on one machine.
+//!
+//! Every other command lives in a library crate; this crate only parses the command line and calls it.
 
 use std::process::ExitCode;
 
@@ -35,15 +37,15 @@ enum Command {
     History(zebu_backup::history::HistoryArgs),
     /// Ask a server a four-letter word.
     Word(zebu_tools::word::WordArgs),
-    /// What ACLs call somebody with a password.
+    /// Print the digest ACL identity for a user and password.
     Digest(zebu_tools::digest::DigestArgs),
-    /// Say which ZooKeeper this is like, as its scripts do.
+    /// Print which ZooKeeper version this program corresponds to.
     Version,
     /// Check a server's configuration, its machine and its ensemble.
     Doctor(zebu_tools::doctor::DoctorArgs),
     /// Show an ensemble and its busiest clients, live.
     Top(zebu_tools::top::TopArgs),
-    /// Decide what goes on when an ensemble has lost its quorum for good.
+    /// Decide how to go on after an ensemble has lost its quorum for good.
     Recover(zebu_tools::recover::RecoverArgs),
     /// Compare the members of an ensemble, or check data directories and compare them.
     Verify(zebu_tools::verify::VerifyArgs),

@@ -204,7 +204,7 @@ fn without_a_configuration_it_serves_on_loopback_and_stops_when_asked() {
         [
             format!("listening on 127.0.0.1:{port}"),
             "data in ./zebu-data".to_owned(),
-            format!("try it: echo srvr | nc 127.0.0.1 {port}"),
+            format!("try it: zebu word 127.0.0.1:{port} srvr"),
         ]
     );
     assert!(running.word("srvr").contains("Mode: standalone"));

@@ -102,7 +102,7 @@ fn an_ensemble_is_tried_out() {
     let mut ensemble = Running::start(dir.path(), base);
     let all = format!("127.0.0.1:{base},127.0.0.1:{},127.0.0.1:{}", base + 1, base + 2);
     assert_eq!(ensemble.greeting[0], format!("listening on {all}"));
-    assert!(ensemble.greeting.contains(&format!("try it: zkCli.sh -server {all}")));
+    assert!(ensemble.greeting.contains(&format!("try it: zebu shell -server {all}")));
     let servers = ensemble.servers();
     let mut roles: Vec<&str> = servers.iter().map(|(role, _)| role.as_str()).collect();
     roles.sort_unstable();

@@ -9,7 +9,12 @@ pub(super) fn refused(error: &ConfigError) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Configuration);
     for problem in &error.problems {
         let (text, hint) = split(&problem.to_string());
-        findings.error(text, hint.unwrap_or_else(|| "mend the setting".to_owned()));
+        findings.error(
+            text,
+            hint.unwrap_or_else(|| {
+                "correct the file or the setting that this message names".to_owned()
+            }),
+        );
     }
     for note in &error.unknown {
         unknown(&note.text, &mut findings);
