@@ -377,7 +377,7 @@ fn stats(facts: &dyn Served, serving: Option<Mode>) -> Vec<Field> {
         ("max_latency", server.latency_max_ms.into()),
         ("min_latency", server.latency_min_ms.into()),
         ("num_alive_client_connections", server.connections.into()),
-        // These are of TLS, which clients do not use here.
+        // Connections with and without TLS are not told apart here.
         ("auth_failed_count", none.clone()),
         ("non_mtlsremote_conn_count", none.clone()),
         ("non_mtlslocal_conn_count", none),

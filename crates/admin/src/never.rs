@@ -1,4 +1,4 @@
-//! What the original counts on its Prometheus page and this server has not got: nothing of it ever happens here, so
+//! What the original counts on its Prometheus page and this server has not got: nothing of it happens here, or it is not counted, so
 //! each number is 0, and a dashboard or an alert rule that asks for it finds it.
 
 /// A name of the original, and why nothing is counted under it.
@@ -61,7 +61,7 @@ pub const NEVER: [Never; 7] = [
         percentiles: &["dead_watchers_cleaner_latency"],
     },
     Never {
-        why: "the admin server has no TLS",
+        why: "connections with and without TLS are not told apart, and unsuccessful_handshake counts handshakes that fail",
         gauges: &["auth_failed_count", "non_mtls_local_conn_count", "non_mtls_remote_conn_count"],
         counters: &["cnxn_closed_without_zk_server_running", "insecure_admin_count"],
         summaries: NONE,
