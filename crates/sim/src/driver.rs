@@ -4,8 +4,8 @@ use bytes::Bytes;
 use zebu_engine::journal::{Job, Order, Records};
 use zebu_engine::{AppliedTxn, Common, Conn, Counter, Failed, Mode};
 use zebu_proto::quorum::QuorumPacket;
-use zebu_proto::{SessionId, Zxid};
-use zebu_replica::{Fatal, Input, Now, Output, Replica};
+use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_replica::{Fatal, Input, NotHandedOver, Now, Output, Replica};
 use zebu_state::Copied;
 use zebu_tree::Tree;
 use zebu_zab::{LinkId, Role, TreeDigest};
@@ -167,6 +167,10 @@ impl zebu_engine::World for Driver<'_> {
 
     fn retired(&mut self) {
         self.world.retired(self.server, self.number);
+    }
+
+    fn handed_over(&mut self, result: Result<ServerId, NotHandedOver>) {
+        self.world.handed_over(self.server, result);
     }
 
     fn doubts(&mut self, since: Option<TreeDigest>) {

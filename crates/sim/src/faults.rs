@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use zebu_proto::ServerId;
 use zebu_proto::quorum::QuorumPacket;
-use zebu_replica::Input;
+use zebu_replica::{Input, NotHandedOver};
 use zebu_store::vfs::{Crash, Names, Unsynced};
 use zebu_zab::config::Membership;
 
 use crate::checks::configs::is_quorum;
 use crate::disk::Disk;
 use crate::plan::{Fault, Left, Side, Target, When};
+use crate::server::id_of;
 use crate::world::{Happening, World};
 
 /// How long a server that is asked to stop finishes what is in progress.
@@ -371,6 +373,14 @@ impl World {
                 self.checks.handover.asked(server, leads);
                 self.input(server, number, Input::Retire { by });
             }
+            Fault::HandOver(to) => {
+                let server = self.aim(Target::Leader)?;
+                let number = self.servers[server].number;
+                let by = self.servers[server].clock(self.now).monotonic + RETIRE_TIME;
+                self.servers[server].process.as_ref()?;
+                let to = to.map(id_of);
+                self.input(server, number, Input::HandOver { to, by });
+            }
             Fault::SlowNetwork(factor, time) => {
                 self.net.slow = factor;
                 self.after(time, Happening::NetworkBack);
@@ -437,6 +447,16 @@ impl World {
         // Its clients' connections take a while to end.
         let after = self.random.ms(1, 500);
         self.after(after, Happening::Ends { server, process: number, back });
+    }
+
+    /// A leader that was asked to let another server lead answers.
+    pub(crate) fn handed_over(&mut self, server: usize, result: Result<ServerId, NotHandedOver>) {
+        let now = self.now;
+        self.tell(|| format!("server {server} was asked to hand over: {result:?}"));
+        if let Ok(heir) = result {
+            self.reached("handed over");
+            self.checks.handover.handed_over(heir, now);
+        }
     }
 
     /// The process of a server that was asked to stop is gone.

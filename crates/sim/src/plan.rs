@@ -258,6 +258,8 @@ pub enum Fault {
     Stray(Target, Duration),
     /// A server is asked to stop, and started again so much later.
     Retire(Target, Duration),
+    /// The leader is asked to let this server lead, or the best follower.
+    HandOver(Option<usize>),
 }
 
 impl Fault {
@@ -298,6 +300,7 @@ impl Fault {
             Self::Promise(..) => "later promise",
             Self::Stray(..) => "of another ensemble",
             Self::Retire(..) => "asked to stop",
+            Self::HandOver(..) => "asked to hand over",
         }
     }
 }

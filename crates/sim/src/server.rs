@@ -243,9 +243,14 @@ fn store_options(plan: &Plan) -> zebu_store::Options {
     }
 }
 
+/// The id of a server.
+pub(crate) fn id_of(server: usize) -> ServerId {
+    ServerId(server as i64 + 1)
+}
+
 fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Options {
     let tick_ms = plan.tick.as_millis() as i32;
-    let id = ServerId(server as i64 + 1);
+    let id = id_of(server);
     // Two processes may start in the same millisecond of a clock that jumps.
     let first = SessionId::first(id, wall_ms + process as i64 * 1_000_000);
     Options {
@@ -297,7 +302,7 @@ fn passwords(plan: &Plan) -> Passwords {
 }
 
 fn zab_options(plan: &Plan, server: usize, process: u64) -> zebu_zab::Options {
-    let mut options = zebu_zab::Options::new(ServerId(server as i64 + 1));
+    let mut options = zebu_zab::Options::new(id_of(server));
     options.tick = plan.tick;
     options.memory = Memory { txns: plan.memory_txns, bytes: 0, ..Memory::default() };
     options.log_share = plan.log_share;
@@ -637,7 +642,7 @@ impl World {
         });
         self.trace(server as u64, 3 << 40);
         self.checks.role(server, role, self.now);
-        let late = self.checks.handover.role(role, self.now);
+        let late = self.checks.handover.role(id_of(server), role, self.now);
         late.into_iter().for_each(|what| self.checks.found(what));
         if let Some(process) = &mut self.servers[server].process {
             process.role = role;

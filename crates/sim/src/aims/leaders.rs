@@ -154,7 +154,8 @@ pub(super) fn other_lists(plan: &mut Plan, random: &mut Random, script: &mut Scr
     }
 }
 
-/// Servers are asked to stop and started again, as in a rolling restart. In every other plan nothing else happens.
+/// Servers are asked to stop and started again, as in a rolling restart, and leaders to let another server lead. In every
+/// other plan nothing else happens.
 pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -176,6 +177,9 @@ pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Scr
         script.at(at, Fault::Retire(target, back));
         // The next one goes when this one is up to date again.
         at += back + plan.tick * 4 + random.ms(2_000, 6_000);
+        let to = random.below(plan.voters as u64 + 1) as usize;
+        script.at(at, Fault::HandOver((to < plan.voters).then_some(to)));
+        at += plan.tick * 2 + random.ms(1_000, 3_000);
     }
 }
 

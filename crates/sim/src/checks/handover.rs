@@ -1,11 +1,14 @@
 //! Another server leads soon after a leader has gone or is paused, where nothing else goes wrong.
 //!
+//! A leader that is asked to let another server lead is followed by that server.
+//!
 //! A leader that is asked to stop leaves nothing behind that is proposed and not committed, and another server leads before
 //! an election would have waited for the vote of the one that is gone. A leader that is paused is missed within the time
 //! for which it may be silent.
 
 use std::time::Duration;
 
+use zebu_proto::ServerId;
 use zebu_zab::Role;
 
 /// How soon another server leads when a leader has handed over: an election that waits for somebody takes 200 ms more.
@@ -21,19 +24,21 @@ pub(crate) struct Handover {
     asked: Option<usize>,
     /// Since when the ensemble lacks a leader, and how soon it must have another one.
     gone: Option<(Duration, Duration)>,
+    /// The server that a leader has handed over to.
+    heir: Option<ServerId>,
     /// Who is paused although it leads.
     paused: Option<usize>,
 }
 
 impl Handover {
     pub(crate) fn new(watches: bool) -> Self {
-        Self { watches, asked: None, gone: None, paused: None }
+        Self { watches, asked: None, gone: None, heir: None, paused: None }
     }
 
     /// A server is asked to stop.
     pub(crate) fn asked(&mut self, server: usize, leads: bool) {
         if self.watches && leads {
-            (self.asked, self.gone) = (Some(server), None);
+            (self.asked, self.gone, self.heir) = (Some(server), None, None);
         }
     }
 
@@ -55,6 +60,13 @@ impl Handover {
         })
     }
 
+    /// A leader has handed over to a server.
+    pub(crate) fn handed_over(&mut self, heir: ServerId, now: Duration) {
+        if self.watches {
+            (self.heir, self.gone) = (Some(heir), Some((now, GAP_MAX)));
+        }
+    }
+
     /// A server is paused.
     pub(crate) fn paused(&mut self, server: usize, leads: bool, now: Duration) {
         if self.watches && leads {
@@ -71,10 +83,13 @@ impl Handover {
     }
 
     /// A server has another role.
-    pub(crate) fn role(&mut self, role: Role, now: Duration) -> Option<String> {
+    pub(crate) fn role(&mut self, server: ServerId, role: Role, now: Duration) -> Option<String> {
         let (gone, max) = self.gone.filter(|_| matches!(role, Role::Leading(_)))?;
         (self.asked, self.gone) = (None, None);
         let gap = now - gone;
+        if let Some(heir) = self.heir.take().filter(|heir| *heir != server) {
+            return Some(format!("liveness: server {heir:?} was to lead, and {server:?} leads"));
+        }
         (gap > max).then(|| format!("liveness: a leader is gone, and nobody led for {gap:?}"))
     }
 }
