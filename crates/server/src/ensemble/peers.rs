@@ -51,7 +51,7 @@ mod sasl;
 mod sockets;
 mod strangers;
 
-use backlog::Backlog;
+use backlog::{Backlog, READ_AHEAD_BYTES};
 use line::Line;
 use members::Members;
 
@@ -242,14 +242,40 @@ impl Net {
         }
     }
 
-    /// What waits for a link's socket, in bytes.
-    fn backlog_bytes(&self, link: LinkId) -> usize {
-        self.links.lock().get(&link).map_or(0, |handle| handle.backlog.bytes())
+    /// Waits until a learner has taken most of what was read from the disk for it. False when its connection has ended or
+    /// the server stops: nothing more is to be read.
+    async fn wait_for_learner(&self, link: LinkId) -> bool {
+        let backlog = self.links.lock().get(&link).map(|handle| handle.backlog.clone());
+        let Some(backlog) = backlog else { return false };
+        let is_full = || {
+            let (_, bytes) = self.shared.inbox().load();
+            bytes + backlog.bytes() > READ_AHEAD_BYTES || self.is_replica_behind()
+        };
+        loop {
+            let (caught_up, room) = (self.shared.caught_up.notified(), backlog.room().notified());
+            tokio::pin!(caught_up, room);
+            // From here on no notification is missed.
+            caught_up.as_mut().enable();
+            room.as_mut().enable();
+            if self.shared.is_stopping() || !self.links.lock().contains_key(&link) {
+                return false;
+            }
+            if !is_full() {
+                return true;
+            }
+            tokio::select! {
+                () = caught_up => {}
+                () = room => {}
+                _ = self.shared.stopped() => return false,
+            }
+        }
     }
 
-    /// Whether a connection is still there.
-    fn has(&self, link: LinkId) -> bool {
-        self.links.lock().contains_key(&link)
+    /// Forgets a connection.
+    fn remove(&self, link: LinkId) -> Option<LinkHandle> {
+        let handle = self.links.lock().remove(&link)?;
+        handle.backlog.end();
+        Some(handle)
     }
 
     /// Keeps a leader's tree until the replica takes it or closes the connection. The end of the connection is no
@@ -412,9 +438,10 @@ impl Handle {
             Output::Close(link) => links::close(net, link),
             Output::ReadLog { link, after, up_to, share } => {
                 let net = net.clone();
+                let runtime = self.runtime.clone();
                 let part_bytes = history::PART_BYTES;
                 let stretch = Stretch { link, after, up_to, share, part_bytes };
-                self.thread("zebu-history", move || history::read(&net, stretch));
+                self.thread("zebu-history", move || history::read(&net, &runtime, stretch));
             }
             other => unreachable!("not the network's: {other:?}"),
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ServerId, Zxid};
 
@@ -31,6 +32,8 @@ pub(super) struct Backlog {
     last_zxid: AtomicI64,
     /// The learner at the other end, once it has said who it is.
     learner: OnceLock<String>,
+    /// Told when more may be read from the disk for the peer, and when the link ends.
+    room: Notify,
 }
 
 impl Backlog {
@@ -92,7 +95,20 @@ impl Backlog {
 
     /// Packets of so many bytes have been sent.
     pub(super) fn sent(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before > READ_AHEAD_BYTES && before - bytes <= READ_AHEAD_BYTES {
+            self.room.notify_waiters();
+        }
+    }
+
+    /// The link has ended.
+    pub(super) fn end(&self) {
+        self.room.notify_waiters();
+    }
+
+    /// What is told when more may be read from the disk for the peer, and when the link ends.
+    pub(super) fn room(&self) -> &Notify {
+        &self.room
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -107,7 +123,25 @@ pub(super) fn packet_bytes(packet: &QuorumPacket) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
+
+    #[test]
+    fn who_reads_from_the_disk_hears_of_room_and_of_the_end() {
+        let backlog = Backlog::default();
+        let is_told = |change: &dyn Fn()| {
+            let mut told = pin!(backlog.room().notified());
+            assert!(!told.as_mut().enable());
+            change();
+            told.enable()
+        };
+        backlog.grow(READ_AHEAD_BYTES + 3);
+        assert!(!is_told(&|| backlog.sent(2)), "there is no room yet");
+        assert!(is_told(&|| backlog.sent(1)));
+        assert!(!is_told(&|| backlog.sent(1)), "there was room before");
+        assert!(is_told(&|| backlog.end()));
+    }
 
     #[test]
     fn one_of_every_thousand_is_measured_however_they_come() {

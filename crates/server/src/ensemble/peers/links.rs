@@ -159,7 +159,7 @@ fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab:
 /// Closes a connection: what waits to be sent is sent if the peer takes it soon, the word that somebody else leads among
 /// it, perhaps.
 pub(super) fn close(net: &Net, link: LinkId) {
-    if let Some(LinkHandle { to, closing, .. }) = net.links.lock().remove(&link) {
+    if let Some(LinkHandle { to, closing, .. }) = net.remove(link) {
         drop(to);
         closing.notify_one();
     }
@@ -169,7 +169,7 @@ pub(super) fn close(net: &Net, link: LinkId) {
 /// Closes the connection to a peer that does not take what it is sent.
 pub(super) fn give_up(net: &Net, link: LinkId) {
     warn!("a peer does not take what it is sent, connection {} is closed", link.0);
-    let handle = net.links.lock().remove(&link);
+    let handle = net.remove(link);
     if let Some(task) = handle.and_then(|handle| handle.task) {
         task.abort();
     }
@@ -228,7 +228,7 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
         }
     }
     // A tree that has come stays until the replica has heard of the connection's end, and closes it.
-    if net.links.lock().remove(&link).is_some() {
+    if net.remove(link).is_some() {
         net.report(zebu_zab::Input::LinkDown(link));
     }
 }
