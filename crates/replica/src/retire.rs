@@ -60,6 +60,8 @@ impl Retirement {
     pub(crate) fn takes(self, received: Duration) -> bool {
         match self {
             Self::Unasked => true,
+            // The last transaction of this leader is proposed.
+            Self::Begun { aim: Aim::HandOver { told: true, .. }, .. } => false,
             Self::Begun { at, .. } => received <= at,
             Self::Over => false,
         }
@@ -90,6 +92,12 @@ impl Retirement {
 impl Replica {
     /// Requests the stop. A second request changes nothing.
     pub(crate) fn begin_stop(&mut self, at: Duration, by: Duration, out: &mut Vec<Output>) {
+        let at = match self.retirement {
+            // Nothing is ordered behind the last transaction of this leader.
+            Retirement::Begun { aim: Aim::HandOver { told: true, .. }, .. } => Duration::ZERO,
+            Retirement::Begun { at, .. } => at,
+            Retirement::Unasked | Retirement::Over => at,
+        };
         let hands_over = self.retirement.heir().is_some();
         if hands_over {
             out.push(Output::HandedOver(Err(NotHandedOver::Stops)));

@@ -213,3 +213,11 @@ fn a_tree_that_has_come_outlives_the_connection_it_came_on() {
 fn a_tree_that_takes_longer_than_init_limit_arrives() {
     holds_aimed(Aim::SlowCopies, 3);
 }
+
+/// A leader had proposed its last transaction to the next leader alone. A request that a client had sent before, and that
+/// came to its turn only then, was ordered behind it.
+#[test]
+fn nothing_is_ordered_behind_the_last_transaction_of_a_leader_that_hands_over() {
+    holds_aimed(Aim::Retirements, 81);
+    holds_aimed(Aim::Retirements, 104);
+}
