@@ -324,7 +324,9 @@ impl Driver {
                     }
                 }
                 Output::Snapshot => self.step(Input::SnapshotDone),
-                Output::Retired => unreachable!("nobody asks it to stop"),
+                Output::Retired | Output::HandedOver(_) => {
+                    unreachable!("nobody asks it to stop or to hand over")
+                }
             }
         }
         if let Some(zxid) = applied {
