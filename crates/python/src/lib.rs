@@ -1,6 +1,6 @@
 //! The native half of the Python package `zebu`: sessions, watches and recipes as objects that Python waits for.
 //!
-//! Everything that takes time returns a [`call::Call`]. The other half, in `python/zebu`, makes of it what blocks, and
+//! Everything that takes time returns a `Call`. The other half, in `python/zebu`, makes of it what blocks, and
 //! what asyncio awaits. A session lives on its own thread, which never waits for the interpreter: whatever a program in
 //! Python computes, its heartbeats go on.
 
