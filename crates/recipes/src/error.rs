@@ -39,6 +39,14 @@ pub enum Error {
     /// Other clients changed a value again and again between reading and writing it.
     #[error("other clients changed the value at every attempt, try again later: {0}")]
     Contended(String),
+    /// A value or a path does not fit the schema of [`Models`](crate::Models).
+    #[error("{path} does not fit its schema: {reason}")]
+    Model {
+        /// The znode, or the template.
+        path: String,
+        /// What does not fit.
+        reason: String,
+    },
     /// An invalid name.
     #[error("invalid name: {name:?}: {reason}")]
     Name {

@@ -11,6 +11,7 @@ mod counts;
 mod discoveries;
 mod gate;
 mod locks;
+mod models;
 mod nodes;
 mod queues;
 mod semaphores;
