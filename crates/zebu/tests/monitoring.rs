@@ -1,6 +1,7 @@
 //! The alert rules and the dashboard in `deploy` use only metrics that a server publishes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -108,27 +109,38 @@ fn shown(dashboard: &Value) -> BTreeMap<String, String> {
     shown
 }
 
-/// A leader that is its own quorum. It also publishes metrics that standalone servers lack.
-struct Leader {
+/// A server of an ensemble of two. Its leader also publishes metrics that standalone servers lack,
+/// and those about its follower.
+struct Member {
     child: Child,
-    port: u16,
+    page: u16,
     folder: tempfile::TempDir,
 }
 
-impl Leader {
-    fn start() -> Self {
+impl Member {
+    fn pair() -> [Self; 2] {
+        let ports = || {
+            let held = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+            held.map(|held| held.local_addr().unwrap().port())
+        };
+        let both = [ports(), ports()];
+        let mut list = String::new();
+        for (id, [client, quorum, election, _]) in (1..).zip(both) {
+            writeln!(list, "server.{id}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}").unwrap();
+        }
+        [1, 2].map(|id: usize| Self::start(id, both[id - 1][3], &list))
+    }
+
+    fn start(id: usize, page: u16, list: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let held = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [client, quorum, election, page] = held.map(|held| held.local_addr().unwrap().port());
         let lines = format!(
-            "dataDir={}\ninitLimit=10\nsyncLimit=5\nstandaloneEnabled=false\nadmin.enableServer=false\n\
-             server.1=127.0.0.1:{quorum}:{election};127.0.0.1:{client}\n\
+            "dataDir={}\ninitLimit=10\nsyncLimit=5\nadmin.enableServer=false\n{list}\
              metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n\
              metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort={page}\n",
             folder.path().join("data").display(),
         );
         fs::create_dir(folder.path().join("data")).unwrap();
-        fs::write(folder.path().join("data/myid"), "1\n").unwrap();
+        fs::write(folder.path().join("data/myid"), format!("{id}\n")).unwrap();
         fs::write(folder.path().join("zoo.cfg"), lines).unwrap();
         let log = fs::File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
@@ -137,44 +149,49 @@ impl Leader {
         let mut child = command.spawn().unwrap();
         let mut greeting = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
-        let leader = Self { child, port: page, folder };
-        assert!(greeting.starts_with("listening on "), "{}", leader.log());
-        leader
+        let member = Self { child, page, folder };
+        assert!(greeting.starts_with("listening on "), "{}", member.log());
+        member
     }
 
     fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
-    /// The page of a server that leads.
     fn page(&self) -> String {
-        for _ in 0..600 {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            stream
-                .write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                .unwrap();
-            let mut page = String::new();
-            stream.read_to_string(&mut page).unwrap();
-            if page.contains("\nleader_uptime") {
-                return page;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        panic!("it does not lead: {}", self.log())
+        let mut stream = TcpStream::connect(("127.0.0.1", self.page)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        page
     }
 }
 
-impl Drop for Leader {
+impl Drop for Member {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+/// The page of a server that leads another one.
+fn page_of_a_leader() -> String {
+    let members = Member::pair();
+    for _ in 0..600 {
+        for page in members.iter().map(Member::page) {
+            if page.contains("\nleader_uptime") && page.contains("\nzebu_follower_") {
+                return page;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("nobody leads: {}", members.iter().map(Member::log).collect::<String>())
+}
+
 #[test]
 fn rules_and_dashboard_name_what_a_leader_publishes() {
-    let page = Leader::start().page();
+    let page = page_of_a_leader();
     let published: BTreeSet<&str> = page
         .lines()
         .filter(|line| !line.starts_with('#'))
