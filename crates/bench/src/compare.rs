@@ -166,6 +166,7 @@ impl CompareArgs {
         match suite {
             Suite::All => unreachable!("taken apart before"),
             Suite::Pipeline => suite::pipeline::run(&bout, sheet),
+            Suite::Tls => suite::tls::run(&bout, sheet),
             Suite::Latency => suite::latency::run(&bout, sheet),
             Suite::Writes => suite::writes::run(&bout, sheet),
             Suite::Neighbours => suite::neighbours::run(&bout, sheet),

@@ -11,6 +11,7 @@ pub(crate) mod rejoin;
 pub(crate) mod rolling;
 pub(crate) mod sessions;
 pub(crate) mod snapshots;
+pub(crate) mod tls;
 pub(crate) mod watches;
 pub(crate) mod writes;
 pub(crate) mod znodes;

@@ -33,6 +33,8 @@ pub(super) enum Suite {
     All,
     /// getData and setData by depth and connections
     Pipeline,
+    /// full TLS handshakes, and getData and setData over TLS by depth and connections
+    Tls,
     /// one server and three: latency at an equal load (open loop); one write at a time beside the disk
     Latency,
     /// one server and three: kinds and sizes of writes, and mixes with reads
@@ -59,8 +61,9 @@ pub(super) enum Suite {
 
 impl Suite {
     /// Every one of them.
-    const EVERY: [Self; 12] = [
+    const EVERY: [Self; 13] = [
         Self::Pipeline,
+        Self::Tls,
         Self::Latency,
         Self::Writes,
         Self::Neighbours,
@@ -84,7 +87,7 @@ impl Suite {
     pub(super) fn suits(self, contestant: &Contestant) -> bool {
         match self {
             Self::Ensemble | Self::Writes => *contestant != Contestant::Echo,
-            Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
+            Self::Tls | Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
                 !contestant.is_bound()
             }
             _ => true,
@@ -142,31 +145,31 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) sync_limit: u32,
 
-    /// pipeline, writes, ensemble: requests each connection keeps in flight
+    /// pipeline, tls, writes, ensemble: requests each connection keeps in flight
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16, 128])]
     pub(crate) depths: Vec<u32>,
-    /// pipeline, writes: connections
+    /// pipeline, tls, writes: connections
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 16])]
     pub(crate) connections: Vec<usize>,
     /// ensemble: connections, dealt out over the servers
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub(crate) ensemble_connections: usize,
-    /// pipeline, latency, writes, neighbours, cores, ensemble: length of the measured window of each point
+    /// pipeline, tls, latency, writes, neighbours, cores, ensemble: length of the measured window of each point
     #[arg(long, value_name = "S", default_value_t = 1.0, default_value_if("quick", "true", "0.3"))]
     pub(crate) seconds: f64,
-    /// pipeline, latency, writes, neighbours, cores, ensemble: load before each window that does not count
+    /// pipeline, tls, latency, writes, neighbours, cores, ensemble: load before each window that does not count
     #[arg(long, value_name = "S", default_value_t = 0.3, default_value_if("quick", "true", "0.1"))]
     pub(crate) warmup: f64,
-    /// pipeline, latency, writes, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
+    /// pipeline, tls, latency, writes, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
     #[arg(long, value_name = "S", default_value_t = 5.0, default_value_if("quick", "true", "1"))]
     pub(crate) server_warmup: f64,
-    /// pipeline, latency, writes, cores, ensemble: znodes the requests are spread over
+    /// pipeline, tls, latency, writes, cores, ensemble: znodes the requests are spread over
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) keys: usize,
-    /// pipeline, latency, writes, cores, ensemble: threads of the load generator
+    /// pipeline, tls, latency, writes, cores, ensemble: threads of the load generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
-    /// pipeline, latency, writes, cores, znodes, ensemble, rejoin: bytes of each value
+    /// pipeline, tls, latency, writes, cores, znodes, ensemble, rejoin: bytes of each value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub(crate) size: usize,
     /// latency: requests per second

@@ -100,6 +100,10 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
         Suite::Pipeline => {
             pace.start + warm + 2.0 * depths * args.connections.len() as f64 * window
         }
+        Suite::Tls => {
+            let points = 2.0 * depths * args.connections.len() as f64;
+            pace.start + 2.0 * warm + args.seconds + points * window
+        }
         Suite::Latency => {
             let open = 2.0 * args.rates.len() as f64 * (args.rate_seconds + args.warmup + 0.1);
             let one = pace.start + warm + 2.0 * window + open;
