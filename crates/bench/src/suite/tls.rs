@@ -35,8 +35,7 @@ const HANDSHAKING: usize = 16;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let args = bout.args;
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    let port = port.local_addr()?.port();
+    let port = free_port()?;
     let (key_store, authority) = (bout.dir.join("server.pem"), bout.dir.join("authority.pem"));
     store(&key_store, SERVER)?;
     store(&authority, AUTHORITY)?;
@@ -89,6 +88,12 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     }
     running.stop()?;
     Ok(())
+}
+
+/// A port that nobody listens on.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?.port())
 }
 
 fn store(path: &Path, text: &str) -> anyhow::Result<()> {
