@@ -29,3 +29,31 @@ fn every_client_carries_the_load() {
         assert!(run["load"] != "all" || requests == 200.0, "{run}");
     }
 }
+
+/// Both servers take the same handshakes and the same load over TLS.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn both_servers_are_compared_over_tls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("out.json");
+    let mut command = Command::new(deps::zebu());
+    command.args(["bench", "compare", "--suite", "tls", "--rounds", "1", "--seconds", "0.3"]);
+    command.args(["--server-warmup", "0.3", "--depths", "1,16", "--connections", "2", "--dir"]);
+    command.arg(folder.path()).arg("--json").arg(&json);
+    command.arg("--java-classpath").arg(deps::classpath_395());
+    succeed(&mut command, PATIENCE).expect("it succeeds");
+    let found: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(json).expect("a file")).expect("JSON");
+    assert_eq!(found["notes"], serde_json::json!([]), "{found}");
+    let rows = found["rows"].as_array().expect("a list");
+    for (group, name) in [
+        ("handshakes/s", "full handshake and srvr, 16 at a time"),
+        ("requests/s", "TLS, get, depth 16, 2 conn"),
+    ] {
+        let row = rows.iter().find(|row| row["group"] == group && row["name"] == name);
+        let values = &row.unwrap_or_else(|| panic!("no {group}: {name}"))["values"];
+        for server in ["zebu", "java"] {
+            assert!(values[server][0].as_f64() > Some(0.0), "{server}: {values}");
+        }
+    }
+}
