@@ -44,8 +44,8 @@ fn both_servers_are_compared_over_tls() {
     succeed(&mut command, PATIENCE).expect("it succeeds");
     let found: serde_json::Value =
         serde_json::from_slice(&std::fs::read(json).expect("a file")).expect("JSON");
-    assert_eq!(found["notes"], serde_json::json!([]), "{found}");
-    let rows = found["rows"].as_array().expect("a list");
+    assert_eq!(found["result"]["notes"], serde_json::json!([]), "{found}");
+    let rows = found["result"]["rows"].as_array().expect("a list");
     for (group, name) in [
         ("handshakes/s", "full handshake and srvr, 16 at a time"),
         ("requests/s", "TLS, get, depth 16, 2 conn"),
