@@ -28,7 +28,7 @@ use crate::suite::{ANSWER_LIMIT, mixed_load};
 
 /// The authority of the certificate.
 const AUTHORITY: &str = include_str!("tls/ca.pem");
-/// The server's key, of the curve P-256, and its certificate.
+/// The server's key, of the curve prime256v1, and its certificate.
 const SERVER: &str = include_str!("tls/server.pem");
 /// Handshakes at a time.
 const HANDSHAKING: usize = 16;
