@@ -816,7 +816,9 @@ impl World for Effects<'_> {
             {
                 error!("looking for a leader: {why}");
             }
-            Role::Looking if matches!(why, Leave::MayHaveLost { .. }) => {
+            Role::Looking
+                if matches!(why, Leave::MayHaveLost { .. } | Leave::CopyNotProposed { .. }) =>
+            {
                 warn!("looking for a leader: {why}");
             }
             Role::Looking => info!("looking for a leader: {why}"),
