@@ -695,6 +695,8 @@ impl Learner {
                 self.acked = self.committed;
                 self.deliver(ctx);
                 self.complete(ctx)?;
+                let change = ctx.doubt.resume(ctx.now, ctx.options);
+                self.doubts(ctx, change);
                 ctx.out.push(Output::Role(role(self.leader)));
                 self.acknowledge(ctx);
                 if ctx.options.observer.masters && !self.observer {

@@ -861,8 +861,7 @@ impl Peer {
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why;
         // A leader elected without this server will send it a snapshot.
-        let is_useless =
-            matches!(why, Leave::TreeOutvoted { .. } | Leave::CopyNotProposed { .. });
+        let is_useless = matches!(why, Leave::TreeOutvoted { .. } | Leave::CopyNotProposed { .. });
         self.has_database &= !is_useless;
         self.tells_at = Duration::ZERO;
         self.owed = Owed::default();
