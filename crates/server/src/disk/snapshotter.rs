@@ -89,7 +89,7 @@ impl Snapshotter {
     /// # Errors
     /// When it cannot be written, or the server stops meanwhile; nothing of it stays then.
     pub fn take(&self, shared: &Shared) -> Result<Option<Taken>, SnapshotError> {
-        let _alone = shared.taking_snapshot.lock();
+        let _alone = shared.disk.taking_snapshot.lock();
         let began = Instant::now();
         let config = &shared.config.snapshot;
         let (outline, zxid) = {

@@ -21,6 +21,7 @@ use zebu_zab::config::Role;
 
 use crate::counting::replication::add_latency;
 use crate::metrics::Metrics;
+use crate::shared::Shared;
 use crate::turns;
 
 use super::backlog::{Backlog, packet_bytes};
@@ -303,7 +304,8 @@ async fn hear(
                 if matches!(kind, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO)
                     && let Some(info) = introduction(&packet)
                 {
-                    let (all, now) = (&net.shared.learners, net.shared.clock.now().wall_ms);
+                    let (all, now) =
+                        (&net.shared.ensemble.learners, net.shared.clock.now().wall_ms);
                     let who = (info.server, kind == PacketKind::OBSERVERINFO);
                     learner = Some(Learner::enter(all, who, from.peer(), now, backlog));
                 }
@@ -428,8 +430,8 @@ impl Said {
             }
             PacketKind::ACK => {
                 if let Some(learner) = backlog.learner() {
-                    net.shared
-                        .acknowledged(packet.zxid, learner, || net.shared.clock.now().wall_ms);
+                    let Shared { counting, metrics, clock, .. } = &*net.shared;
+                    counting.acknowledged(packet.zxid, learner, metrics, || clock.now().wall_ms);
                 }
             }
             _ => {}
