@@ -14,7 +14,7 @@ use zebu_admin::{
     ObserverFacts, Opening, Options, Progress, Running, Served, Site, SnapshotFacts, Started,
     TakenSnapshot, Watched,
 };
-use zebu_proto::{Perms, ServerId, SessionId};
+use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
 use zebu_replica::{Input, NotHandedOver};
 use zebu_transport::HttpPort;
@@ -26,7 +26,7 @@ use crate::clients::inside::Inside;
 use crate::config::Config;
 use crate::counting::server_facts::ServerFactsView;
 use crate::disk::snapshotter::Snapshotter;
-use crate::error::{StartError, chain};
+use crate::error::StartError;
 use crate::four_letter::Mode;
 use crate::metrics::Histograms;
 use crate::retiring;
@@ -366,7 +366,7 @@ impl Served for ServerFactsView {
         let shared = &self.0;
         let taken = Snapshotter::new(shared.disk.snapshots.clone())
             .take(shared)
-            .map_err(|error| chain(&error))?;
+            .map_err(|error| Causes(&error).to_string())?;
         let taken = taken.ok_or_else(|| "this server's state is another one now".to_owned())?;
         let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
         Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })

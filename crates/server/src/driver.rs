@@ -19,7 +19,7 @@ use zebu_engine::{
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
+use zebu_proto::{Causes, ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request, Session};
 use zebu_state::Copied;
 use zebu_tree::Tree;
@@ -38,7 +38,6 @@ use crate::disk::journal::{Command, Journal};
 use crate::disk::snapshotter::Snapshotter;
 use crate::ensemble::evidence::{Incident, Recent};
 use crate::ensemble::peers;
-use crate::error::chain;
 use crate::four_letter::ProposalSizes;
 use crate::metrics::{Gather, Metrics, Repeated};
 use crate::shared::{Leading, SessionDeadline, Shared, Status};
@@ -53,7 +52,7 @@ pub fn run(driver: &Mutex<Driver>, shared: &Shared) {
 
 fn stop_on_failure(shared: &Shared, done: Result<(), Failed>) {
     if let Err(failure) = done {
-        error!("{}", chain(&failure));
+        error!("{}", Causes(&failure));
         shared.stop(Err(failure.into()));
     }
 }

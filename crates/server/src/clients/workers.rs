@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use zebu_proto::Causes;
+
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,7 +30,7 @@ use crate::clients::secure::{Gate, Known};
 use crate::clients::worker_turns;
 use crate::config::{ClientTlsConfig, NetConfig};
 use crate::driver::Driver;
-use crate::error::{RunError, StartError, chain};
+use crate::error::{RunError, StartError};
 use crate::shared::{Shared, StopOnPanic};
 
 /// The worker that accepts connections.
@@ -408,7 +410,7 @@ async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Op
                 return Some(bound);
             }
             Err(failure) => {
-                let why = chain(&failure);
+                let why = Causes(&failure).to_string();
                 warn!("clients cannot be served where the configuration says: {why}");
             }
         }

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use tracing::{error, info};
+use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_replica::Input;
 use zebu_state::{Outline, Step};
 use zebu_store::{Snapshots, StoreError};
 
-use crate::error::{SnapshotError, chain};
+use crate::error::SnapshotError;
 use crate::shared::{Shared, StopOnPanic};
 
 /// Znodes written under one read lock.
@@ -57,7 +58,7 @@ impl Snapshotter {
                 let _guard = StopOnPanic::new(&shared, "the snapshot thread");
                 let done = match this.take(&shared) {
                     Err(failure) if !shared.is_stopping() => {
-                        error!("{}", chain(&failure));
+                        error!("{}", Causes(&failure));
                         shared.metrics.snapshot_error_count.add(1);
                         Input::SnapshotFailed
                     }

@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zebu_proto::Causes;
+
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
 use super::Shared;
-use crate::error::{RunError, chain};
+use crate::error::RunError;
 use crate::retiring::{HandingOver, Retiring};
 
 /// Whether and why a server is to stop.
@@ -99,14 +101,14 @@ pub struct Failure(Arc<RunError>);
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&chain(&*self.0))
+        Causes(&*self.0).fmt(f)
     }
 }
 
 /// The fault and what led to it, in one line.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&chain(&*self.0))
+        Causes(&*self.0).fmt(f)
     }
 }
 
