@@ -15,9 +15,9 @@ use crate::steps::{root, run};
 type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
-/// what they say, what counts the cost of a request, a key distribution centre of Kerberos and what kazoo's part for it is built with, the browser that opens the
+/// what they say, what counts the cost of a request, a key distribution centre of Kerberos, the browser that opens the
 /// console, and what judges the packages in `deploy`.
-const DEBIAN: [&str; 22] = [
+const DEBIAN: [&str; 21] = [
     "chromium",
     "zookeeper",
     "libzookeeper-java",
@@ -33,7 +33,6 @@ const DEBIAN: [&str; 22] = [
     "krb5-kdc",
     "krb5-admin-server",
     "krb5-user",
-    "libkrb5-dev",
     "binutils",
     "lintian",
     "prometheus",
@@ -129,9 +128,12 @@ const DEPENDANTS: [(&str, &[Artifact]); 3] = [
     ("dependant-solr", &[("org.apache.solr", "solr-test-framework", "9.8.1")]),
 ];
 
+/// Python: an object store of another hand, which takes what Amazon's S3 takes.
+const MOTO: [&str; 1] = ["moto[server]==5.2.5"];
+
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
-const PYTHON: [&str; 10] = [
+const PYTHON: [&str; 9] = [
     "kazoo==2.11.0",
     "pytest==8.4.2",
     "pytest-timeout==2.4.0",
@@ -141,7 +143,6 @@ const PYTHON: [&str; 10] = [
     "gevent",
     "eventlet",
     "pure_sasl==0.6.2",
-    "kerberos==1.3.1",
 ];
 
 /// Python, apart from kazoo: what builds the wheel of our own package, and what checks its types.
@@ -168,6 +169,7 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
     once(&folder, "venv", &format!("{PYTHON:?}"), |path| python(path, &PYTHON))?;
     once(&folder, "wheel", &format!("{WHEEL:?}"), |path| python(path, &WHEEL))?;
+    once(&folder, "moto", &format!("{MOTO:?}"), |path| python(path, &MOTO))?;
     once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
     once(&folder, "node", NODE, node)?;
     let program = ["go.mod", "go.sum", "main.go"]

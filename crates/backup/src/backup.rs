@@ -40,6 +40,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 Examples:
   zebu backup create --dir /var/lib/zookeeper --to /backup/zk --keep-days 30
   zebu backup create --server http://zk1:8080 --auth-file admin.auth --to /backup/zk
+  zebu backup create --dir /var/lib/zookeeper --to s3://BUCKET/zk
   zebu backup list /backup/zk
   zebu backup verify /backup/zk
   zebu backup age /backup/zk --max 26h
@@ -93,7 +94,7 @@ struct CreateArgs {
     #[command(flatten)]
     credentials: CredentialArgs,
 
-    /// The directory of the backups; a new or empty one for the first backup
+    /// The directory of the backups, or s3://BUCKET/PREFIX; a new or empty one for the first backup
     #[arg(short, long, value_name = "BACKUP")]
     to: PathBuf,
 
@@ -112,7 +113,7 @@ struct CreateArgs {
 
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 struct ListArgs {
-    /// The directory of the backups
+    /// The directory of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 
@@ -123,7 +124,7 @@ struct ListArgs {
 
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 struct VerifyArgs {
-    /// The directory of the backups
+    /// The directory of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 
@@ -138,7 +139,7 @@ struct VerifyArgs {
 
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 struct AgeArgs {
-    /// The directory of the backups
+    /// The directory of the backups, or s3://BUCKET/PREFIX
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
 

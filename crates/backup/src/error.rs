@@ -1,15 +1,17 @@
 //! Why a backup, a restore or a history ends before it is through.
 
+use std::error::Error;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::read::SnapshotError;
 use zebu_store::{StoreError, names};
 
 use crate::backup::{Mismatch, ServerError};
 use crate::manifest::ManifestError;
+use crate::repository::BucketError;
 use crate::source::LogDamage;
 
 /// What a function of this crate returns.
@@ -56,6 +58,14 @@ pub enum BackupError {
     /// A directory has no manifests.
     #[error("{}: no backup: it has no directory manifests", .0.display())]
     NoBackup(PathBuf),
+    /// A bucket cannot be used.
+    #[error("{}: {source}", path.display())]
+    Bucket {
+        /// The bucket, or what is in it.
+        path: PathBuf,
+        /// Why.
+        source: BucketError,
+    },
     /// `--number` is given for a directory that is no backup.
     #[error("--number is for a backup: {0}")]
     NumberOfNone(#[source] Box<Self>),
@@ -227,7 +237,7 @@ pub enum BackupError {
     #[error("{}: it does not read back as what was written", .0.display())]
     NotWritten(PathBuf),
     /// The files of the restored data directory cannot be written.
-    #[error("{}", Causes(.0))]
+    #[error("{}", told(.0))]
     Store(#[from] StoreError),
 }
 
@@ -247,4 +257,16 @@ impl<T> At<T> for std::result::Result<T, SnapshotError> {
     fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| BackupError::Snapshot { path: path.to_owned(), source })
     }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn told(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        // Memory takes everything.
+        let _ = write!(text, ": {cause}");
+        next = cause.source();
+    }
+    text
 }

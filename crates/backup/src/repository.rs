@@ -1,4 +1,4 @@
-//! Where a backup is kept: a directory with files that never change, and numbered manifests that name them.
+//! Where a backup is kept: files that never change, and numbered manifests that name them.
 //!
 //! ```text
 //! BACKUP/manifests/00000001       what backup 1 consists of
@@ -8,34 +8,65 @@
 //! A file gets its name only when all of it is durable, and only when nothing has that name. So two writers cannot
 //! overwrite each other: of two that make the same manifest, one is refused.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+mod bucket;
+mod folder;
+mod https;
+
+use std::fs::File;
+use std::io::{Read, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{At as _, BackupError, Result};
+use crate::error::{At as _, Result};
+use bucket::Bucket;
+use folder::Folder;
 
-/// The directory of the manifests.
+pub use bucket::BucketError;
+
+/// The folder of the manifests.
 const MANIFESTS: &str = "manifests";
-/// The directory of everything else.
+/// The folder of everything else.
 const FILES: &str = "files";
-/// Locked by the process that makes a backup.
-const LOCK: &str = "lock";
-/// Starts the names of files that are not complete yet.
-const TEMPORARY: &str = "tmp.";
 /// How much is read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
 /// No manifest is longer.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+/// Begins the name of a backup that is not in a directory.
+const BUCKET_SCHEME: &str = "s3://";
 
 /// A SHA-256 as hex digits.
 pub type Sha = String;
 
-/// A backup's directory.
+/// Something with two folders of files.
+trait Place: std::fmt::Debug + Send + Sync {
+    /// What messages call a file of it.
+    fn path(&self, folder: &str, name: &str) -> PathBuf;
+    /// The names of the files in a folder.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+    /// Keeps other processes out, as far as the place can do that.
+    fn lock(&self) -> Result<Lock>;
+    /// Opens a file for reading.
+    fn open(&self, folder: &str, name: &str) -> Result<Box<dyn Read + Send>>;
+    /// Begins a file of a folder.
+    fn stage(&self, folder: &str) -> Result<Staged>;
+    /// Gives a file that is complete its name, durably; false when something has this name.
+    fn publish(&self, staged: Staged, folder: &str, name: &str) -> Result<bool>;
+    /// Removes a file; it may have gone already.
+    fn remove(&self, folder: &str, name: &str) -> Result<()>;
+}
+
+/// A backup's directory, or its part of a bucket.
 #[derive(Clone, Debug)]
 pub struct Repository {
     root: PathBuf,
+    place: Arc<dyn Place>,
+}
+
+/// Whether this names a bucket: `s3://BUCKET` or `s3://BUCKET/PREFIX`.
+pub fn is_bucket(root: &Path) -> bool {
+    root.as_os_str().as_encoded_bytes().starts_with(BUCKET_SCHEME.as_bytes())
 }
 
 impl Repository {
@@ -44,12 +75,11 @@ impl Repository {
     /// # Errors
     /// There is none.
     pub fn open(root: &Path) -> Result<Self> {
-        let repository = Self { root: root.to_owned() };
-        let dir = repository.root.join(MANIFESTS);
-        if !dir.is_dir() {
-            return Err(BackupError::NoBackup(root.to_owned()));
-        }
-        Ok(repository)
+        let place: Arc<dyn Place> = match is_bucket(root) {
+            true => Arc::new(Bucket::open(root)?),
+            false => Arc::new(Folder::open(root)?),
+        };
+        Ok(Self { root: root.to_owned(), place })
     }
 
     /// Opens a backup, or begins one in a directory that is empty or does not exist.
@@ -57,52 +87,23 @@ impl Repository {
     /// # Errors
     /// The directory has other files, or cannot be made.
     pub fn create(root: &Path) -> Result<Self> {
-        let is_new = match fs::read_dir(root) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(error).at(root),
+        let place: Arc<dyn Place> = match is_bucket(root) {
+            true => Arc::new(Bucket::create(root)?),
+            false => Arc::new(Folder::create(root)?),
         };
-        if !is_new {
-            return Self::open(root);
-        }
-        for dir in [FILES, MANIFESTS] {
-            let dir = root.join(dir);
-            fs::create_dir_all(&dir).at(&dir)?;
-        }
-        sync_dir(root)?;
-        Self::open(root)
+        Ok(Self { root: root.to_owned(), place })
     }
 
     /// Keeps other processes from making or removing backups until the guard is dropped, and removes what an interrupted one
     /// has left.
     ///
-    /// Without it, a file could be removed that a backup in the making relies on. Where the file system has no locks, the
-    /// guard guards nothing.
+    /// Without it, a file could be removed that a backup in the making relies on. Where the place has no locks, the guard
+    /// guards nothing.
     ///
     /// # Errors
     /// Another process has it, or the directory cannot be written.
     pub fn lock(&self) -> Result<Lock> {
-        let path = self.root.join(LOCK);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let file = file.at(&path)?;
-        match file.try_lock() {
-            Ok(()) => self.remove_temporary()?,
-            Err(TryLockError::WouldBlock) => return Err(BackupError::Busy(self.name())),
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(error)) => return Err(error).at(&path),
-        }
-        Ok(Lock { _file: file })
-    }
-
-    fn remove_temporary(&self) -> Result<()> {
-        for dir in [FILES, MANIFESTS] {
-            let dir = self.root.join(dir);
-            for name in list(&dir)?.into_iter().filter(|name| name.starts_with(TEMPORARY)) {
-                let path = dir.join(name);
-                fs::remove_file(&path).at(&path)?;
-            }
-        }
-        Ok(())
+        self.place.lock()
     }
 
     /// What messages call it.
@@ -113,17 +114,17 @@ impl Repository {
     /// The numbers of its manifests, oldest first.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// They cannot be listed.
     pub fn manifests(&self) -> Result<Vec<u64>> {
-        let names = list(&self.root.join(MANIFESTS))?;
+        let names = self.place.list(MANIFESTS)?;
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
 
-    /// Where a manifest is.
+    /// What messages call a manifest.
     pub fn manifest_path(&self, number: u64) -> PathBuf {
-        self.root.join(MANIFESTS).join(format!("{number:08}"))
+        self.place.path(MANIFESTS, &manifest_name(number))
     }
 
     /// Reads a manifest.
@@ -131,11 +132,9 @@ impl Repository {
     /// # Errors
     /// It cannot be read.
     pub fn manifest(&self, number: u64) -> Result<String> {
-        let path = self.manifest_path(number);
         let mut text = String::new();
-        File::open(&path)
-            .and_then(|file| file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text))
-            .at(&path)?;
+        let file = self.place.open(MANIFESTS, &manifest_name(number))?;
+        file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text).at(&self.manifest_path(number))?;
         Ok(text)
     }
 
@@ -144,10 +143,9 @@ impl Repository {
     /// # Errors
     /// It cannot be written.
     pub fn put_manifest(&self, number: u64, text: &str) -> Result<bool> {
-        let path = self.manifest_path(number);
-        let mut staged = Staged::new(&self.root.join(MANIFESTS))?;
+        let mut staged = self.place.stage(MANIFESTS)?;
         staged.write_all(text.as_bytes())?;
-        staged.publish(&path)
+        self.place.publish(staged, MANIFESTS, &manifest_name(number))
     }
 
     /// Removes a manifest.
@@ -155,14 +153,12 @@ impl Repository {
     /// # Errors
     /// It cannot be removed.
     pub fn remove_manifest(&self, number: u64) -> Result<()> {
-        let path = self.manifest_path(number);
-        fs::remove_file(&path).at(&path)?;
-        sync_dir(&self.root.join(MANIFESTS))
+        self.place.remove(MANIFESTS, &manifest_name(number))
     }
 
-    /// Where the file with this name and content is.
+    /// What messages call the file with this name and content.
     pub fn file_path(&self, name: &str, sha: &Sha) -> PathBuf {
-        self.root.join(FILES).join(format!("{name}.{sha}"))
+        self.place.path(FILES, &file_name(name, sha))
     }
 
     /// Begins a file.
@@ -170,7 +166,7 @@ impl Repository {
     /// # Errors
     /// It cannot be created.
     pub fn stage(&self) -> Result<Staged> {
-        Staged::new(&self.root.join(FILES))
+        self.place.stage(FILES)
     }
 
     /// Gives a file that is complete its name; what has the name already has the same content.
@@ -179,8 +175,7 @@ impl Repository {
     /// It cannot be made durable.
     pub fn put(&self, staged: Staged, name: &str) -> Result<Sha> {
         let sha = staged.sha();
-        let path = self.file_path(name, &sha);
-        staged.publish(&path)?;
+        self.place.publish(staged, FILES, &file_name(name, &sha))?;
         Ok(sha)
     }
 
@@ -188,9 +183,8 @@ impl Repository {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn file(&self, name: &str, sha: &Sha) -> Result<File> {
-        let path = self.file_path(name, sha);
-        File::open(&path).at(&path)
+    pub fn file(&self, name: &str, sha: &Sha) -> Result<Box<dyn Read + Send>> {
+        self.place.open(FILES, &file_name(name, sha))
     }
 
     /// Reads a whole file: its length and its hash.
@@ -216,40 +210,39 @@ impl Repository {
     /// # Errors
     /// It cannot be removed.
     pub fn remove(&self, name: &str, sha: &Sha) -> Result<()> {
-        let path = self.file_path(name, sha);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).at(&path),
-            _ => Ok(()),
-        }
+        self.place.remove(FILES, &file_name(name, sha))
     }
 }
 
-/// Holds a repository while it lives.
+fn manifest_name(number: u64) -> String {
+    format!("{number:08}")
+}
+
+fn file_name(name: &str, sha: &Sha) -> String {
+    format!("{name}.{sha}")
+}
+
+/// Holds a repository while it lives; with a file that is locked, where the place has one.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    _file: Option<File>,
 }
 
 /// A file that is not complete yet; it goes when it is dropped.
+#[derive(Debug)]
 pub struct Staged {
+    /// The name of the file, or what messages call it where it has none.
     path: PathBuf,
+    has_name: bool,
     file: File,
     hash: Sha256,
     bytes: u64,
 }
 
 impl Staged {
-    fn new(dir: &Path) -> Result<Self> {
-        let mut turn = 0;
-        loop {
-            let path = dir.join(format!("{TEMPORARY}{}.{turn}", std::process::id()));
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Self { path, file, hash: Sha256::new(), bytes: 0 }),
-                // Of a process that ended without removing it, or on another machine.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => turn += 1,
-                Err(error) => return Err(error).at(&path),
-            }
-        }
+    /// A file for what is on its way to `path`. A file with a name is removed when it is dropped.
+    fn new(file: File, path: PathBuf, has_name: bool) -> Self {
+        Self { path, has_name, file, hash: Sha256::new(), bytes: 0 }
     }
 
     /// Adds bytes.
@@ -277,12 +270,13 @@ impl Staged {
         }
     }
 
-    /// Opens it for reading, from its first byte.
+    /// The file, to be read from its first byte. Nothing is added to it any more.
     ///
     /// # Errors
-    /// It cannot be opened.
-    pub fn reopen(&self) -> Result<File> {
-        File::open(&self.path).at(&self.path)
+    /// It cannot be read.
+    pub fn content(&self) -> Result<&File> {
+        (&self.file).seek(SeekFrom::Start(0)).at(&self.path)?;
+        Ok(&self.file)
     }
 
     /// How long it is.
@@ -294,30 +288,14 @@ impl Staged {
     pub fn sha(&self) -> Sha {
         hex(self.hash.clone())
     }
-
-    /// Makes it durable under a name that nothing else has; false when something has it.
-    fn publish(self, path: &Path) -> Result<bool> {
-        self.file.sync_all().at(&self.path)?;
-        let is_new = match fs::hard_link(&self.path, path) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(source) => return Err(BackupError::Link { path: path.to_owned(), source }),
-        };
-        sync_dir(path.parent().expect("a file is in a directory"))?;
-        Ok(is_new)
-    }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // What stays is of no use, and does no harm.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-impl std::fmt::Debug for Staged {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Staged").field("path", &self.path).finish_non_exhaustive()
+        if self.has_name {
+            // What stays is of no use, and does no harm.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -329,75 +307,4 @@ pub fn sha256(bytes: &[u8]) -> Sha {
 /// What has been hashed, as hex digits.
 pub(crate) fn hex(hash: Sha256) -> Sha {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn list(dir: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).at(dir)? {
-        names.extend(entry.at(dir)?.file_name().into_string().ok());
-    }
-    Ok(names)
-}
-
-fn sync_dir(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).at(dir)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_two_writers_one_gets_the_manifest() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().join("new/backup");
-        let first = Repository::create(&root).unwrap();
-        let second = Repository::create(&root).unwrap();
-        assert!(first.put_manifest(1, "one").unwrap());
-        assert!(!second.put_manifest(1, "two").unwrap());
-        assert_eq!(second.manifest(1).unwrap(), "one");
-        assert_eq!(first.manifests().unwrap(), [1]);
-        assert_eq!(list(&root.join(MANIFESTS)).unwrap(), ["00000001"]);
-    }
-
-    #[test]
-    fn files_are_named_for_their_content_and_leave_nothing_when_given_up() {
-        let dir = tempfile::tempdir().unwrap();
-        let repository = Repository::create(dir.path()).unwrap();
-        let mut staged = repository.stage().unwrap();
-        staged.copy(&mut &b"abc"[..], dir.path()).unwrap();
-        let sha = repository.put(staged, "log.1").unwrap();
-        // The hash that FIPS 180-2 gives for these bytes.
-        assert_eq!(sha, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(repository.hash("log.1", &sha).unwrap(), (3, sha.clone()));
-        drop(repository.stage().unwrap());
-        assert_eq!(list(&dir.path().join(FILES)).unwrap(), [format!("log.1.{sha}")]);
-        repository.remove("log.1", &sha).unwrap();
-        repository.remove("log.1", &sha).unwrap();
-    }
-
-    #[test]
-    fn one_process_at_a_time_makes_backups_and_cleans_up() {
-        let dir = tempfile::tempdir().unwrap();
-        let repository = Repository::create(dir.path()).unwrap();
-        let left = dir.path().join(FILES).join("tmp.1.0");
-        fs::write(&left, "half").unwrap();
-        let lock = repository.lock().unwrap();
-        assert!(!left.exists());
-        let staged = repository.stage().unwrap();
-        let refused = Repository::create(dir.path()).unwrap().lock().unwrap_err();
-        assert!(refused.to_string().contains("another process is making a backup"), "{refused}");
-        assert!(staged.path.exists(), "a refused process removes nothing");
-        drop(lock);
-        repository.lock().unwrap();
-    }
-
-    #[test]
-    fn a_directory_with_other_files_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("mine"), "").unwrap();
-        let error = Repository::create(dir.path()).unwrap_err();
-        assert!(error.to_string().contains("no backup"), "{error}");
-        Repository::open(&dir.path().join("nowhere")).unwrap_err();
-    }
 }

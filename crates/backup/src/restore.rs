@@ -20,7 +20,7 @@ use zebu_tree::Tree;
 
 use crate::dates::{self, Point};
 use crate::error::{At as _, BackupError, Result};
-use crate::repository::Repository;
+use crate::repository::{Repository, is_bucket};
 use crate::source::{Directory, Source};
 use crate::stored::Stored;
 use rebuild::{Built, Proof, tree_options};
@@ -90,6 +90,7 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
             }
             Box::new(Stored::open(repository, number)?)
         }
+        (Err(error), _) if is_bucket(&args.from) => return Err(error),
         (Err(error), Some(_)) => return Err(BackupError::NumberOfNone(Box::new(error))),
         (Err(_), None) => {
             Box::new(Directory::open(Arc::new(OsVfs), &args.from, args.log_dir.as_deref())?)

@@ -1,6 +1,6 @@
 //! A backup as a source of logs and snapshots.
 
-use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use zebu_store::{OsVfs, Recover};
 
 use crate::error::{At as _, BackupError, Result};
 use crate::manifest::Manifest;
-use crate::repository::{Repository, Sha};
+use crate::repository::{Repository, Sha, is_bucket};
 use crate::source::{
     Directory, LogFile, LogReport, RECORD_BYTES_MAX, SnapFile, Source, read_records,
 };
@@ -42,7 +42,7 @@ impl Stored {
     }
 
     /// Opens a file, and says which it is when that fails.
-    fn open_file(&self, name: &str, sha: &Sha) -> Result<File> {
+    fn open_file(&self, name: &str, sha: &Sha) -> Result<Box<dyn Read + Send>> {
         self.repository.file(name, sha)
     }
 }
@@ -53,6 +53,7 @@ impl Stored {
 /// The directory is neither, or cannot be read.
 pub fn source(dir: &Path, log_dir: Option<&Path>) -> Result<Box<dyn Source>> {
     match Repository::open(dir) {
+        Err(error) if is_bucket(dir) => Err(error),
         Ok(repository) if log_dir.is_none() => Ok(Box::new(Stored::open(repository, None)?)),
         _ => Ok(Box::new(Directory::open(Arc::new(OsVfs), dir, log_dir)?)),
     }

@@ -7,7 +7,6 @@
 mod acl;
 pub mod address;
 pub mod answer;
-mod causes;
 pub mod connect_string;
 mod error_code;
 mod identity;
@@ -28,7 +27,6 @@ mod stream;
 pub mod txn;
 
 pub use acl::{Acl, AclRef, ClientInfo, Id, Perms};
-pub use causes::Causes;
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use error_code::ErrorCode;
 pub use identity::{EnsembleId, Identity, NotAnEnsembleId};

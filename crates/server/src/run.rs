@@ -5,8 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::Causes;
-
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 use zebu_store::{OsVfs, StoreError, room};
@@ -15,7 +13,7 @@ use crate::Server;
 use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
 use crate::config::{Config, Level, dirs};
-use crate::error::StartError;
+use crate::error::{StartError, chain};
 use crate::logging::{self, LogFault};
 use crate::shared::Failure;
 use crate::supervised;
@@ -34,7 +32,7 @@ pub fn run(args: &ServerArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", Causes(&failure));
+            eprintln!("error: {}", chain(&failure));
             ExitCode::from(exit_code(&failure))
         }
     }
@@ -168,7 +166,7 @@ fn start_again(config: &Config, stop: &Stop) -> Result<Option<Server>, StartErro
         info!("there is room again: starting");
         match Server::start(config.clone(), Vec::new()) {
             Err(failure) if room::is_missing(&failure) || is_held(&failure) => {
-                warn!("the start has to wait: {}", Causes(&failure));
+                warn!("the start has to wait: {}", chain(&failure));
             }
             started => return started.map(Some),
         }

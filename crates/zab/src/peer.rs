@@ -351,10 +351,9 @@ impl Peer {
     fn learn(&mut self) {
         let committed = match &self.part {
             Part::Leading(leader) if leader.epoch().is_some() => self.history.delivered(),
-            Part::Learning(learner) => match learner.proven(&self.history) {
-                Some(end) => end,
-                None => return,
-            },
+            Part::Learning(learner) if learner.serving().is_some() => {
+                learner.committed().max(self.history.delivered())
+            }
             _ => return,
         };
         self.certain = self.certain.max(committed);
@@ -861,8 +860,7 @@ impl Peer {
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why;
         // A leader elected without this server will send it a snapshot.
-        let is_useless = matches!(why, Leave::TreeOutvoted { .. } | Leave::CopyNotProposed { .. });
-        self.has_database &= !is_useless;
+        self.has_database &= !matches!(why, Leave::TreeOutvoted { .. });
         self.tells_at = Duration::ZERO;
         self.owed = Owed::default();
         self.disloyal += u64::from(matches!(why, Leave::SupporterLooks(_)));

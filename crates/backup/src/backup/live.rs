@@ -17,13 +17,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 use zebu_credentials::Door;
-use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::{Compression, Nothing};
 
-use crate::error::{At as _, BackupError, Result};
+use crate::error::{At as _, BackupError, Result, told};
 use crate::manifest::SnapEntry;
 use crate::repository::{Repository, Staged};
 use crate::source::RECORD_BYTES_MAX;
@@ -77,7 +76,7 @@ pub enum ServerError {
     #[error("{0}")]
     Name(#[from] InvalidDnsNameError),
     /// What the server sends is not HTTP, or ends too early.
-    #[error("{}", Causes(.0))]
+    #[error("{}", told(.0))]
     Http(#[from] hyper::Error),
     /// The request cannot be made.
     #[error("{0}")]
@@ -278,10 +277,10 @@ fn said(text: &[u8]) -> String {
 fn check(address: &Address, zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<Received> {
     let failed = |source| BackupError::Sent { address: address.to_string(), source };
     let mut begin = [0; 8];
-    let read = io::Read::read(&mut staged.reopen()?, &mut begin);
+    let read = io::Read::read(&mut staged.content()?, &mut begin);
     let read = read.map_err(|error| failed(error.into()))?;
     let compression = compression_of(&begin[..read]);
-    let source = decompressed(staged.reopen()?, compression);
+    let source = decompressed(staged.content()?, compression);
     let sections = read_snapshot(source, RECORD_BYTES_MAX, true, &mut Nothing).map_err(failed)?;
     let (znodes, bytes, sha) = (sections.nodes, staged.bytes(), staged.sha());
     let entry = SnapEntry { zxid, compression, znodes, seen_ms, bytes, sha };
