@@ -15,9 +15,9 @@ use crate::steps::{root, run};
 type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
-/// what they say, what counts the cost of a request, a key distribution centre of Kerberos, the browser that opens the
+/// what they say, what counts the cost of a request, a key distribution centre of Kerberos and what kazoo's part for it is built with, the browser that opens the
 /// console, and what judges the packages in `deploy`.
-const DEBIAN: [&str; 21] = [
+const DEBIAN: [&str; 22] = [
     "chromium",
     "zookeeper",
     "libzookeeper-java",
@@ -33,6 +33,7 @@ const DEBIAN: [&str; 21] = [
     "krb5-kdc",
     "krb5-admin-server",
     "krb5-user",
+    "libkrb5-dev",
     "binutils",
     "lintian",
     "prometheus",
@@ -133,7 +134,7 @@ const MOTO: [&str; 1] = ["moto[server]==5.2.5"];
 
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
-const PYTHON: [&str; 9] = [
+const PYTHON: [&str; 10] = [
     "kazoo==2.11.0",
     "pytest==8.4.2",
     "pytest-timeout==2.4.0",
@@ -143,6 +144,7 @@ const PYTHON: [&str; 9] = [
     "gevent",
     "eventlet",
     "pure_sasl==0.6.2",
+    "kerberos==1.3.1",
 ];
 
 /// Python, apart from kazoo: what builds the wheel of our own package, and what checks its types.

@@ -1,10 +1,9 @@
 //! Why a backup, a restore or a history ends before it is through.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::read::SnapshotError;
 use zebu_store::{StoreError, names};
@@ -237,7 +236,7 @@ pub enum BackupError {
     #[error("{}: it does not read back as what was written", .0.display())]
     NotWritten(PathBuf),
     /// The files of the restored data directory cannot be written.
-    #[error("{}", told(.0))]
+    #[error("{}", Causes(.0))]
     Store(#[from] StoreError),
 }
 
@@ -257,16 +256,4 @@ impl<T> At<T> for std::result::Result<T, SnapshotError> {
     fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| BackupError::Snapshot { path: path.to_owned(), source })
     }
-}
-
-/// An error with all its causes, in one line.
-pub(crate) fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        // Memory takes everything.
-        let _ = write!(text, ": {cause}");
-        next = cause.source();
-    }
-    text
 }

@@ -7,6 +7,7 @@
 mod acl;
 pub mod address;
 pub mod answer;
+mod causes;
 pub mod connect_string;
 mod error_code;
 mod identity;
@@ -27,6 +28,7 @@ mod stream;
 pub mod txn;
 
 pub use acl::{Acl, AclRef, ClientInfo, Id, Perms};
+pub use causes::Causes;
 pub use connect_string::{ConnectString, ConnectStringError, HostPort};
 pub use error_code::ErrorCode;
 pub use identity::{EnsembleId, Identity, NotAnEnsembleId};

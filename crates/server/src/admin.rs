@@ -14,7 +14,7 @@ use zebu_admin::{
     ObserverFacts, Opening, Options, Progress, Running, Served, Site, SnapshotFacts, Started,
     TakenSnapshot, Watched,
 };
-use zebu_proto::{Perms, ServerId, SessionId};
+use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
 use zebu_replica::{Input, NotHandedOver};
 use zebu_transport::HttpPort;
@@ -26,7 +26,7 @@ use crate::clients::inside::Inside;
 use crate::config::Config;
 use crate::counting::server_facts::ServerFactsView;
 use crate::disk::snapshotter::Snapshotter;
-use crate::error::{StartError, chain};
+use crate::error::StartError;
 use crate::four_letter::Mode;
 use crate::metrics::Histograms;
 use crate::retiring;
@@ -131,7 +131,7 @@ impl Bound {
             let router = zebu_admin::admin(served.clone(), options, health.clone());
             let (tls, idle_timeout) = (self.admin_tls, config.idle_timeout);
             if let (Some(port), Some(settings)) = (&tls, &config.tls) {
-                let _ = shared.admin_tls_port.set(port.clone());
+                let _ = shared.http.admin.set(port.clone());
                 certificates = Some((port.clone(), settings.reloads));
             }
             sites.push(Site { listener, router, tls, idle_timeout });
@@ -144,7 +144,7 @@ impl Bound {
             (self.metrics_over_tls, &shared.config.prometheus)
         {
             let router = zebu_admin::prometheus(served.clone(), config.process);
-            let _ = shared.metrics_tls_port.set(tls.clone());
+            let _ = shared.http.metrics.set(tls.clone());
             of_metrics = Some((tls.clone(), true));
             sites.push(Site { listener, router, tls: Some(tls), idle_timeout: IDLE_TIMEOUT });
         }
@@ -190,15 +190,15 @@ impl Served for ServerFactsView {
     fn progress(&self) -> Progress {
         let shared = &self.0;
         Progress {
-            turns: shared.session_list.turns(),
-            waiting: shared.log_queue.load(Ordering::Relaxed),
+            turns: shared.counting.session_list.turns(),
+            waiting: shared.disk.log_queue.load(Ordering::Relaxed),
             batches: shared.metrics.sync_processor_batch_size.count(),
-            remaking: shared.remaking.load(Ordering::Relaxed) > 0,
+            remaking: shared.disk.remaking.load(Ordering::Relaxed) > 0,
         }
     }
 
     fn damaged_files(&self) -> Vec<String> {
-        self.0.damaged_files.lock().clone()
+        self.0.disk.damaged_files.lock().clone()
     }
 
     fn reset_stats(&self) {
@@ -210,16 +210,16 @@ impl Served for ServerFactsView {
     }
 
     fn reset_observers(&self) {
-        let learners = self.0.learners.lock();
+        let learners = self.0.ensemble.learners.lock();
         learners.iter().filter(|it| it.observes()).for_each(|observer| observer.reset());
     }
 
     fn set_trace_mask(&self, mask: i64) {
-        self.0.trace_mask.store(mask, Ordering::Relaxed);
+        self.0.clients.trace_mask.store(mask, Ordering::Relaxed);
     }
 
     fn histograms(&self) -> Option<&Histograms> {
-        Some(&self.0.histograms)
+        Some(&self.0.counting.histograms)
     }
 
     fn limits(&self) -> Vec<(&'static str, u64, u64)> {
@@ -230,7 +230,7 @@ impl Served for ServerFactsView {
             .map(|most| ("maxCnxns", shared.conns().count() as u64, u64::from(most)));
         let requests = shared.common.load.requests() as u64;
         let outstanding = u64::from(limits.outstanding_requests);
-        let handshakes = shared.tls_handshakes.load(Ordering::Relaxed) as u64;
+        let handshakes = shared.clients.tls_handshakes.load(Ordering::Relaxed) as u64;
         let handshakes =
             shared.config.client_tls.as_ref().and_then(|tls| tls.handshakes_max).map(|most| {
                 ("netty.server.outstandingHandshake.limit", handshakes, u64::from(most))
@@ -242,11 +242,11 @@ impl Served for ServerFactsView {
 
     fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let shared = &self.0;
-        Box::pin(shared.session_list.renew(|| shared.inbox().poke()))
+        Box::pin(shared.counting.session_list.renew(|| shared.inbox().poke()))
     }
 
     fn last_snapshot(&self) -> Option<SnapshotFacts> {
-        let last = self.0.snapshots.latest().ok().flatten()?;
+        let last = self.0.disk.snapshots.latest().ok().flatten()?;
         let written = std::fs::metadata(&last.path).and_then(|file| file.modified()).ok()?;
         let age = written.duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(SnapshotFacts { zxid: last.zxid, taken_s: age.as_secs() as i64 })
@@ -255,9 +255,9 @@ impl Served for ServerFactsView {
     fn ensemble(&self) -> Option<EnsembleFacts> {
         let shared = &self.0;
         let me = shared.config.ensemble.as_ref()?.me;
-        let members = shared.members.lock().clone()?;
+        let members = shared.ensemble.members.lock().clone()?;
         let leads = shared.serving() == Some(Mode::Leader);
-        let leader = if leads { Some(me) } else { shared.status.lock().leader };
+        let leader = if leads { Some(me) } else { shared.counting.status.lock().leader };
         Some(EnsembleFacts { me, members, leader })
     }
 
@@ -267,7 +267,7 @@ impl Served for ServerFactsView {
     }
 
     fn learners(&self) -> Vec<LearnerFacts> {
-        self.0.learners.lock().iter().filter_map(|learner| learner.facts()).collect()
+        self.0.ensemble.learners.lock().iter().filter_map(|learner| learner.facts()).collect()
     }
 
     fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String> {
@@ -307,7 +307,7 @@ impl Served for ServerFactsView {
         Box::pin(async move {
             let by = shared.clock.monotonic() + retiring::TIME_MAX;
             let answer =
-                shared.handing_over.ask(|| shared.inbox().push(Input::HandOver { to, by }));
+                shared.ending.handing_over.ask(|| shared.inbox().push(Input::HandOver { to, by }));
             // A replica that stands still does not answer.
             match tokio::time::timeout(retiring::TIME_MAX * 2, answer).await {
                 Ok(Ok(Ok(heir))) => Ok(heir),
@@ -335,7 +335,7 @@ impl Served for ServerFactsView {
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>> {
         let shared = &self.0;
         Box::pin(async move {
-            let ids = match (&shared.x509, &client.subject) {
+            let ids = match (&shared.clients.x509, &client.subject) {
                 (Some(x509), Some(subject)) if scheme == X509_SCHEME => x509.ids(subject),
                 _ => {
                     let peer = client.address.ip();
@@ -364,9 +364,9 @@ impl Served for ServerFactsView {
 
     fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
         let shared = &self.0;
-        let taken = Snapshotter::new(shared.snapshots.clone())
+        let taken = Snapshotter::new(shared.disk.snapshots.clone())
             .take(shared)
-            .map_err(|error| chain(&error))?;
+            .map_err(|error| Causes(&error).to_string())?;
         let taken = taken.ok_or_else(|| "this server's state is another one now".to_owned())?;
         let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
         Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })

@@ -19,7 +19,7 @@ use zebu_engine::{
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
+use zebu_proto::{Causes, ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request, Session};
 use zebu_state::Copied;
 use zebu_tree::Tree;
@@ -38,7 +38,6 @@ use crate::disk::journal::{Command, Journal};
 use crate::disk::snapshotter::Snapshotter;
 use crate::ensemble::evidence::{Incident, Recent};
 use crate::ensemble::peers;
-use crate::error::chain;
 use crate::four_letter::ProposalSizes;
 use crate::metrics::{Gather, Metrics, Repeated};
 use crate::shared::{Leading, SessionDeadline, Shared, Status};
@@ -53,7 +52,7 @@ pub fn run(driver: &Mutex<Driver>, shared: &Shared) {
 
 fn stop_on_failure(shared: &Shared, done: Result<(), Failed>) {
     if let Err(failure) = done {
-        error!("{}", chain(&failure));
+        error!("{}", Causes(&failure));
         shared.stop(Err(failure.into()));
     }
 }
@@ -76,7 +75,7 @@ fn drive(driver: &Mutex<Driver>, shared: &Shared) -> Result<(), Failed> {
             let since: Duration = *ending.get_or_insert(now);
             let replica = &driver.parts.replica;
             let idle = replica.in_process() == 0 && replica.waiting() == 0;
-            if idle || now >= since + most || shared.has_failed() {
+            if idle || now >= since + most || shared.ending.has_failed() {
                 driver.over = true;
                 return Ok(());
             }
@@ -155,7 +154,7 @@ impl Driver {
         let between = peers.as_ref().map(|_| Between::new(shared.clone()));
         let config = &shared.config;
         let options = EngineOptions {
-            members: shared.members.lock().clone(),
+            members: shared.ensemble.members.lock().clone(),
             reconfig: config.reconfig_enabled,
             leader_serves: config.ensemble.as_ref().is_none_or(|it| it.leader_serves),
             syncs_itself: config.log.flush_delay == Duration::ZERO,
@@ -250,7 +249,7 @@ impl<'t> Effects<'t> {
             stage: None,
             known: Duration::ZERO,
             began: Duration::ZERO,
-            phases: Gathered::new(&shared.histograms.phases),
+            phases: Gathered::new(&shared.counting.histograms.phases),
             slow: Vec::new(),
             slow_since: None,
             asked: 0,
@@ -279,33 +278,34 @@ impl<'t> Effects<'t> {
         let lacks = peer.and_then(Peer::lacks);
         let leading = self.leading();
         let doubted = self.parts.doubted;
-        *self.shared.status.lock() = Status { leading, observers, master, leader, lacks, doubted };
+        *self.shared.counting.status.lock() =
+            Status { leading, observers, master, leader, lacks, doubted };
     }
 
     /// Keeps what shows that this server's tree is another one than its leader's, or a quorum's.
     fn keep_evidence(&mut self, what: String, zxid: Option<Zxid>) {
         let config = &self.shared.config;
         let Some(me) = config.ensemble.as_ref().map(|ensemble| ensemble.me) else { return };
-        let leader = self.shared.status.lock().leader;
+        let leader = self.shared.counting.status.lock().leader;
         let wall_ms = self.shared.clock.now().wall_ms;
         let incident = Incident { me, leader, what, wall_ms, zxid };
         if let Some(evidence) = self.parts.recent.evidence(&incident) {
             self.shared.metrics.tree_doubts_count.add(1);
-            *self.shared.differing.lock() = Some(evidence.zxid());
+            *self.shared.disk.differing.lock() = Some(evidence.zxid());
             evidence.keep(config.data.logs());
         }
     }
 
     fn count_local_sessions(&self) {
         let locals = self.parts.replica.sessions().locals();
-        self.shared.local_sessions.store(locals, Ordering::Relaxed);
+        self.shared.counting.local_sessions.store(locals, Ordering::Relaxed);
     }
 
     /// Copies what the replica alone knows, when somebody has asked for it.
     fn report_sessions(&self) {
         self.count_local_sessions();
         let sessions = self.parts.replica.sessions();
-        self.shared.session_list.answer(|| {
+        self.shared.counting.session_list.answer(|| {
             let copy = |(id, session): (SessionId, &Session)| {
                 let Session { deadline, local, .. } = *session;
                 SessionDeadline { id, deadline, local }
@@ -377,9 +377,9 @@ impl Counter<Side> for Effects<'_> {
         metrics.read_final_proc_time_ms.add_many(took, row.reads);
         metrics.updatelatency.add_many(latency_ms, row.writes);
         let apply = row.now.saturating_sub(row.began);
-        self.shared.histograms.phases.apply.add_many(apply, row.writes);
+        self.shared.counting.histograms.phases.apply.add_many(apply, row.writes);
         metrics.write_final_proc_time_ms.add_many(took, row.writes);
-        count_answers(&row.answers, &self.shared.stats, metrics, latency_ms);
+        count_answers(&row.answers, &self.shared.counting.stats, metrics, latency_ms);
         let count = row.answers.count;
         if count > 0 {
             let (op, xid, zxid) = row.last;
@@ -393,7 +393,7 @@ impl Counter<Side> for Effects<'_> {
     fn notified(&mut self, conn: &Conn, event: EventType, path: &str, bytes: usize) {
         conn.side.stats.sent.fetch_add(1, Ordering::Relaxed);
         self.shared.metrics.watch_bytes.add(bytes as u64);
-        self.shared.stats.packets_sent.add(1);
+        self.shared.counting.stats.packets_sent.add(1);
         if self.event != Some(event) || self.path != path {
             self.end_event();
             self.event = Some(event);
@@ -416,11 +416,11 @@ impl World for Effects<'_> {
     }
 
     fn listened(&self) -> Option<Duration> {
-        self.shared.listening.until()
+        self.shared.clients.listening.until()
     }
 
     fn peers_listened(&self) -> Option<Duration> {
-        self.shared.peers_listening.until()
+        self.shared.ensemble.listening.until()
     }
 
     fn is_enough(&mut self, outputs: usize) -> bool {
@@ -447,7 +447,7 @@ impl World for Effects<'_> {
         match &order {
             Order::Append(records) => queue(shared, records),
             Order::Member(job) if job.remakes() => {
-                shared.remaking.fetch_add(1, Ordering::Relaxed);
+                shared.disk.remaking.fetch_add(1, Ordering::Relaxed);
             }
             Order::Roll | Order::Member(_) => {}
         }
@@ -459,7 +459,7 @@ impl World for Effects<'_> {
 
     fn append_now(&mut self, records: &mut Records) -> Result<Option<Zxid>, Failed> {
         let shared = self.shared;
-        if shared.log_queue.load(Ordering::Relaxed) != 0 {
+        if shared.disk.log_queue.load(Ordering::Relaxed) != 0 {
             return Ok(None);
         }
         let Some(mut journal) = self.parts.journal.try_lock() else { return Ok(None) };
@@ -525,16 +525,16 @@ impl World for Effects<'_> {
     fn serve(&mut self, _: &Common<Side>, mode: Option<Mode>) {
         self.shared.serve(mode);
         if mode.is_some() {
-            self.shared.refused.end();
+            self.shared.clients.refused.end();
         }
     }
 
     fn retired(&mut self) {
-        self.shared.retiring.end();
+        self.shared.ending.retiring.end();
     }
 
     fn handed_over(&mut self, result: Result<ServerId, NotHandedOver>) {
-        self.shared.handing_over.answer(result);
+        self.shared.ending.handing_over.answer(result);
     }
 
     fn stood_still(&mut self, time: Duration) {
@@ -599,7 +599,7 @@ impl World for Effects<'_> {
 
     fn touched(&mut self) {
         let probability = self.parts.replica.drop_probability();
-        self.shared.drop_probability.store(probability.to_bits(), Ordering::Relaxed);
+        self.shared.counting.drop_probability.store(probability.to_bits(), Ordering::Relaxed);
         self.update_status();
     }
 
@@ -716,7 +716,7 @@ impl World for Effects<'_> {
     }
 
     fn too_long(&mut self, op: OpCode, now: Duration) {
-        self.shared.too_long.say(op, now);
+        self.shared.clients.too_long.say(op, now);
     }
 
     fn replied(&mut self, now: Now, origin: &Origin, err: ErrorCode) {
@@ -743,7 +743,7 @@ impl World for Effects<'_> {
     fn accepted(&mut self, conn: &Conn, _: SessionId, zxid: Zxid) {
         let stats = &conn.side.stats;
         stats.sent.fetch_add(1, Ordering::Relaxed);
-        self.shared.stats.packets_sent.add(1);
+        self.shared.counting.stats.packets_sent.add(1);
         if !conn.renews.load(Ordering::Relaxed) {
             let now = self.shared.clock.monotonic();
             let latency = now.saturating_sub(conn.heard()).as_millis() as u64;
@@ -754,7 +754,7 @@ impl World for Effects<'_> {
 
     fn refused(&mut self, conn: &Conn, denied: bool) {
         conn.side.stats.sent.fetch_add(1, Ordering::Relaxed);
-        self.shared.stats.packets_sent.add(1);
+        self.shared.counting.stats.packets_sent.add(1);
         if !denied {
             self.refused.push(conn.side.peer);
         }
@@ -770,7 +770,7 @@ impl World for Effects<'_> {
         self.parts.doubted = since.map(|since| since.zxid);
         self.update_status();
         let Some(TreeDigest { zxid, tree }) = since else {
-            *self.shared.differing.lock() = None;
+            *self.shared.disk.differing.lock() = None;
             info!("this server's tree is the leader's again: clients are served");
             return;
         };
@@ -816,7 +816,9 @@ impl World for Effects<'_> {
             {
                 error!("looking for a leader: {why}");
             }
-            Role::Looking if matches!(why, Leave::MayHaveLost { .. }) => {
+            Role::Looking
+                if matches!(why, Leave::MayHaveLost { .. } | Leave::CopyNotProposed { .. }) =>
+            {
                 warn!("looking for a leader: {why}");
             }
             Role::Looking => info!("looking for a leader: {why}"),
@@ -834,7 +836,7 @@ impl World for Effects<'_> {
 
     fn turned(&mut self) {
         if self.parts.between.is_some() {
-            self.shared.caught_up.notify_waiters();
+            self.shared.ensemble.caught_up.notify_waiters();
         }
         self.report_sessions();
         if self.asked > 0 {
@@ -876,9 +878,9 @@ impl Slow {
 /// Counts records as on their way to the log.
 fn queue(shared: &Shared, records: &Records) {
     shared.metrics.sync_processor_request_queued.add(records.len() as u64);
-    shared.log_queue.fetch_add(records.len(), Ordering::Relaxed);
+    shared.disk.log_queue.fetch_add(records.len(), Ordering::Relaxed);
     let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
-    shared.log_queue_bytes.fetch_add(bytes, Ordering::Relaxed);
+    shared.disk.log_queue_bytes.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// How often it is said at most that this server did not listen to its clients.

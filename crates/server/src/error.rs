@@ -1,14 +1,13 @@
 //! Why a server does not start, and why a running one has to stop.
 
 use std::collections::BTreeSet;
-use std::error::Error;
-use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
 use zebu_admin::BindError;
 use zebu_engine::Failed;
 use zebu_engine::journal::JobError;
+use zebu_proto::Causes;
 use zebu_proto::ServerId;
 use zebu_replica::auth::UnknownAlgorithm;
 use zebu_state::membership::ConfigError;
@@ -149,7 +148,7 @@ pub enum StartError {
 impl StartError {
     /// The error and what led to it, in one line.
     pub fn in_full(&self) -> String {
-        chain(self)
+        Causes(self).to_string()
     }
 }
 
@@ -212,18 +211,6 @@ impl SnapshotError {
     pub(crate) fn store(what: &'static str) -> impl FnOnce(StoreError) -> Self {
         move |source| Self::Store { what, source }
     }
-}
-
-/// An error and what led to it, in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        // A string takes everything.
-        let _ = write!(text, ": {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zebu_proto::Causes;
+
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 use zebu_store::{OsVfs, StoreError, room};
@@ -13,7 +15,7 @@ use crate::Server;
 use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
 use crate::config::{Config, Level, dirs};
-use crate::error::{StartError, chain};
+use crate::error::StartError;
 use crate::logging::{self, LogFault};
 use crate::shared::Failure;
 use crate::supervised;
@@ -32,7 +34,7 @@ pub fn run(args: &ServerArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", chain(&failure));
+            eprintln!("error: {}", Causes(&failure));
             ExitCode::from(exit_code(&failure))
         }
     }
@@ -166,7 +168,7 @@ fn start_again(config: &Config, stop: &Stop) -> Result<Option<Server>, StartErro
         info!("there is room again: starting");
         match Server::start(config.clone(), Vec::new()) {
             Err(failure) if room::is_missing(&failure) || is_held(&failure) => {
-                warn!("the start has to wait: {}", chain(&failure));
+                warn!("the start has to wait: {}", Causes(&failure));
             }
             started => return started.map(Some),
         }

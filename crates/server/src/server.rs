@@ -322,7 +322,7 @@ impl Server {
         let shared = Arc::downgrade(&self.shared);
         move || {
             if let Some(shared) = shared.upgrade() {
-                shared.retiring.ask();
+                shared.ending.retiring.ask();
             }
         }
     }
@@ -341,7 +341,7 @@ impl Server {
     /// # Errors
     /// What made it stop by itself.
     pub fn wait(mut self) -> Result<(), Failure> {
-        self.shared.retiring.wait_asked();
+        self.shared.ending.retiring.wait_asked();
         self.end()
     }
 
@@ -359,7 +359,7 @@ impl Server {
         let by = self.shared.clock.monotonic() + most;
         self.shared.inbox().push(zebu_replica::Input::Retire { by });
         // A replica that stands still does not say when its time is over.
-        self.shared.retiring.wait_over(most + most / 4);
+        self.shared.ending.retiring.wait_over(most + most / 4);
     }
 
     /// Ends every thread, those first that feed the others.
@@ -388,7 +388,7 @@ impl Server {
             let _ = threads.scrubber.join();
             threads.snapshotter.join();
             // One that a client has asked for ends as soon as the server stops.
-            drop(self.shared.taking_snapshot.lock());
+            drop(self.shared.disk.taking_snapshot.lock());
             if let Some(audit) = self.shared.audit.get() {
                 audit.close();
             }
@@ -450,9 +450,9 @@ fn purge(shared: &Shared, snapshots: &Snapshots) {
                 Err(failure) => error!("purge task failed: {failure}"),
             }
         }
-        shared.wait_stopped_for(
-            due.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)),
-        );
+        shared
+            .ending
+            .wait_for(due.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)));
     }
 }
 

@@ -43,3 +43,11 @@ fn an_ensemble_id_that_changed_on_its_way_is_not_kept() {
     let outcome = run(&Plan::flipped(529));
     assert_eq!(outcome.broken, [] as [&str; 0]);
 }
+
+/// A snapshot came with a later zxid than its leader's. The member took that transaction for committed, and refused all
+/// leaders, since none had it.
+#[test]
+fn a_snapshot_that_came_with_a_later_zxid_is_not_history() {
+    let outcome = run(&Plan::flipped(581));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use zebu_proto::Causes;
+
 /// The exit code when nobody reads any more what is written, as shells have it.
 const UNREAD: u8 = 141;
 
@@ -36,22 +38,6 @@ impl Failure {
     }
 }
 
-/// An error with all its causes, in one line.
-pub(crate) fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // Some errors name their cause themselves.
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
-}
-
 /// Ends a tool that is `done`; what it has found before a failure is shown first.
 pub(crate) fn end(done: Result<(), Failure>, out: &mut dyn io::Write) -> ExitCode {
     let shown = out.flush().map_err(Failure::from);
@@ -72,6 +58,6 @@ impl<E: Error + 'static> From<E> for Failure {
         let io = (&error as &(dyn Error + 'static)).downcast_ref::<io::Error>();
         let is_unread = io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe);
         let code = if is_unread { UNREAD } else { 1 };
-        Self::with_code(code, format_args!("error: {}", told(&error)))
+        Self::with_code(code, format_args!("error: {}", Causes(&error)))
     }
 }

@@ -14,8 +14,8 @@
 //! A leader whose digests stay wrong must not cause endless snapshot transfers. If no digest has
 //! matched since the last transfer, the two servers compute digests differently. The learner then
 //! serves, and waits longer before each further transfer. A snapshot that was requested and has not
-//! arrived says nothing: the tree is still the wrong one. Then one mismatch is enough for doubt,
-//! and the next request waits for a few ticks only.
+//! arrived says nothing: the tree is still the wrong one. Then the learner refuses clients in its
+//! next role too, until a digest matches, and the next request waits for a few ticks only.
 //!
 //! A learner cannot tell whether its own tree or the leader's is wrong. [`Reports`] decides at the
 //! leader: if a quorum of followers has the same digest at the same transaction, and the leader
@@ -50,6 +50,9 @@ pub(crate) struct Doubt {
     leaves_at: Option<Duration>,
     /// Whether to ask the next leader for a snapshot.
     wants_tree: bool,
+    /// The mismatch because of which the last role ended in doubt, until a digest matches or a
+    /// snapshot is installed: this server still has the wrong tree.
+    unresolved: Option<TreeDigest>,
     /// Whether a digest has matched since the last snapshot was requested.
     has_agreed: bool,
     /// No snapshot is requested before this time.
@@ -93,7 +96,7 @@ impl Doubt {
         if !differs {
             let was_doubted = self.is_doubted;
             self.begin();
-            (self.has_agreed, self.unanswered) = (true, 0);
+            (self.has_agreed, self.unanswered, self.unresolved) = (true, 0, None);
             return if was_doubted { Change::Trusted } else { Change::None };
         }
         if zebu_proto::mutant!("another tree is served") {
@@ -108,6 +111,12 @@ impl Doubt {
             // The last snapshot has not helped.
             return Change::None;
         }
+        self.suspect(now, digest, options);
+        if is_known && self.exact_digests { self.doubt() } else { Change::None }
+    }
+
+    /// Begins a suspicion because of a mismatch.
+    fn suspect(&mut self, now: Duration, digest: TreeDigest, options: &Options) {
         self.first = Some(digest);
         self.doubts_at = self.exact_digests.then_some(now + options.tick / 2);
         // Members that see the same mismatch leave at different times, so that a quorum remains if
@@ -115,7 +124,17 @@ impl Doubt {
         let turn = u32::try_from(options.me.0.rem_euclid(4)).unwrap_or(0);
         let not_before = self.next_request(options);
         self.leaves_at = Some((now + options.tick * (1 + turn)).max(not_before));
-        if is_known && self.exact_digests { self.doubt() } else { Change::None }
+    }
+
+    /// This server is synchronized and would serve. It does not if it still has the wrong tree.
+    pub(crate) fn resume(&mut self, now: Duration, options: &Options) -> Change {
+        match self.unresolved.filter(|_| self.exact_digests) {
+            Some(digest) if !zebu_proto::mutant!("doubt ends with the role") => {
+                self.suspect(now, digest, options);
+                self.doubt()
+            }
+            _ => Change::None,
+        }
     }
 
     /// Whether a mismatch shows that the tree is wrong: digests of this leader have matched the
@@ -151,6 +170,7 @@ impl Doubt {
             let is_due = self.doubts_at.is_some_and(|at| at <= now);
             return Ok(if is_due { self.doubt() } else { Change::None });
         }
+        self.unresolved = self.first.filter(|_| self.is_doubted).or(self.unresolved);
         self.begin();
         self.wants_tree = true;
         if self.unanswered == 0 {
@@ -174,7 +194,7 @@ impl Doubt {
 
     /// A snapshot is installed.
     pub(crate) fn restored(&mut self) {
-        self.unanswered = 0;
+        (self.unanswered, self.unresolved) = (0, None);
     }
 }
 

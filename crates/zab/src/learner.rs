@@ -105,6 +105,12 @@ pub(crate) struct Learner {
     held: VecDeque<QuorumPacket>,
     /// The end of the received snapshot, or of the transactions after it while it is doubted.
     copy_end: Zxid,
+    /// The end of an installed snapshot, until the leader names that zxid or a later one in another
+    /// packet.
+    ///
+    /// Only the packet that announces a snapshot says where it ends. A single damaged packet must
+    /// not make this server know of transactions that nobody has proposed.
+    unproven: Option<Zxid>,
     /// The end of its history at the leader's last ping.
     had: Zxid,
     /// Whether it has requested a snapshot despite a history of its own.
@@ -146,6 +152,7 @@ impl Learner {
             prove: Zxid::ZERO,
             held: VecDeque::new(),
             copy_end: Zxid::ZERO,
+            unproven: None,
             had: Zxid::ZERO,
             wants_tree: false,
             config: None,
@@ -182,6 +189,9 @@ impl Learner {
         assert!(self.tries < CONNECT_TRIES, "{} attempts have failed", self.tries);
         assert!(!self.observer || self.acked == Zxid::ZERO || stage == Stage::Broadcast);
         assert!(self.config.is_none() || stage >= Stage::HistorySync, "{stage:?} in its members");
+        assert!(self.unproven.is_none() || stage >= Stage::CatchUp, "{stage:?} after a snapshot");
+        let end = self.unproven.unwrap_or(Zxid::ZERO);
+        assert!(end <= history.last(), "{end} was the end of the snapshot, and is not there");
         if stage <= Stage::Introduced {
             assert_eq!(self.committed, Zxid::ZERO, "{stage:?}, and knows what is committed");
             assert_eq!(self.epoch, Epoch(0), "{stage:?}, and knows the epoch");
@@ -236,6 +246,17 @@ impl Learner {
     /// The newest transaction that the leader has committed.
     pub(crate) fn committed(&self) -> Zxid {
         self.committed
+    }
+
+    /// The newest transaction that the leader has committed, if the leader proves it.
+    pub(crate) fn proven(&self, history: &History) -> Option<Zxid> {
+        let serves = self.serving().is_some() && self.unproven.is_none();
+        serves.then(|| self.committed.max(history.delivered()))
+    }
+
+    /// The leader has proposed everything up to `zxid`.
+    fn prove_copy(&mut self, zxid: Zxid) {
+        self.unproven = self.unproven.filter(|end| *end > zxid);
     }
 
     /// The connection to the leader, during broadcast.
@@ -614,6 +635,9 @@ impl Learner {
         }
         self.agreed(ctx);
         debug_assert_eq!(self.committed, zxid, "the copy is all there is");
+        if !zebu_proto::mutant!("announced end believed") {
+            self.unproven = Some(zxid);
+        }
         self.go_on(ctx)
     }
 
@@ -671,6 +695,8 @@ impl Learner {
                 self.acked = self.committed;
                 self.deliver(ctx);
                 self.complete(ctx)?;
+                let change = ctx.doubt.resume(ctx.now, ctx.options);
+                self.doubts(ctx, change);
                 ctx.out.push(Output::Role(role(self.leader)));
                 self.acknowledge(ctx);
                 if ctx.options.observer.masters && !self.observer {
@@ -753,11 +779,15 @@ impl Learner {
     /// transactions it already has. In the original a proposal may overtake a ping, so the newest
     /// logged end cannot be checked yet.
     fn compare_ends(&mut self, ctx: &Ctx<'_>, end: Zxid) -> Result<(), Leave> {
+        self.prove_copy(end);
         let had = std::mem::replace(&mut self.had, ctx.history.last());
-        if had > end && had.epoch() == self.epoch {
-            return Err(Leave::NotProposed { end, had });
+        if had <= end || had.epoch() != self.epoch {
+            return Ok(());
         }
-        Ok(())
+        match self.unproven {
+            Some(copied) => Err(Leave::CopyNotProposed { end, copied }),
+            None => Err(Leave::NotProposed { end, had }),
+        }
     }
 
     /// Logs a transaction, unless it was logged before. Returns whether it was logged now.
@@ -810,6 +840,7 @@ impl Learner {
         };
         assert!(zxid > self.committed, "{zxid} is committed after {}", self.committed);
         self.committed = zxid;
+        self.prove_copy(zxid);
         if let Some(relay) = &mut self.relay {
             let txn = txn.clone();
             relay.tell(ctx, &txn, leads);

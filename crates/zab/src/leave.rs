@@ -234,6 +234,18 @@ pub enum Leave {
         /// Up to where this server had logged.
         had: Zxid,
     },
+    /// The leader's end of history is before the end that it announced for its snapshot. The tree is
+    /// the leader's, and its zxid is wrong.
+    #[error(
+        "the leader has announced that its snapshot ends at {copied:?}, and has proposed up to {end:?} only: this \
+         server does not vote until a leader has sent it another snapshot"
+    )]
+    CopyNotProposed {
+        /// Up to where the leader says that it has proposed.
+        end: Zxid,
+        /// Where the snapshot ends, as the leader has announced.
+        copied: Zxid,
+    },
     /// A proposal is of an epoch behind the leader's.
     #[error("the leader has proposed {zxid:?} in its epoch {:x}", epoch.0)]
     ProposedInLaterEpoch {

@@ -351,9 +351,10 @@ impl Peer {
     fn learn(&mut self) {
         let committed = match &self.part {
             Part::Leading(leader) if leader.epoch().is_some() => self.history.delivered(),
-            Part::Learning(learner) if learner.serving().is_some() => {
-                learner.committed().max(self.history.delivered())
-            }
+            Part::Learning(learner) => match learner.proven(&self.history) {
+                Some(end) => end,
+                None => return,
+            },
             _ => return,
         };
         self.certain = self.certain.max(committed);
@@ -860,7 +861,8 @@ impl Peer {
     fn leave(&mut self, now: Duration, why: Leave, out: &mut Vec<Output>) {
         self.left = why;
         // A leader elected without this server will send it a snapshot.
-        self.has_database &= !matches!(why, Leave::TreeOutvoted { .. });
+        let is_useless = matches!(why, Leave::TreeOutvoted { .. } | Leave::CopyNotProposed { .. });
+        self.has_database &= !is_useless;
         self.tells_at = Duration::ZERO;
         self.owed = Owed::default();
         self.disloyal += u64::from(matches!(why, Leave::SupporterLooks(_)));

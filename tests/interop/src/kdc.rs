@@ -17,6 +17,7 @@ pub const REALM: &str = "ZEBU.TEST";
 
 /// A running key distribution centre. Dropping it stops it.
 pub struct Kdc {
+    realm: &'static str,
     folder: TempDir,
     child: Child,
     port: u16,
@@ -28,21 +29,29 @@ impl Kdc {
     /// # Errors
     /// The programs are missing: `cargo xtask deps` installs them.
     pub fn start(principals: &[&str]) -> Result<Self> {
+        Self::start_realm(REALM, principals)
+    }
+
+    /// Likewise, with another name of the realm.
+    ///
+    /// # Errors
+    /// The programs are missing: `cargo xtask deps` installs them.
+    pub fn start_realm(realm: &'static str, principals: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("zebu-kdc-").tempdir()?;
         let port = free_port();
         let (path, at) = (folder.path().display(), format!("127.0.0.1:{port}"));
         fs::write(
             folder.path().join("krb5.conf"),
             format!(
-                "[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n \
+                "[libdefaults]\n default_realm = {realm}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n \
                  dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n\
-                 [realms]\n {REALM} = {{\n  kdc = {at}\n }}\n"
+                 [realms]\n {realm} = {{\n  kdc = {at}\n }}\n"
             ),
         )?;
         fs::write(
             folder.path().join("kdc.conf"),
             format!(
-                "[kdcdefaults]\n kdc_listen = {at}\n kdc_tcp_listen = {at}\n[realms]\n {REALM} = {{\n  \
+                "[kdcdefaults]\n kdc_listen = {at}\n kdc_tcp_listen = {at}\n[realms]\n {realm} = {{\n  \
                  database_name = {path}/principal\n  key_stash_file = {path}/stash\n  acl_file = {path}/acl\n }}\n\
                  [logging]\n kdc = FILE:{path}/kdc.log\n"
             ),
@@ -54,11 +63,11 @@ impl Kdc {
             command
         };
         let mut make = command("kdb5_util");
-        make.args(["create", "-s", "-r", REALM, "-P", "of no account"]);
+        make.args(["create", "-s", "-r", realm, "-P", "of no account"]);
         succeed(&mut make, PATIENCE).context("a realm; hint: cargo xtask deps")?;
         let child =
             command("krb5kdc").arg("-n").stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-        let mut kdc = Self { folder, child, port };
+        let mut kdc = Self { realm, folder, child, port };
         kdc.wait_until_listening()?;
         for principal in principals {
             kdc.admin(&format!("addprinc -randkey {principal}"))?;
@@ -132,7 +141,7 @@ impl Kdc {
     /// The log cannot be read.
     pub fn logins(&self, principal: &str) -> Result<usize> {
         let log = fs::read_to_string(self.folder.path().join("kdc.log"))?;
-        let wanted = format!(" {principal}@{REALM} for krbtgt/");
+        let wanted = format!(" {principal}@{} for krbtgt/", self.realm);
         let issued = |line: &&str| line.contains("AS_REQ") && line.contains(": ISSUE: ");
         Ok(log.lines().filter(issued).filter(|line| line.contains(&wanted)).count())
     }
@@ -158,10 +167,10 @@ impl Kdc {
     pub fn jaas(&self, name: &str, sections: &[(&str, &str, &str)]) -> Result<PathBuf> {
         let mut text = String::new();
         for (section, principal, more) in sections {
-            let key_tab = self.key_tab_of(principal);
+            let (key_tab, realm) = (self.key_tab_of(principal), self.realm);
             text += &format!(
                 "{section} {{\n  com.sun.security.auth.module.Krb5LoginModule required\n  useKeyTab=true\n  \
-                 keyTab=\"{}\"\n  storeKey=true\n  useTicketCache=false\n  principal=\"{principal}@{REALM}\"{more};\n}};\n",
+                 keyTab=\"{}\"\n  storeKey=true\n  useTicketCache=false\n  principal=\"{principal}@{realm}\"{more};\n}};\n",
                 key_tab.display()
             );
         }

@@ -10,12 +10,18 @@ use std::process::Command;
 use std::time::Duration;
 
 use zebu_interop::deps;
+use zebu_interop::kdc::Kdc;
 use zebu_interop::run::run;
 use zebu_interop::scenario::subject;
 use zebu_interop::server::{Kind, free_ports};
 
 /// The suite takes three and a half minutes if all tests pass.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// The realm that the suite's tests of Kerberos name, and its principals by the names of their key tables.
+const REALM: &str = "KAZOOTEST.ORG";
+const PRINCIPALS: [(&str, &str); 2] =
+    [("zookeeper/127.0.0.1", "server.keytab"), ("client", "client.keytab")];
 
 /// Number of servers that the harness starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +71,11 @@ fn excluded(servers: Servers) -> BTreeMap<String, String> {
 /// Runs the suite, or only the named tests, and returns the result of each test.
 fn suite(servers: Servers, kind: Kind, only: &[&str]) -> BTreeMap<String, Outcome> {
     let folder = tempfile::tempdir().expect("a folder");
+    let kdc = Kdc::start_realm(REALM, &PRINCIPALS.map(|(principal, _)| principal)).expect("a KDC");
+    for (principal, name) in PRINCIPALS {
+        let path = kdc.folder().join(name);
+        fs::rename(kdc.key_tab_of(principal), path).expect("a key table");
+    }
     let report = folder.path().join("report.xml");
     let root = deps::repository().join("tests/interop");
     let mut command = Command::new(deps::python());
@@ -75,6 +86,9 @@ fn suite(servers: Servers, kind: Kind, only: &[&str]) -> BTreeMap<String, Outcom
         .current_dir(folder.path())
         .env_remove("CI")
         .env("TMPDIR", folder.path())
+        .env("KRB5_CONFIG", kdc.config())
+        .env("KRB5_TEST_ENV", kdc.folder())
+        .env("KRB5CCNAME", kdc.folder().join("cache"))
         .env("PYTHONPATH", root.join("clients/kazoo"))
         .env("ZEBU_KAZOO_EXCLUDED", root.join("kazoo-excluded.txt"))
         .env("ZEBU_KAZOO_ONLY", only.join(","))

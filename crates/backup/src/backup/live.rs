@@ -17,12 +17,13 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 use zebu_credentials::Door;
+use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::{Compression, Nothing};
 
-use crate::error::{At as _, BackupError, Result, told};
+use crate::error::{At as _, BackupError, Result};
 use crate::manifest::SnapEntry;
 use crate::repository::{Repository, Staged};
 use crate::source::RECORD_BYTES_MAX;
@@ -76,7 +77,7 @@ pub enum ServerError {
     #[error("{0}")]
     Name(#[from] InvalidDnsNameError),
     /// What the server sends is not HTTP, or ends too early.
-    #[error("{}", told(.0))]
+    #[error("{}", Causes(.0))]
     Http(#[from] hyper::Error),
     /// The request cannot be made.
     #[error("{0}")]

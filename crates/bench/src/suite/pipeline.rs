@@ -41,8 +41,9 @@ pub(crate) fn put(sheet: &mut Sheet<'_>, name: &str, result: &LoadResult) {
     ));
     if !result.tally.is_clean() {
         let tally = &result.tally;
+        let why = result.first_break.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
         sheet.note(&format!(
-            "{name}: errors {:?}, {} lost, {} never answered",
+            "{name}: errors {:?}, {} lost, {} never answered{why}",
             tally.errors, tally.lost, tally.unanswered
         ));
     }

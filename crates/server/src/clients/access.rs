@@ -50,7 +50,7 @@ impl Access {
 
 /// Whether a client of that address may try to authenticate.
 pub fn may_try(shared: &Shared, peer: IpAddr) -> bool {
-    let may = shared.access.failures.lock().may_try(shared.clock.monotonic(), peer);
+    let may = shared.clients.access.failures.lock().may_try(shared.clock.monotonic(), peer);
     if !may {
         shared.metrics.auth_attempts_limited.add(1);
         if let Some(audit) = shared.audit.get() {
@@ -63,7 +63,7 @@ pub fn may_try(shared: &Shared, peer: IpAddr) -> bool {
 /// A client of that address has shown wrong credentials.
 pub fn failed(shared: &Shared, peer: IpAddr) {
     shared.metrics.auth_failures.add(1);
-    if shared.access.failures.lock().failed(shared.clock.monotonic(), peer) {
+    if shared.clients.access.failures.lock().failed(shared.clock.monotonic(), peer) {
         let most = shared.config.auth.failures_per_minute;
         warn!(
             "{peer} has failed to authenticate more often than zebu.authFailuresPerMinute={most} allows: \
@@ -76,7 +76,7 @@ pub fn failed(shared: &Shared, peer: IpAddr) {
 ///
 /// Returns whether it may have them: each has a connection left.
 pub fn enter(shared: &Shared, peer: IpAddr, entered: &mut Entered, ids: &[Id]) -> bool {
-    let mut identities = shared.access.identities.lock();
+    let mut identities = shared.clients.access.identities.lock();
     if !identities.are_counted() {
         return true;
     }
@@ -98,7 +98,7 @@ pub fn enter(shared: &Shared, peer: IpAddr, entered: &mut Entered, ids: &[Id]) -
         }
         return false;
     }
-    entered.identities.get_or_insert_with(|| shared.access.identities.clone());
+    entered.identities.get_or_insert_with(|| shared.clients.access.identities.clone());
     entered.ids.extend(more);
     true
 }

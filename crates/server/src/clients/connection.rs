@@ -93,7 +93,7 @@ pub async fn serve(
     let peer = client.conn().side.peer;
     match end {
         Ok(()) | Err(End::Word | End::Refused) => {}
-        Err(End::NotServing) => shared.refused.say(peer),
+        Err(End::NotServing) => shared.clients.refused.say(peer),
         Err(End::Broken(why)) => {
             info!(connection = %peer, "closing the connection from {peer}: {why}")
         }
@@ -129,7 +129,7 @@ impl Client {
     /// The four-letter word that the connection has begun with.
     fn question(&self) -> Option<Question> {
         let (first, rest) = self.client.input().split_first_chunk::<4>()?;
-        match Question::parse(*first, rest, &self.shared.whitelist)? {
+        match Question::parse(*first, rest, &self.shared.clients.whitelist)? {
             Parsed::Whole(question) => Some(question),
             Parsed::Partial => None,
         }
@@ -190,7 +190,7 @@ impl Client {
                 && let Some(since) = self.client.conn().side.all_sent()
             {
                 let waited = shared.clock.monotonic().saturating_sub(since);
-                shared.histograms.phases.send.add(waited);
+                shared.counting.histograms.phases.send.add(waited);
                 tell_slow_client(&shared, self.client.conn(), waited);
             }
             let (read, takes) = match self.client.wants(common, waiting, ended) {
@@ -380,7 +380,7 @@ impl Worker<Side> for Desk<'_> {
     }
 
     fn word(&self, first: [u8; 4], rest: &[u8]) -> Word {
-        match Question::parse(first, rest, &self.shared.whitelist) {
+        match Question::parse(first, rest, &self.shared.clients.whitelist) {
             None => Word::No,
             Some(Parsed::Partial) => Word::Partial,
             Some(Parsed::Whole(_)) => Word::Whole,
@@ -399,7 +399,7 @@ impl Worker<Side> for Desk<'_> {
 
     fn connecting(&mut self, conn: &Conn, request: &ConnectRequest<'_>, bytes: usize) {
         self.shared.metrics.bytes_received_count.add(bytes as u64);
-        self.shared.stats.packets_received.add(1);
+        self.shared.counting.stats.packets_received.add(1);
         conn.side.stats.received.fetch_add(1, Ordering::Relaxed);
         debug!(
             "connect request from {} for session {}",
@@ -419,7 +419,7 @@ impl Worker<Side> for Desk<'_> {
     }
 
     fn too_long(&mut self, op: OpCode, now: Duration) {
-        self.shared.too_long.say(op, now);
+        self.shared.clients.too_long.say(op, now);
     }
 
     fn ran(&mut self, conn: &Conn, run: &Run) {
@@ -437,10 +437,10 @@ impl Worker<Side> for Desk<'_> {
             let latency = latency as i64;
             shared.metrics.readlatency.add_many(latency, answered);
             shared.metrics.read_final_proc_time_ms.add_many(latency, answered);
-            count_answers(&run.answers, &shared.stats, &shared.metrics, latency);
+            count_answers(&run.answers, &shared.counting.stats, &shared.metrics, latency);
         }
         shared.metrics.bytes_received_count.add(run.bytes as u64);
-        shared.stats.packets_received.add(run.frames);
+        shared.counting.stats.packets_received.add(run.frames);
         stats.received.fetch_add(run.frames, Ordering::Relaxed);
     }
 }

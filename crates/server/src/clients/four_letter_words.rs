@@ -53,7 +53,7 @@ impl Question {
 pub async fn answer(shared: &Arc<Shared>, stream: &mut Stream, question: Question) {
     let Question::Word(word, argument) = question else { return };
     let serving = shared.serving().is_some();
-    let (mut answer, effect) = Answer::begin(word, argument, &shared.whitelist, serving);
+    let (mut answer, effect) = Answer::begin(word, argument, &shared.clients.whitelist, serving);
     match effect {
         Effect::None => {}
         Effect::ResetConnections => {
@@ -62,10 +62,10 @@ pub async fn answer(shared: &Arc<Shared>, stream: &mut Stream, question: Questio
         Effect::ResetServer => {
             shared.reset_stats();
         }
-        Effect::SetTraceMask(mask) => shared.trace_mask.store(mask, Ordering::Relaxed),
+        Effect::SetTraceMask(mask) => shared.clients.trace_mask.store(mask, Ordering::Relaxed),
     }
     if word == Word::Dump {
-        shared.session_list.renew(|| shared.inbox().poke()).await;
+        shared.counting.session_list.renew(|| shared.inbox().poke()).await;
     }
     let facts = ServerFactsView(shared.clone());
     let mut text = String::new();

@@ -47,7 +47,7 @@ impl Inside {
     pub async fn open(shared: &Arc<Shared>, from: &HttpClient) -> Result<Self, String> {
         let peer = from.address;
         let address = peer.ip().to_canonical();
-        let proved = shared.x509.as_ref().zip(from.subject.as_deref());
+        let proved = shared.clients.x509.as_ref().zip(from.subject.as_deref());
         let proved = proved.map(|(x509, subject)| x509.ids(subject)).unwrap_or_default();
         let mut entered = Entered::default();
         if !access::enter(shared, address, &mut entered, &proved) {

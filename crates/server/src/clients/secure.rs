@@ -94,7 +94,7 @@ impl Handshakes {
 
     /// Runs until the server stops. Whoever is known goes on to `workers`.
     pub fn run(mut self, shared: &Arc<Shared>, config: &ClientTlsConfig, workers: Arrivals) {
-        let _ = shared.tls_port.set(self.port.clone());
+        let _ = shared.clients.tls_port.set(self.port.clone());
         let desk = Arc::new(Desk {
             shared: shared.clone(),
             port: self.port,
@@ -181,14 +181,14 @@ impl Desk {
             }
             return;
         };
-        self.shared.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+        self.shared.clients.tls_handshakes.fetch_add(1, Ordering::Relaxed);
         let accepted = Instant::now();
         tokio::spawn(async move {
             let patience = self.shared.config.net.handshake_timeout;
             let mut handshake = std::pin::pin!(self.know(socket, peer, accepted, mixed));
             let known = tokio::time::timeout(patience, handshake.as_mut()).await;
             // It is over before the client of a silent connection hears of its end.
-            self.shared.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
+            self.shared.clients.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
             drop(place);
             match known {
                 Ok(Ok(known)) => self.workers.hand(known),

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use zebu_proto::Causes;
+
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,7 +30,7 @@ use crate::clients::secure::{Gate, Known};
 use crate::clients::worker_turns;
 use crate::config::{ClientTlsConfig, NetConfig};
 use crate::driver::Driver;
-use crate::error::{RunError, StartError, chain};
+use crate::error::{RunError, StartError};
 use crate::shared::{Shared, StopOnPanic};
 
 /// The worker that accepts connections.
@@ -266,7 +268,7 @@ async fn accept(
         let accepted = tokio::select! {
             biased;
             _ = shared.stopped() => return,
-            () = shared.members_changed.notified() => {
+            () = shared.clients.members_changed.notified() => {
                 let Some(wanted) = moved(&at, &shared) else { continue };
                 drop(listener);
                 let Some(bound) = bind_anew(&mut at, wanted, &shared).await else { return };
@@ -379,7 +381,7 @@ impl Watch {
 /// Where clients are to be served from now on, if that is elsewhere.
 fn moved(at: &NetConfig, shared: &Shared) -> Option<NetConfig> {
     let me = shared.config.ensemble.as_ref()?.me;
-    let members = shared.members.lock().clone()?;
+    let members = shared.ensemble.members.lock().clone()?;
     let client = members.member(me)?.client.as_ref()?;
     let client_address = (!client.is_wildcard()).then(|| client.host.clone());
     let wanted = NetConfig { client_port: Some(client.port), client_address, ..at.clone() };
@@ -403,12 +405,12 @@ async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Op
                 let bound = bound?;
                 let port = bound.local_addr().ok().map(|at| at.port());
                 info!("serving clients on port {}", port.unwrap_or_default());
-                *shared.client_port.lock() = port;
+                *shared.clients.client_port.lock() = port;
                 *at = net;
                 return Some(bound);
             }
             Err(failure) => {
-                let why = chain(&failure);
+                let why = Causes(&failure).to_string();
                 warn!("clients cannot be served where the configuration says: {why}");
             }
         }
@@ -426,7 +428,7 @@ async fn work(
     mut from: UnboundedReceiver<Arrival>,
 ) {
     let mut refusals = Warnings::default();
-    tokio::spawn(shared.listening.note(shared.clock));
+    tokio::spawn(shared.clients.listening.note(shared.clock));
     loop {
         let arrival = tokio::select! {
             biased;
@@ -505,7 +507,7 @@ fn begin(
     let socket = SockRef::from(stream.socket());
     socket.set_tcp_nodelay(true)?;
     socket.set_keepalive(shared.config.net.tcp_keep_alive)?;
-    let proved = shared.x509.as_ref().zip(certificate);
+    let proved = shared.clients.x509.as_ref().zip(certificate);
     let proved = proved.map(|(x509, facts)| x509.ids(&facts.subject)).unwrap_or_default();
     let address = peer.ip().to_canonical();
     let mut entered = Entered::default();

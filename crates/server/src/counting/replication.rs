@@ -77,7 +77,7 @@ impl Between {
 
     /// Whether it has no part in elections.
     fn observes(&self) -> bool {
-        let members = self.shared.members.lock();
+        let members = self.shared.ensemble.members.lock();
         let me = self.shared.config.ensemble.as_ref().map(|ensemble| ensemble.me);
         members.as_ref().zip(me).is_some_and(|(members, me)| members.is_observer(me))
     }
@@ -100,10 +100,12 @@ impl Between {
             Input::Flushed(zxid) if self.leads => {
                 self.proposals.acknowledged(*zxid, now.wall_ms, &self.shared.metrics);
                 // Its own acknowledgement is one of all up to there.
-                let marked = *self.shared.marked.lock();
+                let counting = &self.shared.counting;
+                let marked = counting.marked();
                 if let Some(marked) = marked.filter(|it| it.zxid <= *zxid && !self.timed_own) {
                     self.timed_own = true;
-                    self.shared.acknowledged(marked.zxid, &self.me, || now.wall_ms);
+                    let metrics = &self.shared.metrics;
+                    counting.acknowledged(marked.zxid, &self.me, metrics, || now.wall_ms);
                 }
             }
             Input::Packet(link, QuorumPacket { kind: PacketKind::ACK, zxid, .. })
@@ -154,7 +156,7 @@ impl Between {
     pub fn logged(&mut self, zxid: Zxid, record: &[u8]) {
         let Some(made_ms) = made_ms(record) else { return };
         self.proposals.add(zxid, made_ms);
-        if self.leads && self.shared.mark(MarkedProposal { zxid, made_ms }) {
+        if self.leads && self.shared.counting.mark(MarkedProposal { zxid, made_ms }) {
             self.timed_own = false;
         }
     }
@@ -169,7 +171,7 @@ impl Between {
 
     fn committed(&mut self, now: Now, zxid: Zxid) {
         self.proposals.committed(zxid, now.wall_ms, &self.shared.metrics);
-        self.shared.unmark(zxid);
+        self.shared.counting.unmark(zxid);
     }
 
     fn begins(&mut self, link: LinkId, way: Way) {

@@ -203,7 +203,7 @@ pub fn count_replica(shared: &Shared, counts: &mut Counts) {
     }
     if !counts.quota_warnings.is_empty() {
         let now = shared.clock.monotonic();
-        shared.quota_warnings.lock().tell(now, &counts.quota_warnings);
+        shared.counting.quota_warnings.lock().tell(now, &counts.quota_warnings);
     }
     counts.clear();
 }

@@ -67,7 +67,7 @@ impl Facts for ServerFactsView {
     fn server(&self) -> ServerFacts {
         let quotas = self.quotas();
         let shared = &self.0;
-        let stats = &shared.stats;
+        let stats = &shared.counting.stats;
         let (fds_open, fds_max) = (descriptors::open(), descriptors::limit());
         let tree = shared.tree().read();
         ServerFacts {
@@ -77,7 +77,7 @@ impl Facts for ServerFactsView {
             packets_received: stats.packets_received.value(),
             packets_sent: stats.packets_sent.value(),
             connections: shared.conns().count(),
-            tls_handshakes: shared.tls_handshakes.load(Ordering::Relaxed),
+            tls_handshakes: shared.clients.tls_handshakes.load(Ordering::Relaxed),
             certificate_seconds_left: certificate_seconds_left(shared),
             outstanding: shared.common.load.requests(),
             zxid: tree.last_zxid(),
@@ -86,11 +86,11 @@ impl Facts for ServerFactsView {
             ephemerals: tree.ephemerals_count(),
             data_bytes: tree.approximate_data_size(),
             sessions: tree.sessions().len(),
-            local_sessions: shared.local_sessions.load(Ordering::Relaxed),
+            local_sessions: shared.counting.local_sessions.load(Ordering::Relaxed),
             uptime_ms: shared.uptime().as_millis() as u64,
             slow_syncs: stats.fsync_threshold_exceed_count.value(),
             connection_drop_probability: f64::from_bits(
-                shared.drop_probability.load(Ordering::Relaxed),
+                shared.counting.drop_probability.load(Ordering::Relaxed),
             ),
             response_sizes: stats.response_sizes(),
             fds_open,
@@ -126,7 +126,9 @@ impl Facts for ServerFactsView {
 
     fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>> {
         let mut buckets: BTreeMap<Duration, Vec<SessionId>> = BTreeMap::new();
-        for session in self.0.session_list.last().into_iter().filter(|it| it.local == local) {
+        for session in
+            self.0.counting.session_list.last().into_iter().filter(|it| it.local == local)
+        {
             buckets.entry(session.deadline).or_default().push(session.id);
         }
         buckets
@@ -191,21 +193,21 @@ impl Facts for ServerFactsView {
     }
 
     fn dirs(&self) -> DirSizes {
-        let sizes = self.0.snapshots.sizes().unwrap_or_default();
+        let sizes = self.0.disk.snapshots.sizes().unwrap_or_default();
         DirSizes { data_bytes: sizes.snapshots, log_bytes: sizes.logs }
     }
 
     fn conf(&self) -> ConfFacts {
-        ConfFacts::new(&self.0.config, *self.0.client_port.lock(), self.dirs())
+        ConfFacts::new(&self.0.config, *self.0.clients.client_port.lock(), self.dirs())
     }
 
     fn member(&self) -> Option<MemberFacts> {
         let ensemble = self.0.config.ensemble.as_ref()?;
-        let members = self.0.members.lock().clone()?;
+        let members = self.0.ensemble.members.lock().clone()?;
         let me = members.member(ensemble.me);
         let addresses = me.map_or(&[][..], |me| &me.addresses);
         let Status { leading, observers, master, lacks, doubted, .. } =
-            self.0.status.lock().clone();
+            self.0.counting.status.lock().clone();
         let now = self.0.clock.monotonic();
         let leader = |leading: Leading| LeaderFacts {
             learners: leading.learners,
@@ -245,7 +247,7 @@ impl Facts for ServerFactsView {
     }
 
     fn trace_mask(&self) -> i64 {
-        self.0.trace_mask.load(Ordering::Relaxed)
+        self.0.clients.trace_mask.load(Ordering::Relaxed)
     }
 }
 
@@ -372,9 +374,9 @@ fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
 }
 /// Until the first certificate of any port expires.
 fn certificate_seconds_left(shared: &Shared) -> Option<i64> {
-    let of_clients = shared.tls_port.get().map(|port| port.seconds_left());
-    let of_servers = shared.peer_tls_port.get().map(|tls| tls.port().seconds_left());
-    let over_http = [&shared.admin_tls_port, &shared.metrics_tls_port];
+    let of_clients = shared.clients.tls_port.get().map(|port| port.seconds_left());
+    let of_servers = shared.ensemble.tls_port.get().map(|tls| tls.port().seconds_left());
+    let over_http = [&shared.http.admin, &shared.http.metrics];
     let over_http = over_http.into_iter().filter_map(|port| port.get());
     let over_http = over_http.map(|tls| tls.port().seconds_left());
     of_clients.into_iter().chain(of_servers).chain(over_http).min()

@@ -87,7 +87,7 @@ impl Journal {
         let synced = self.log.commit().map_err(RunError::log("cannot be written"))?;
         let metrics = &shared.metrics;
         metrics.fsynctime.add(synced.took.as_millis() as i64);
-        shared.histograms.fsync.add(synced.took);
+        shared.counting.histograms.fsync.add(synced.took);
         metrics.sync_processor_batch_size.add(batch.records as i64);
         metrics.sync_processor_queue_flush_time_ms.add(ms_since(flush));
         for (since, records) in batch.arrivals {
@@ -96,7 +96,7 @@ impl Journal {
         }
         let limit = shared.config.log.fsync_warning;
         if synced.took > limit {
-            shared.stats.fsync_threshold_exceed_count.add(1);
+            shared.counting.stats.fsync_threshold_exceed_count.add(1);
             warn!(
                 "fsync of the transaction log took {} ms, longer than {} ms: this delays every write",
                 synced.took.as_millis(),
@@ -191,7 +191,7 @@ fn drive(
                     turns::tell(shared, Input::Zab(zebu_zab::Input::Flushed(last)), is_idle);
                 }
             }
-            shared.caught_up.notify_waiters();
+            shared.ensemble.caught_up.notify_waiters();
         }
     }
 }
@@ -226,16 +226,16 @@ fn run_job(
         job.run(log, files, shared.tree(), shared.clock.now().wall_ms)?;
     if let Some(zebu_zab::Input::Restored { zxid, .. }) = &done {
         info!("the leader's snapshot {zxid} is this server's state now");
-        let differing = shared.differing.lock().take();
+        let differing = shared.disk.differing.lock().take();
         if let (Some(since), Some(old)) = (differing, replaced) {
             evidence::name_znodes(shared.clone(), since, old);
         }
     }
     shared.inbox().push_all(&mut done.map(Input::Zab).into_iter().collect());
     if remakes {
-        shared.remaking.fetch_sub(1, Ordering::Relaxed);
+        shared.disk.remaking.fetch_sub(1, Ordering::Relaxed);
     }
-    shared.caught_up.notify_waiters();
+    shared.ensemble.caught_up.notify_waiters();
     Ok(())
 }
 
@@ -287,7 +287,7 @@ impl Batch {
     fn append(&mut self, log: &mut TxnLog, records: Records, since: Instant, shared: &Shared) {
         let metrics = &shared.metrics;
         let count = records.len();
-        let queued = shared.log_queue.fetch_sub(count, Ordering::Relaxed);
+        let queued = shared.disk.log_queue.fetch_sub(count, Ordering::Relaxed);
         metrics.sync_processor_queue_size.add(queued as i64);
         metrics.sync_processor_queue_time_ms.add_many(ms_since(since), count as u64);
         let began = Instant::now();
@@ -297,7 +297,7 @@ impl Batch {
             bytes += record.len();
             self.last = Some(zxid);
         }
-        shared.log_queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        shared.disk.log_queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
         metrics.sync_process_time.add(ms_since(began));
         self.records += count;
         self.arrivals.push((since, count));

@@ -31,7 +31,7 @@ pub fn pace<'s>(
         let pause = rate.as_mut().map(|rate| rate.pause(shared.clock.monotonic(), bytes));
         let pause = pause.unwrap_or_default();
         if pause >= PAUSE_MIN {
-            shared.wait_stopped_for(pause);
+            shared.ending.wait_for(pause);
         }
         !shared.is_stopping()
     }
@@ -56,7 +56,7 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
                         error!("{rotten}");
                         shared.metrics.scrub_damage_count.add(1);
                     }
-                    *shared.damaged_files.lock() =
+                    *shared.disk.damaged_files.lock() =
                         incidents.known().iter().map(ToString::to_string).collect();
                     info!("scrub: {} files, {} bytes read", pass.files, pass.bytes);
                 }
@@ -72,6 +72,6 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
             shared.inbox().push(Input::SnapshotWanted);
         }
         let next = if incidents.is_empty() { due } else { due.min(Instant::now() + RETRY_AFTER) };
-        shared.wait_stopped_for(next.saturating_duration_since(Instant::now()));
+        shared.ending.wait_for(next.saturating_duration_since(Instant::now()));
     }
 }

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use tracing::{error, info};
+use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_replica::Input;
 use zebu_state::{Outline, Step};
 use zebu_store::{Snapshots, StoreError};
 
-use crate::error::{SnapshotError, chain};
+use crate::error::SnapshotError;
 use crate::shared::{Shared, StopOnPanic};
 
 /// Znodes written under one read lock.
@@ -57,7 +58,7 @@ impl Snapshotter {
                 let _guard = StopOnPanic::new(&shared, "the snapshot thread");
                 let done = match this.take(&shared) {
                     Err(failure) if !shared.is_stopping() => {
-                        error!("{}", chain(&failure));
+                        error!("{}", Causes(&failure));
                         shared.metrics.snapshot_error_count.add(1);
                         Input::SnapshotFailed
                     }
@@ -89,7 +90,7 @@ impl Snapshotter {
     /// # Errors
     /// When it cannot be written, or the server stops meanwhile; nothing of it stays then.
     pub fn take(&self, shared: &Shared) -> Result<Option<Taken>, SnapshotError> {
-        let _alone = shared.taking_snapshot.lock();
+        let _alone = shared.disk.taking_snapshot.lock();
         let began = Instant::now();
         let config = &shared.config.snapshot;
         let (outline, zxid) = {

@@ -219,8 +219,8 @@ impl Net {
     /// Waits until replica and disk have caught up with what a leader has sent.
     async fn wait_for_disk(&self) {
         let is_behind = || {
-            self.shared.log_queue_bytes.load(Ordering::Relaxed) > RECEIVED_BYTES_MAX
-                || self.shared.remaking.load(Ordering::Relaxed) > 0
+            self.shared.disk.log_queue_bytes.load(Ordering::Relaxed) > RECEIVED_BYTES_MAX
+                || self.shared.disk.remaking.load(Ordering::Relaxed) > 0
         };
         self.wait_while(|| is_behind() || self.is_replica_behind()).await;
     }
@@ -228,7 +228,7 @@ impl Net {
     /// Waits while this holds, and the server does not stop: looks again whenever something is caught up with.
     async fn wait_while(&self, holds: impl Fn() -> bool) {
         loop {
-            let caught_up = self.shared.caught_up.notified();
+            let caught_up = self.shared.ensemble.caught_up.notified();
             tokio::pin!(caught_up);
             // From here on no notification is missed.
             caught_up.as_mut().enable();
@@ -252,7 +252,8 @@ impl Net {
             bytes + backlog.bytes() > READ_AHEAD_BYTES || self.is_replica_behind()
         };
         loop {
-            let (caught_up, room) = (self.shared.caught_up.notified(), backlog.room().notified());
+            let (caught_up, room) =
+                (self.shared.ensemble.caught_up.notified(), backlog.room().notified());
             tokio::pin!(caught_up, room);
             // From here on no notification is missed.
             caught_up.as_mut().enable();
@@ -323,7 +324,7 @@ impl Peers {
             .map_err(failed)?;
         let tls = config.tls.clone().map(peer_port).transpose()?.map(Arc::new);
         if let (Some(tls), Some(settings)) = (&tls, &config.tls) {
-            let _ = shared.peer_tls_port.set(tls.clone());
+            let _ = shared.ensemble.tls_port.set(tls.clone());
             let (tls, reloads) = (tls.clone(), settings.reloads);
             runtime.spawn(async move { tls.port().watch(reloads).await });
         }
@@ -346,7 +347,7 @@ impl Peers {
             listener: Mutex::default(),
             connecting: Mutex::default(),
         });
-        runtime.spawn(shared.peers_listening.note(shared.clock));
+        runtime.spawn(shared.ensemble.listening.note(shared.clock));
         election::listen(&net, &runtime)?;
         if let Some(path) = net.config.oracle.clone() {
             runtime.spawn(oracle::watch(net.clone(), path));

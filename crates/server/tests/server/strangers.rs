@@ -138,3 +138,33 @@ fn who_does_not_say_in_time_who_it_is_is_sent_away() {
     is_turned_away(quorum, "a long introduction", &long);
     client.create("/still-there", b"").unwrap();
 }
+
+/// One address has 32 connections at most that have not said whose they are; the rest of the room stays for the others.
+#[test]
+fn silent_connections_of_one_address_do_not_keep_the_others_out() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("myid"), "2").unwrap();
+    let [quorum, election] = ports();
+    let server = format!("server.2=127.0.0.1:{quorum}:{election}");
+    // Long enough that nobody is turned away because of the time.
+    let settings = [&*server, "standaloneEnabled=false", "initLimit=10000", "syncLimit=10000"];
+    let running = Running::on(dir.path(), &settings);
+    let mut client = client_of(&running);
+    let mut silent: Vec<TcpStream> = (0..40).map(|_| connect(quorum)).collect();
+    // They are accepted in their order.
+    for mut stream in silent.drain(32..) {
+        assert!(!matches!(stream.read(&mut [0]), Ok(1)), "it is closed without a word");
+    }
+    // FOLLOWERINFO: once it is known whose a connection is, there is room for another.
+    for server in [77_i64, 78] {
+        let mut learner = silent.pop().unwrap();
+        learner.write_all(&[0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20]).unwrap();
+        learner.write_all(&server.to_be_bytes()).unwrap();
+        learner.write_all(&[0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]).unwrap();
+        let mut kind = [0; 4];
+        learner.read_exact(&mut kind).unwrap();
+        assert_eq!(kind, [0, 0, 0, 17], "LEADERINFO");
+        silent.insert(0, connect(quorum));
+    }
+    client.create("/still-there", b"").unwrap();
+}

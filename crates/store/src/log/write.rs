@@ -1,11 +1,11 @@
 //! Writes the log: records are collected, then made durable by one write and one sync.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use zebu_proto::Causes;
 use zebu_proto::Zxid;
 
 use super::growing::Growing;
@@ -292,7 +292,7 @@ impl TxnLog {
         }
         let result = step(self);
         if let Err(error) = &result {
-            self.failure = Some(with_causes(error));
+            self.failure = Some(Causes(error).to_string());
             self.current = None;
             self.buffer = Vec::new();
         } else {
@@ -418,18 +418,6 @@ impl Current {
             .settle(&self.mark, now)
             .map_err(StoreError::io("write sidecar", &self.sidecar.path))
     }
-}
-
-/// An error and its causes, on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = String::new();
-    let mut next: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = next {
-        let part: &dyn Display = error;
-        text += &format!("{}{part}", if text.is_empty() { "" } else { ": " });
-        next = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

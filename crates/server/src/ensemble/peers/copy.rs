@@ -103,7 +103,7 @@ pub(super) async fn receive(
     progress: &mut Progress<impl Fn()>,
 ) -> io::Result<()> {
     let options = net.shared.tree().read().options();
-    let (snapshots, field_bytes_max) = (net.shared.snapshots.clone(), net.field_bytes_max());
+    let (snapshots, field_bytes_max) = (net.shared.disk.snapshots.clone(), net.field_bytes_max());
     // It makes a file, and a disk may hang.
     let begin = move || Receiving::begin(&snapshots, zxid, options, field_bytes_max);
     let begun = tokio::task::spawn_blocking(begin).await.map_err(io::Error::other)?;

@@ -17,7 +17,7 @@ pub(super) const PART_BYTES: usize = 1 << 20;
 /// `runtime`: that of the network, which drives what is waited for.
 pub(super) fn read(net: &Net, runtime: &Handle, stretch: Stretch) {
     let link = stretch.link;
-    let read = read_log(&net.shared.snapshots, stretch, &mut |input| {
+    let read = read_log(&net.shared.disk.snapshots, stretch, &mut |input| {
         let bytes: usize = match &input {
             Input::LogRead { txns, .. } => txns.iter().map(|(_, record)| record.len()).sum(),
             _ => 0,

@@ -21,6 +21,7 @@ use zebu_zab::config::Role;
 
 use crate::counting::replication::add_latency;
 use crate::metrics::Metrics;
+use crate::shared::Shared;
 use crate::turns;
 
 use super::backlog::{Backlog, packet_bytes};
@@ -28,6 +29,7 @@ use super::greeting::Halves;
 use super::learner::Learner;
 use super::line::Line;
 use super::sockets::Tuning;
+use super::strangers::{Stranger, Strangers};
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 
 /// Packets that are put together for one write.
@@ -66,12 +68,16 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
                 }
                 tokio::time::sleep(BIND_PAUSE).await;
             };
+            let strangers = Strangers::default();
             loop {
                 match listener.accept().await {
                     Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
-                    Ok((socket, _)) => {
+                    Ok((socket, from)) => {
+                        // A connection that does not say in time whose it is ends and makes room again.
+                        let Some(stranger) = strangers.admit(from.ip()) else { continue };
                         sockets::tune(&socket, tuning(net.config.learners.leader_no_delay));
-                        start(&net, Connection::Accepted(socket), zebu_zab::Input::Accepted);
+                        let accepted = Connection::Accepted(socket, stranger);
+                        start(&net, accepted, zebu_zab::Input::Accepted);
                     }
                     Err(error) => {
                         warn!("accepting a learner failed: {error}");
@@ -94,7 +100,7 @@ fn tuning(no_delay: bool) -> Tuning {
 /// A connection that begins.
 enum Connection {
     /// One that came in: what it begins with is still to be found out.
-    Accepted(TcpStream),
+    Accepted(TcpStream, Stranger),
     /// One to whom this server learns from.
     Dialled(Box<Halves>),
 }
@@ -196,7 +202,7 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
         Connection::Dialled(halves) => {
             (talk(&net, *halves, link, orders, None).await, "to a leader".to_owned())
         }
-        Connection::Accepted(socket) => {
+        Connection::Accepted(socket, stranger) => {
             let due = known_by(&net);
             let from = socket.peer_addr().map_or_else(|_| String::new(), |at| format!(" at {at}"));
             let opening = async {
@@ -209,7 +215,9 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
                 () = closing.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
             };
             let ended = match opened {
-                Ok(halves) => talk(&net, halves, link, orders, Some(due)).await,
+                Ok(halves) => {
+                    talk(&net, halves, link, orders, Some(Introduction { due, stranger })).await
+                }
                 Err(error) => Err(error),
             };
             (ended, format!("of a learner{from}"))
@@ -233,14 +241,22 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
     }
 }
 
-/// Both directions of a connection, until it ends. `due`: when the other end of one that was accepted must have said who it is;
-/// `None` where this server has dialled, and learns.
+/// What an accepted connection still owes: its first packet, which says who the other end is.
+struct Introduction {
+    /// The packet must be there by then.
+    due: tokio::time::Instant,
+    /// The connection counts among the silent ones of its address until then.
+    stranger: Stranger,
+}
+
+/// Both directions of a connection, until it ends. `unknown`: what an accepted connection owes; `None` where this server has
+/// dialled, and learns.
 async fn talk(
     net: &Arc<Net>,
     halves: Halves,
     link: LinkId,
     orders: Orders,
-    due: Option<tokio::time::Instant>,
+    unknown: Option<Introduction>,
 ) -> io::Result<()> {
     let Halves { mut from, to, received } = halves;
     let (backlog, closing) = (orders.backlog.clone(), orders.closing.clone());
@@ -248,7 +264,7 @@ async fn talk(
     let sent = || net.report(zebu_zab::Input::CopySent(link));
     let mut speaking = std::pin::pin!(speak(&net.shared.metrics, to, orders, progress(), sent));
     tokio::select! {
-        ended = hear(net, &mut from, received, link, due, &backlog, progress()) => ended,
+        ended = hear(net, &mut from, received, link, unknown, &backlog, progress()) => ended,
         ended = &mut speaking => ended,
         () = closing.notified() => {
             let last = async {
@@ -266,24 +282,23 @@ async fn hear(
     from: &mut PeerReader,
     mut received: BytesMut,
     link: LinkId,
-    due: Option<tokio::time::Instant>,
+    mut unknown: Option<Introduction>,
     backlog: &Arc<Backlog>,
     mut progress: Progress<impl Fn()>,
 ) -> io::Result<()> {
-    let learns = due.is_none();
+    // Whom a leader must be is known when it is dialled.
+    let learns = unknown.is_none();
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
     let mut learner = None;
-    // Whom a leader must be is known when it is dialled.
-    let mut stranger = due;
     if learns {
         received.reserve(64 << 10);
     }
     let field_bytes_max = net.field_bytes_max();
-    let most = |is_stranger| if is_stranger { GREETING_FIELD_MAX } else { field_bytes_max };
+    let most = |is_unknown| if is_unknown { GREETING_FIELD_MAX } else { field_bytes_max };
     loop {
         while let Some(packet) =
-            QuorumPacket::decode(&mut received, most(stranger.is_some())).map_err(invalid)?
+            QuorumPacket::decode(&mut received, most(unknown.is_some())).map_err(invalid)?
         {
             let (kind, zxid) = (packet.kind, packet.zxid);
             // What is logged must be possible to apply, and its place in the order must be the packet's.
@@ -292,7 +307,8 @@ async fn hear(
             let made_ms = txn.map(|txn| txn.header.time_ms);
             said.count(net, &packet, made_ms, learns);
             if !learns {
-                if stranger.take().is_some() {
+                if let Some(Introduction { stranger, .. }) = unknown.take() {
+                    drop(stranger);
                     received.reserve(64 << 10);
                 }
                 if matches!(kind, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) {
@@ -303,7 +319,8 @@ async fn hear(
                 if matches!(kind, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO)
                     && let Some(info) = introduction(&packet)
                 {
-                    let (all, now) = (&net.shared.learners, net.shared.clock.now().wall_ms);
+                    let (all, now) =
+                        (&net.shared.ensemble.learners, net.shared.clock.now().wall_ms);
                     let who = (info.server, kind == PacketKind::OBSERVERINFO);
                     learner = Some(Learner::enter(all, who, from.peer(), now, backlog));
                 }
@@ -329,16 +346,16 @@ async fn hear(
             net.wait_for_replica().await;
         }
         turns::passes(&net.shared);
-        received.reserve(if stranger.is_some() { GREETING_BYTES } else { 16 << 10 });
+        received.reserve(if unknown.is_some() { GREETING_BYTES } else { 16 << 10 });
         let read = from.read_buf(&mut received);
-        let count = match stranger {
-            Some(due) => greeting::in_time(due, read).await?,
+        let count = match &unknown {
+            Some(Introduction { due, .. }) => greeting::in_time(*due, read).await?,
             None => read.await?,
         };
         if count == 0 {
             return Ok(());
         }
-        if let Some(expects) = greeting::expects(&received).filter(|_| stranger.is_some()) {
+        if let Some(expects) = greeting::expects(&received).filter(|_| unknown.is_some()) {
             return Err(io::Error::other(expects));
         }
     }
@@ -428,8 +445,8 @@ impl Said {
             }
             PacketKind::ACK => {
                 if let Some(learner) = backlog.learner() {
-                    net.shared
-                        .acknowledged(packet.zxid, learner, || net.shared.clock.now().wall_ms);
+                    let Shared { counting, metrics, clock, .. } = &*net.shared;
+                    counting.acknowledged(packet.zxid, learner, metrics, || clock.now().wall_ms);
                 }
             }
             _ => {}

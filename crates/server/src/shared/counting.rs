@@ -1,0 +1,190 @@
+//! What is counted and told beside the metrics.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_zab::{Lacks, Learners};
+
+use crate::config::EnsembleConfig;
+use crate::counting::quota_warnings::QuotaWarnings;
+use crate::four_letter::ProposalSizes;
+use crate::metrics::{Histograms, Metrics, ServerStats};
+
+/// What is counted and told beside the metrics.
+pub struct Counting {
+    /// Times in buckets.
+    pub histograms: Histograms,
+    /// Packets and latencies since the last reset.
+    pub stats: ServerStats,
+    /// What the four-letter words need of the replica's own state.
+    pub status: Mutex<Status>,
+    /// The sessions the replica tracks, for who asks.
+    pub session_list: SessionList,
+    /// How many sessions only this server knows.
+    pub local_sessions: AtomicUsize,
+    /// The bits of the connection throttle's drop probability.
+    pub drop_probability: AtomicU64,
+    /// When writes beyond a quota were told of.
+    pub quota_warnings: Mutex<QuotaWarnings>,
+    /// At a leader, the proposal whose acknowledgements are timed.
+    marked: Mutex<Option<MarkedProposal>>,
+    /// The acknowledgements of every so many transactions are timed.
+    acks_timed_every: Option<u32>,
+}
+
+/// What a leader knows of its ensemble.
+#[derive(Clone, Copy, Debug)]
+pub struct Leading {
+    /// Since when it leads, on the monotonic clock.
+    pub since: Duration,
+    /// Its learners.
+    pub learners: Learners,
+    /// Syncs that wait.
+    pub pending_syncs: usize,
+    /// Sizes of what it has proposed.
+    pub proposals: ProposalSizes,
+}
+
+/// A copy of what the replica alone knows, renewed by its thread.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// What a leader knows.
+    pub leading: Option<Leading>,
+    /// At a follower that serves observers: how many there are.
+    pub observers: Option<usize>,
+    /// At an observer: from whom it learns.
+    pub master: Option<ServerId>,
+    /// At a learner: who leads.
+    pub leader: Option<ServerId>,
+    /// Without a leader: what is lacking.
+    pub lacks: Option<Lacks>,
+    /// At a learner that serves no client since its tree differs from its leader's: since which transaction.
+    pub doubted: Option<Zxid>,
+}
+
+/// When a session expires.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionDeadline {
+    /// Which one.
+    pub id: SessionId,
+    /// When, on the monotonic clock, unless it is heard of.
+    pub deadline: Duration,
+    /// Whether only this server knows it.
+    pub local: bool,
+}
+
+/// A copy of the replica's sessions, made when somebody wants one: there may be very many.
+#[derive(Debug, Default)]
+pub struct SessionList {
+    wanted: AtomicBool,
+    made: Notify,
+    last: Mutex<Vec<SessionDeadline>>,
+    /// How often the replica's thread could have made one.
+    turns: AtomicU64,
+}
+
+impl SessionList {
+    /// Has a copy made, and waits for it a while; `wake` makes the replica's thread look.
+    pub async fn renew(&self, wake: impl FnOnce()) {
+        let made = self.made.notified();
+        tokio::pin!(made);
+        made.as_mut().enable();
+        self.wanted.store(true, Ordering::Release);
+        wake();
+        // An old one is better than none when the replica is held up.
+        let _ = tokio::time::timeout(Duration::from_secs(1), made).await;
+    }
+
+    /// Makes a copy if somebody wants one.
+    pub fn answer(&self, copy: impl FnOnce() -> Vec<SessionDeadline>) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        if self.wanted.swap(false, Ordering::AcqRel) {
+            *self.last.lock() = copy();
+            self.made.notify_waiters();
+        }
+    }
+
+    /// How often the replica's thread has come here: it does after every turn, some times each second.
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// The last copy.
+    pub fn last(&self) -> Vec<SessionDeadline> {
+        self.last.lock().clone()
+    }
+}
+
+/// A leader's proposal whose acknowledgements are timed.
+#[derive(Clone, Copy, Debug)]
+pub struct MarkedProposal {
+    /// Its zxid.
+    pub zxid: Zxid,
+    /// When it was made, by the wall clock.
+    pub made_ms: i64,
+}
+
+impl Counting {
+    pub(super) fn new(config: Option<&EnsembleConfig>) -> Self {
+        Self {
+            histograms: Histograms::default(),
+            stats: ServerStats::default(),
+            status: Mutex::default(),
+            session_list: SessionList::default(),
+            local_sessions: AtomicUsize::new(0),
+            drop_probability: AtomicU64::new(0),
+            quota_warnings: Mutex::default(),
+            marked: Mutex::default(),
+            acks_timed_every: config.and_then(|it| it.learners.acks_timed_every),
+        }
+    }
+
+    fn is_timed(&self, zxid: Zxid) -> bool {
+        self.acks_timed_every.is_some_and(|every| zxid.0 % i64::from(every) == 0)
+    }
+
+    /// The proposal whose acknowledgements are timed, at a leader.
+    pub fn marked(&self) -> Option<MarkedProposal> {
+        *self.marked.lock()
+    }
+
+    /// This server has proposed a transaction as a leader.
+    ///
+    /// True if its acknowledgements are timed.
+    pub fn mark(&self, proposal: MarkedProposal) -> bool {
+        let is_timed = self.is_timed(proposal.zxid);
+        if is_timed {
+            *self.marked.lock() = Some(proposal);
+        }
+        is_timed
+    }
+
+    /// A transaction is committed: who acknowledges it from now on is not waited for.
+    pub fn unmark(&self, zxid: Zxid) {
+        if self.is_timed(zxid) {
+            self.marked.lock().take_if(|marked| marked.zxid <= zxid);
+        }
+    }
+
+    /// A server has acknowledged a transaction at this time of the wall clock.
+    pub fn acknowledged(
+        &self,
+        zxid: Zxid,
+        server: &str,
+        metrics: &Metrics,
+        now_ms: impl FnOnce() -> i64,
+    ) {
+        if !self.is_timed(zxid) {
+            return;
+        }
+        if let Some(marked) = self.marked.lock().filter(|marked| marked.zxid == zxid) {
+            let latency = now_ms().saturating_sub(marked.made_ms);
+            if latency >= 0 {
+                metrics.ack_latency.add(server, latency);
+            }
+        }
+    }
+}

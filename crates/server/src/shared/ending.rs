@@ -1,0 +1,144 @@
+//! Whether and why a server is to stop.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zebu_proto::Causes;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+use super::Shared;
+use crate::error::RunError;
+use crate::retiring::{HandingOver, Retiring};
+
+/// Whether and why a server is to stop.
+#[derive(Default)]
+pub struct Ending {
+    /// Set once, when the server is to stop, with the reason if that is a failure.
+    stopping: Mutex<Option<Result<(), Failure>>>,
+    /// What comes before that, unless it is a failure.
+    pub retiring: Retiring,
+    /// Who has asked this server to hand the leadership over.
+    pub handing_over: HandingOver,
+    stop: Notify,
+    stop_sync: Condvar,
+}
+
+impl Ending {
+    /// The server is to stop; the first failure counts, whether it was asked before or not.
+    pub(super) fn decide(&self, why: Result<(), RunError>) {
+        let why = why.map_err(|why| Failure(Arc::new(why)));
+        let mut stopping = self.stopping.lock();
+        if !matches!(*stopping, Some(Err(_))) {
+            *stopping = Some(match stopping.take() {
+                Some(before) => before.and(why),
+                None => why,
+            });
+        }
+    }
+
+    /// Wakes whoever waits for it.
+    pub(super) fn tell(&self) {
+        self.retiring.end();
+        self.stop.notify_waiters();
+        self.stop_sync.notify_all();
+    }
+
+    /// Whether the server was asked to stop.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.lock().is_some()
+    }
+
+    /// Waits, blocking, until the server is asked to stop.
+    ///
+    /// # Errors
+    /// The failure, when that is why.
+    pub(super) fn wait(&self) -> Result<(), Failure> {
+        let mut stopping = self.stopping.lock();
+        loop {
+            if let Some(why) = stopping.clone() {
+                return why;
+            }
+            self.stop_sync.wait(&mut stopping);
+        }
+    }
+
+    /// Whether something has failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(*self.stopping.lock(), Some(Err(_)))
+    }
+
+    /// Waits, blocking, until the server is asked to stop or the time is over.
+    pub fn wait_for(&self, most: Duration) {
+        let mut stopping = self.stopping.lock();
+        if stopping.is_none() {
+            self.stop_sync.wait_for(&mut stopping, most);
+        }
+    }
+
+    /// Waits until the server is asked to stop.
+    ///
+    /// # Errors
+    /// The failure, when that is why.
+    pub(super) async fn stopped(&self) -> Result<(), Failure> {
+        loop {
+            let asked = self.stop.notified();
+            tokio::pin!(asked);
+            asked.as_mut().enable();
+            if let Some(why) = self.stopping.lock().clone() {
+                return why;
+            }
+            asked.await;
+        }
+    }
+}
+
+/// Why a running server had to stop.
+#[derive(Clone)]
+pub struct Failure(Arc<RunError>);
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Causes(&*self.0).fmt(f)
+    }
+}
+
+/// The fault and what led to it, in one line.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Causes(&*self.0).fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    /// What has happened.
+    pub fn cause(&self) -> &(dyn std::error::Error + 'static) {
+        &*self.0
+    }
+}
+
+/// Stops the server when the thread or task that holds it panics: what is left of a server after
+/// that must not go on as if nothing had happened.
+pub struct StopOnPanic {
+    shared: Arc<Shared>,
+    what: &'static str,
+}
+
+impl StopOnPanic {
+    /// To be held by what is called `what` for as long as it runs.
+    pub fn new(shared: &Arc<Shared>, what: &'static str) -> Self {
+        Self { shared: shared.clone(), what }
+    }
+}
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.stop(Err(RunError::Panicked(self.what)));
+        }
+    }
+}
