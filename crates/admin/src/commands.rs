@@ -360,7 +360,6 @@ fn stats(facts: &dyn Served, serving: Option<Mode>) -> Vec<Field> {
     let responses = server.response_sizes;
     let responses = sizes(responses.last_bytes, responses.min_bytes, responses.max_bytes);
     let mode = serving.unwrap_or(Mode::Standalone);
-    let none = Json::Int(0);
     let numbers = Json::object([
         ("packets_sent", server.packets_sent.into()),
         ("packets_received", server.packets_received.into()),
@@ -377,10 +376,9 @@ fn stats(facts: &dyn Served, serving: Option<Mode>) -> Vec<Field> {
         ("max_latency", server.latency_max_ms.into()),
         ("min_latency", server.latency_min_ms.into()),
         ("num_alive_client_connections", server.connections.into()),
-        // Connections with and without TLS are not told apart here.
-        ("auth_failed_count", none.clone()),
-        ("non_mtlsremote_conn_count", none.clone()),
-        ("non_mtlslocal_conn_count", none),
+        ("auth_failed_count", server.auth_failures.into()),
+        ("non_mtlsremote_conn_count", server.plain_remote.into()),
+        ("non_mtlslocal_conn_count", server.plain_local.into()),
     ]);
     let mut fields = vec![
         field("version", full_version()),

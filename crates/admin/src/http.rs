@@ -59,6 +59,9 @@ pub struct Client {
     pub subject: Option<Arc<str>>,
 }
 
+/// Hears of a connection without TLS.
+pub type OnPlain = Arc<dyn Fn() + Send + Sync>;
+
 /// Something to serve.
 pub struct Site {
     /// Where.
@@ -67,6 +70,8 @@ pub struct Site {
     pub router: Router,
     /// Its TLS, if it has any.
     pub tls: Option<Arc<HttpPort>>,
+    /// Hears of each connection without TLS, where connections with TLS are taken, too.
+    pub on_plain: Option<OnPlain>,
     /// How long a client may take for the header of a request, or to take more of an answer.
     pub idle_timeout: Duration,
 }
@@ -142,14 +147,11 @@ impl Running {
                 runtime.block_on(async {
                     tokio::spawn(beside);
                     for site in sites {
-                        match tokio::net::TcpListener::from_std(site.listener) {
+                        let Site { listener, router, tls, on_plain, idle_timeout } = site;
+                        match tokio::net::TcpListener::from_std(listener) {
                             Ok(listener) => {
-                                tokio::spawn(accept(
-                                    listener,
-                                    site.router,
-                                    site.tls,
-                                    site.idle_timeout,
-                                ));
+                                let tls = tls.map(|port| (port, on_plain));
+                                tokio::spawn(accept(listener, router, tls, idle_timeout));
                             }
                             Err(error) => warn!("HTTP is not served: {error}"),
                         }
@@ -175,7 +177,7 @@ impl Drop for Running {
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
-    tls: Option<Arc<HttpPort>>,
+    tls: Option<(Arc<HttpPort>, Option<OnPlain>)>,
     idle_timeout: Duration,
 ) {
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
@@ -205,16 +207,21 @@ async fn accept(
 async fn begin(
     socket: TcpStream,
     address: SocketAddr,
-    tls: Option<Arc<HttpPort>>,
+    tls: Option<(Arc<HttpPort>, Option<OnPlain>)>,
     router: Router,
     idle_timeout: Duration,
 ) {
     let _ = socket.set_nodelay(true);
     let stream = match tls {
         None => socket.into(),
-        Some(tls) => {
+        Some((tls, on_plain)) => {
             match timeout(idle_timeout.min(HANDSHAKE_TIME_MAX), tls.accept(socket)).await {
-                Ok(Ok(stream)) => stream,
+                Ok(Ok(stream)) => {
+                    if let (false, Some(on_plain)) = (stream.is_secure(), on_plain) {
+                        on_plain();
+                    }
+                    stream
+                }
                 Ok(Err(error)) => {
                     info!("a connection over HTTP from {address} is not served: {error}");
                     return;
@@ -354,7 +361,7 @@ mod tests {
         let router = Router::new().route("/", get(|| async { "hello" })).route("/long", get(long));
         let listener = bind("127.0.0.1", 0).unwrap();
         let at = listener.local_addr().unwrap();
-        let site = Site { listener, router, tls: None, idle_timeout };
+        let site = Site { listener, router, tls: None, on_plain: None, idle_timeout };
         (Running::start(vec![site], std::future::pending()).unwrap(), at)
     }
 

@@ -27,7 +27,7 @@ mod site;
 pub use commands::Started;
 pub use console::ConsoleOptions;
 pub use health::Progress;
-pub use http::{BindError, Client, Running, Site, bind};
+pub use http::{BindError, Client, OnPlain, Running, Site, bind};
 pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 pub use served::{
     Acked, Denied, Ended, EnsembleFacts, HandingOver, LearnerFacts, ObserverFacts, Served,

@@ -19,7 +19,7 @@ pub struct Never {
 const NONE: &[&str] = &[];
 
 /// All of them.
-pub const NEVER: [Never; 7] = [
+pub const NEVER: [Never; 6] = [
     Never {
         why: "requests pass no processors with queues of their own",
         gauges: NONE,
@@ -59,13 +59,6 @@ pub const NEVER: [Never; 7] = [
         counters: &["add_dead_watcher_stall_time", "dead_watchers_cleared", "dead_watchers_queued"],
         summaries: NONE,
         percentiles: &["dead_watchers_cleaner_latency"],
-    },
-    Never {
-        why: "connections with and without TLS are not told apart, and unsuccessful_handshake counts handshakes that fail",
-        gauges: &["auth_failed_count", "non_mtls_local_conn_count", "non_mtls_remote_conn_count"],
-        counters: &["cnxn_closed_without_zk_server_running", "insecure_admin_count"],
-        summaries: NONE,
-        percentiles: NONE,
     },
     Never {
         why: "no snapshot is restored over HTTP",

@@ -156,6 +156,11 @@ metrics! {
     tls_handshake_exceeded: Counter,
     /// TLS handshakes that failed.
     unsuccessful_handshake: Counter,
+    /// Connections for TLS that were closed before their handshake because the server served nobody
+    /// (`netty.server.earlyDropSecureConnectionHandshakes`).
+    cnxn_closed_without_zk_server_running: Counter,
+    /// Connections without TLS at an admin port that takes both kinds (`admin.portUnification`).
+    insecure_admin_count: Counter,
     /// Connections between servers that ended because of TLS, SASL, a certificate of another server,
     /// or because the other server did not say in time who it is.
     peer_connections_refused: Counter,

@@ -11,8 +11,8 @@ use std::time::UNIX_EPOCH;
 use tracing::{info, warn};
 use zebu_admin::{
     Client, ConsoleOptions, Denied, Ended, EnsembleFacts, HandingOver, InsideSession, LearnerFacts,
-    ObserverFacts, Opening, Options, Progress, Running, Served, Site, SnapshotFacts, Started,
-    TakenSnapshot, Watched,
+    ObserverFacts, OnPlain, Opening, Options, Progress, Running, Served, Site, SnapshotFacts,
+    Started, TakenSnapshot, Watched,
 };
 use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
@@ -134,11 +134,14 @@ impl Bound {
                 let _ = shared.http.admin.set(port.clone());
                 certificates = Some((port.clone(), settings.reloads));
             }
-            sites.push(Site { listener, router, tls, idle_timeout });
+            let counting = shared.clone();
+            let on_plain: OnPlain = Arc::new(move || counting.metrics.insecure_admin_count.add(1));
+            sites.push(Site { listener, router, tls, on_plain: Some(on_plain), idle_timeout });
         }
         if let (Some(listener), Some(config)) = (self.metrics, &shared.config.prometheus) {
             let router = zebu_admin::prometheus(served.clone(), config.process);
-            sites.push(Site { listener, router, tls: None, idle_timeout: IDLE_TIMEOUT });
+            let (tls, on_plain) = (None, None);
+            sites.push(Site { listener, router, tls, on_plain, idle_timeout: IDLE_TIMEOUT });
         }
         if let (Some((listener, tls)), Some(config)) =
             (self.metrics_over_tls, &shared.config.prometheus)
@@ -146,7 +149,8 @@ impl Bound {
             let router = zebu_admin::prometheus(served.clone(), config.process);
             let _ = shared.http.metrics.set(tls.clone());
             of_metrics = Some((tls.clone(), true));
-            sites.push(Site { listener, router, tls: Some(tls), idle_timeout: IDLE_TIMEOUT });
+            let (tls, on_plain) = (Some(tls), None);
+            sites.push(Site { listener, router, tls, on_plain, idle_timeout: IDLE_TIMEOUT });
         }
         if sites.is_empty() {
             return Ok(None);

@@ -52,11 +52,30 @@ pub enum Begins {
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The connection ended, or a message was no valid handshake.
-    #[error("{0}")]
+    #[error("{}", plainly(.0))]
     Failed(#[source] io::Error),
     /// The client's certificate is invalid.
     #[error("the client's certificate cannot be read: {0}")]
     Certificate(#[from] NotACertificate),
+}
+
+/// Why a handshake failed, in words that name the remedy where there is one on this side.
+fn plainly(error: &io::Error) -> String {
+    use rustls::PeerIncompatible as Lacks;
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    match cause {
+        // Every client has had the extension since TLS 1.2, which introduced it.
+        Some(rustls::Error::PeerIncompatible(
+            Lacks::SignatureAlgorithmsExtensionRequired | Lacks::Tls12NotOffered,
+        )) => "it offers only TLS 1.1 or older, and this server takes TLS 1.2 and 1.3".to_owned(),
+        Some(rustls::Error::PeerIncompatible(
+            Lacks::SupportedVersionsExtensionRequired | Lacks::Tls12NotOfferedOrEnabled,
+        )) => "it offers no version of TLS that is switched on here".to_owned(),
+        Some(rustls::Error::PeerIncompatible(Lacks::NoCipherSuitesInCommon)) => {
+            "it offers no cipher suite that is switched on here".to_owned()
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Finds out from the first bytes of a connection whether it starts TLS. The bytes stay unread.

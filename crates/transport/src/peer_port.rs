@@ -12,7 +12,7 @@ use zebu_auth::tls::{HostnameError, PortError, PortFiles, verify_hostname};
 use crate::bounded::Bounded;
 use crate::peer::PeerStream;
 use crate::port::Port;
-use crate::{Begins, sort};
+use crate::{Begins, plainly, sort};
 
 /// Maximum time to wait for the rest of a TLS record header after its first byte.
 const REST_OF_HEADER: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub struct PeerRules {
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
     /// It has ended, or one side refused the other's certificate.
-    #[error("no TLS: {0}")]
+    #[error("no TLS: {}", plainly(.0))]
     Failed(#[from] io::Error),
     /// The other side's certificate is invalid.
     #[error("no TLS: the other server's certificate cannot be read: {0}")]

@@ -48,23 +48,8 @@ const EXEMPT: [(&str, &[&str]); 8] = [
         ],
     ),
     (
-        "connections with and without TLS are not told apart, and handshakes are counted by another name",
-        &[
-            "auth_failed_count",
-            // Only for TLS connections before their handshake.
-            "cnxn_closed_without_zk_server_running",
-            "non_mtls_local_conn_count",
-            "non_mtls_remote_conn_count",
-        ],
-    ),
-    (
-        "no snapshot is restored over HTTP, and requests without TLS are not told apart there",
-        &[
-            "insecure_admin_count",
-            "restore_error_count",
-            "restore_rate_limited_count",
-            "restore_time",
-        ],
+        "no snapshot is restored over HTTP",
+        &["restore_error_count", "restore_rate_limited_count", "restore_time"],
     ),
     (
         "answers are not cached",

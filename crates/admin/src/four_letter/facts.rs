@@ -149,6 +149,12 @@ pub struct ServerFacts {
     pub connections: usize,
     /// TLS handshakes in progress.
     pub tls_handshakes: usize,
+    /// TLS handshakes that have failed, or whose certificate was refused.
+    pub auth_failures: u64,
+    /// Client connections without TLS that came from this machine.
+    pub plain_local: u64,
+    /// Client connections without TLS that came from another machine.
+    pub plain_remote: u64,
     /// Seconds until the first of the certificates expires that the client ports for TLS use or trust; negative afterwards.
     /// `None` where there is no such port.
     pub certificate_seconds_left: Option<i64>,

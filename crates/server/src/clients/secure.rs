@@ -167,6 +167,7 @@ impl Desk {
     fn begin(self: Arc<Self>, socket: TcpStream, peer: SocketAddr, mixed: bool) {
         let metrics = &self.shared.metrics;
         if self.config.drop_early && self.shared.serving().is_none() {
+            metrics.cnxn_closed_without_zk_server_running.add(1);
             return;
         }
         let Some(place) = self.places.take(peer.ip().to_canonical()) else {
@@ -227,6 +228,7 @@ impl Desk {
 
     fn refuse(&self, peer: SocketAddr, why: &str) {
         self.shared.metrics.unsuccessful_handshake.add(1);
+        self.shared.clients.tls_failures.fetch_add(1, Ordering::Relaxed);
         info!(connection = %peer, "closing the connection from {peer}: {why}");
         if let Some(audit) = self.shared.audit.get() {
             audit.refused(peer.ip(), why.to_owned());

@@ -528,6 +528,12 @@ fn begin(
         }
         return Ok(None);
     };
+    if !stream.is_secure() {
+        let (plain_local, plain_remote) =
+            (&shared.clients.plain_local, &shared.clients.plain_remote);
+        let plain = if address.is_loopback() { plain_local } else { plain_remote };
+        plain.fetch_add(1, Ordering::Relaxed);
+    }
     Ok(Some((Client::new(shared.clone(), conn, accepted), stream)))
 }
 

@@ -1,6 +1,6 @@
 //! What those share who serve clients.
 
-use std::sync::atomic::{AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -25,6 +25,12 @@ pub struct Clients {
     pub tls_port: OnceLock<Arc<Port>>,
     /// TLS handshakes in progress.
     pub tls_handshakes: AtomicUsize,
+    /// TLS handshakes that have failed since the start.
+    pub tls_failures: AtomicU64,
+    /// Connections without TLS since the start, from this machine and from others.
+    pub plain_local: AtomicU64,
+    /// See `plain_local`.
+    pub plain_remote: AtomicU64,
     /// What the certificates of clients make them, where there is that scheme.
     pub x509: Option<X509>,
     /// Until when the network workers have listened to clients.
@@ -53,6 +59,9 @@ impl Clients {
             client_port: Mutex::new(client_port),
             tls_port: OnceLock::new(),
             tls_handshakes: AtomicUsize::new(0),
+            tls_failures: AtomicU64::new(0),
+            plain_local: AtomicU64::new(0),
+            plain_remote: AtomicU64::new(0),
             x509: config.auth.x509.then(|| X509::new(config.auth.x509_super_user.clone())),
             listening: Listening::default(),
             conn_limits: ConnLimits { per_address: limits.connections_per_address, total },

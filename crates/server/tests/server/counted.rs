@@ -250,6 +250,19 @@ fn every_metric_moves() {
     }
     moved(&running, &mut all);
 
+    // A request without TLS at a port for both kinds.
+    let stores = tempfile::tempdir().unwrap();
+    let (key, trust) = (tls::pair("server", stores.path()), tls::fixture("ca.pem"));
+    let running = Running::new(&[
+        "admin.enableServer=true",
+        "admin.serverPort=0",
+        "admin.portUnification=true",
+        &format!("ssl.quorum.keyStore.location={}", key.display()),
+        &format!("ssl.quorum.trustStore.location={}", trust.display()),
+    ]);
+    assert_eq!(admin::get(running.admin_port(), "/commands/ruok", "").status(), "200");
+    moved(&running, &mut all);
+
     // An ensemble: brought up to date with what is missing, and with whole trees.
     for whole in ["forceSnapshotSync=false", "forceSnapshotSync=true"] {
         let (_dir, members) = ensemble(&[whole]);
@@ -260,9 +273,17 @@ fn every_metric_moves() {
         }
     }
 
-    // A stranger at a port between servers.
-    let three = Three::voters(&["quorumCnxnTimeoutMs=1000"]);
-    let members = [three.start(1), three.start(2)];
+    // A client for TLS while there is no leader, and a stranger at a port between servers.
+    let three = Three::voters(&[
+        "quorumCnxnTimeoutMs=1000",
+        "secureClientPort=0",
+        &format!("ssl.keyStore.location={}", key.display()),
+        &format!("ssl.trustStore.location={}", trust.display()),
+        "netty.server.earlyDropSecureConnectionHandshakes=true",
+    ]);
+    let first = three.start(1);
+    assert!(Raw::open(first.server().secure_port().unwrap()).is_closed());
+    let members = [first, three.start(2)];
     client_of(&members[0]).close();
     let _silent = Raw::open(three.ports_of(1)[1]);
     members[0].wait_metric("peer_connections_refused", |n| n > 0.0);

@@ -36,8 +36,8 @@ const STRANGERS: &[(Stranger, &str)] = &[
     (Shows(Some("revoked")), "Revoked"),
     // Its own name, and no address.
     (Shows(Some("cn-only")), "the certificate is for cn.example.org and not for 127.0.0.1"),
-    (Speaks([3, 1]), "peer is incompatible: "),
-    (Speaks([3, 2]), "peer is incompatible: "),
+    (Speaks([3, 1]), "it offers only TLS 1.1 or older"),
+    (Speaks([3, 2]), "it offers only TLS 1.1 or older"),
     (IsPlain, ""),
 ];
 

@@ -254,8 +254,12 @@ fn bad_certificates_and_other_protocols_are_refused() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"imok"));
     assert!(!is_let_in(running.port, config(Some("client"), Protocol::Tls13)));
+    // The connection at the other port, and that of the word itself.
+    assert_eq!(running.metric("non_mtls_local_conn_count"), Some(2.0));
+    assert_eq!(running.metric("non_mtls_remote_conn_count"), Some(0.0));
     // A client may see the end of its connection before the server has counted it.
     wait("all are counted", || running.metric("unsuccessful_handshake") >= Some(7.0));
+    assert_eq!(running.metric("auth_failed_count"), running.metric("unsuccessful_handshake"));
     client.ping();
     assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
 }
