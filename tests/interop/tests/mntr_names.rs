@@ -10,7 +10,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, Server};
 
 /// The original's metrics that Zebu lacks, and the reasons.
-const EXEMPT: [(&str, &[&str]); 8] = [
+const EXEMPT: [(&str, &[&str]); 7] = [
     (
         "requests pass no processors with queues of their own: what a session waits for is in the replica's one queue",
         &[
