@@ -6,6 +6,7 @@ use zebu_proto::ServerId;
 use zebu_proto::quorum::QuorumPacket;
 use zebu_replica::{Input, NotHandedOver};
 use zebu_store::vfs::{Crash, Names, Unsynced};
+use zebu_zab::Peer;
 use zebu_zab::config::Membership;
 
 use crate::checks::configs::is_quorum;
@@ -246,6 +247,7 @@ impl World {
                 if !self.checks.may_wipe(server)
                     || !self.is_dispensable(server)
                     || !self.others_can_tell(server)
+                    || !self.others_have_trees(server)
                 {
                     return None;
                 }
@@ -394,6 +396,13 @@ impl World {
     fn others_can_tell(&self, server: usize) -> bool {
         let mut others = (0..self.plan.voters).filter(|other| *other != server);
         !self.plan.autocreate || others.all(|other| self.checks.has_transactions(other))
+    }
+
+    /// Whether no other member waits for a leader's tree because its own was wrong: the wiped one may be
+    /// needed to elect that leader.
+    fn others_have_trees(&self, server: usize) -> bool {
+        let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != server);
+        others.all(|(_, it)| it.peer().is_none_or(Peer::has_history))
     }
 
     /// Whether the others can do without a server for ever, whatever change of the members is under way.

@@ -150,6 +150,8 @@ pub const MUTANTS: &[Mutant] = &[
     // A learner acknowledges what it is sent only behind what it is proven by, unless it is late.
     // No plan loses what a quorum has: the promises end there.
     tested("forgets at a leader's word", "F14, F31", "script would_forget.txt of zebu-zab"),
+    // One packet of an ensemble's first second has to be damaged.
+    tested("ensemble id not waited for", "PAI-43", "script other_ensembles.txt of zebu-zab"),
     // The request for a snapshot has to be lost.
     tested("doubt ends with the role", "F14", "script another_tree.txt of zebu-zab"),
     // A single bit of one packet: no run of seeds is short enough.

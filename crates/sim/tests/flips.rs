@@ -51,3 +51,19 @@ fn a_snapshot_that_came_with_a_later_zxid_is_not_history() {
     let outcome = run(&Plan::flipped(581));
     assert_eq!(outcome.broken, [] as [&str; 0]);
 }
+
+/// The packet with a proposed id came as one of another kind, and the follower acknowledged its leader without the id. The
+/// leader settled it alone, and the next leader settled another one.
+#[test]
+fn a_follower_that_was_not_told_the_ensembles_id_acknowledges_nothing() {
+    let outcome = run(&Plan::flipped(181));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}
+
+/// Two members had promised an epoch far ahead. The leader found no quorum in it and began the next one, and the others
+/// wanted to be told the same one twice.
+#[test]
+fn an_epoch_far_ahead_that_goes_on_is_followed() {
+    let outcome = run(&Plan::flipped(400));
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+}

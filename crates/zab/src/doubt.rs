@@ -85,9 +85,11 @@ impl Doubt {
         self.is_doubted = false;
     }
 
-    /// Whether this epoch, which is far ahead, was also the last one announced.
-    pub(crate) fn is_told_again(&mut self, epoch: Epoch) -> bool {
-        self.told.replace(epoch) == Some(epoch)
+    /// Whether the epoch announced before this one, which is far ahead, was at most `apart` away. A
+    /// leader that found no quorum begins a later epoch the next time.
+    pub(crate) fn is_told_again(&mut self, epoch: Epoch, apart: u32) -> bool {
+        let before = self.told.replace(epoch);
+        before.is_some_and(|before| before.0.abs_diff(epoch.0) <= apart)
     }
 
     /// A digest was compared.

@@ -115,6 +115,8 @@ pub(crate) struct Learner {
     had: Zxid,
     /// Whether it has requested a snapshot despite a history of its own.
     wants_tree: bool,
+    /// Whether the leader knows ids of ensembles.
+    tells_identity: bool,
     /// The configuration in NEWLEADER.
     config: Option<Arc<Membership>>,
 }
@@ -155,6 +157,7 @@ impl Learner {
             unproven: None,
             had: Zxid::ZERO,
             wants_tree: false,
+            tells_identity: false,
             config: None,
         };
         if !waits {
@@ -442,10 +445,11 @@ impl Learner {
         }
         let info = LeaderInfo::decode(packet.data.as_deref());
         let theirs = info.ok().and_then(|info| info.identity);
+        self.tells_identity = theirs.is_some();
         self.compare_ensembles(ctx, theirs.unwrap_or_default())?;
         ctx.doubt.exact_digests = info.is_ok_and(|info| info.exact_digests);
         let is_far = self.epoch.0 - ctx.epochs.accepted.0.min(self.epoch.0) > EPOCHS_APART_MAX;
-        if is_far && !ctx.doubt.is_told_again(self.epoch) {
+        if is_far && !ctx.doubt.is_told_again(self.epoch, EPOCHS_APART_MAX) {
             // A promise cannot be withdrawn.
             return Err(Leave::EpochFarAhead { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
@@ -502,6 +506,17 @@ impl Learner {
             }
         }
         Ok(())
+    }
+
+    /// Whether this server has not kept the id that the leader proposes in its epoch. The leader
+    /// settles that id when it counts this server's acknowledgement of its history.
+    fn lacks_identity(&self, ctx: &Ctx<'_>) -> bool {
+        let kept = match ctx.told_identity() {
+            None | Some(Identity::Settled(_)) => true,
+            Some(Identity::Proposed { epoch, .. }) => epoch == self.epoch,
+            Some(Identity::Unknown) => false,
+        };
+        self.tells_identity && !self.observer && !kept
     }
 
     fn accept(&mut self, ctx: &mut Ctx<'_>, current_epoch: Option<Epoch>) {
@@ -672,6 +687,9 @@ impl Learner {
             PacketKind::NEWLEADER if self.stage <= Stage::CatchUp => {
                 if packet.epoch() != self.epoch {
                     return Err(Leave::EpochChanged { told: self.epoch, now: packet.epoch() });
+                }
+                if self.lacks_identity(ctx) && !zebu_proto::mutant!("ensemble id not waited for") {
+                    return Err(Leave::IdentityNotTold);
                 }
                 self.stage = Stage::HistorySync;
                 self.prove = ctx.history.last();

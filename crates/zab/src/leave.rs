@@ -213,6 +213,9 @@ pub enum Leave {
     /// The packet behind discovery is none of DIFF, TRUNC and SNAP.
     #[error("the leader has sent {0} instead of how to synchronize")]
     SyncNotTold(PacketKind),
+    /// The leader knows the ensemble's id, and NEWLEADER comes before it.
+    #[error("the leader has not told the ensemble's id before the end of its history")]
+    IdentityNotTold,
     /// NEWLEADER names another epoch than LEADERINFO.
     #[error("the leader has told epoch {:x} and then {:x}", told.0, now.0)]
     EpochChanged {

@@ -14,6 +14,7 @@ fn is_illegal(left: Leave, allowed: Allowed) -> bool {
         | Leave::Damaged(_)
         | Leave::EpochChanged { .. }
         | Leave::SyncNotTold(_)
+        | Leave::IdentityNotTold
         | Leave::EpochNotTold(_)
         | Leave::EpochImpossible(_)
         | Leave::NoDesignatedLeader

@@ -41,6 +41,11 @@ impl Peer {
         })
     }
 
+    /// Whether its history counts: it is neither lost nor damaged nor known to be wrong.
+    pub fn has_history(&self) -> bool {
+        self.has_database
+    }
+
     /// How often this server gave up leading before broadcast because a supporter looked for a
     /// leader again.
     pub fn disloyal_supporters(&self) -> u64 {
