@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_jute::{Decode as _, Encoder};
 use zebu_proto::request::{AuthPacket, Create, CreateTtl, MultiHeader, PathWatch, SetData};
-use zebu_proto::txn::TxnRecord;
+use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{AclRef, OpCode, Perms, ServerId, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::{Claim, Credentials, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{
@@ -240,6 +240,55 @@ fn a_multi_that_ends_early_takes_a_zxid() {
     }
     let nested = list(&[(OpCode::MULTI, whole)]);
     assert_eq!(server.ask(OpCode::MULTI, nested), failed(-5, 1));
+}
+
+/// Unlike a multi, which takes a zxid as in the original.
+#[test]
+fn a_write_that_ends_early_takes_no_zxid() {
+    let mut server = Server::new(Rules::default());
+    for (op, whole) in [
+        (OpCode::CREATE, bytes(&create("/x", b"data", Some(open()), 0))),
+        (OpCode::SET_DATA, bytes(&set_data("/", b"data"))),
+    ] {
+        for length in 0..whole.len() {
+            let answer = server.ask(op, whole[..length].to_vec());
+            assert_eq!(answer, failed(-5, 0), "{op} {length}");
+        }
+    }
+}
+
+#[test]
+fn the_container_flag_of_a_plain_create_makes_a_persistent_znode() {
+    let mut server = Server::new(Rules { digest: true, ..Rules::default() });
+    // `drive` compares the digest of the transaction with the digest of the tree.
+    let made = server.ask(OpCode::CREATE, bytes(&create("/plain", b"", Some(open()), 4)));
+    assert_eq!((made.err, made.zxids), (0, 1));
+    let made = server.ask(OpCode::CREATE_CONTAINER, bytes(&create("/c", b"", Some(open()), 4)));
+    assert_eq!((made.err, made.zxids), (0, 1));
+    let containers: Vec<String> = server.tree.containers().map(|znode| znode.path()).collect();
+    assert_eq!(containers, ["/c"]);
+    assert!(server.tree.node("/plain").is_some());
+}
+
+/// ZOOKEEPER-4743: a version of -1 in a request means any version.
+#[test]
+fn a_data_version_skips_the_one_that_means_any() {
+    let mut server = Server::new(Rules::default());
+    server.create("/x", b"");
+    for (before, after) in [(-3, -2), (-2, 0), (0, 1), (i32::MAX, i32::MIN)] {
+        let header = TxnHeader {
+            session: server.session,
+            cxid: 0,
+            zxid: server.tree.last_zxid(),
+            time_ms: 0,
+            op: OpCode::SET_DATA,
+        };
+        let txn = Txn::SetData { path: "/x".into(), data: None, version: before };
+        server.tree.apply(&TxnRecord { header, txn, digest: None }, &mut Silent);
+        let answer = server.ask(OpCode::SET_DATA, bytes(&set_data("/x", b"")));
+        assert_eq!(answer.err, 0);
+        assert_eq!(server.tree.node("/x").unwrap().stat().version, after, "{before}");
+    }
 }
 
 #[test]

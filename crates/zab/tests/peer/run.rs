@@ -450,7 +450,11 @@ impl Run {
                 let server = ServerId(number(words[2]));
                 let version = value(words, "version").map_or(Zxid::ZERO, self::zxid);
                 let identity = value(words, "ensemble").map(identity);
-                Some(LearnerInfo::new(server, version).with_identity(identity).to_data())
+                let mut info = LearnerInfo::new(server, version).with_identity(identity);
+                if words.contains(&"old") {
+                    info = LearnerInfo { protocol_version: None, ..info };
+                }
+                Some(info.to_data())
             }
             PacketKind::ACKEPOCH => {
                 let current = number(words[2]);
