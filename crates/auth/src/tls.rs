@@ -6,6 +6,7 @@
 //! trust store is trusted, and names of hosts follow `ZKHostnameVerifier`. A name is never looked up in reverse.
 
 mod detect;
+pub mod fault;
 mod files;
 mod hostname;
 mod names;

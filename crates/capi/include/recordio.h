@@ -1,8 +1,8 @@
 /*
- * Archives: tables of functions that write the fields of records, and that read them.
+ * Archives: tables of functions that write or read the fields of records.
  *
- * The archives of this library keep their bytes in memory, in the order of the wire (big-endian). A program may bring archives of
- * its own. Every function returns 0, or a negative number of errno.
+ * The archives of this library keep their bytes in memory, in network byte order (big-endian). A program may define archives of
+ * its own. Every function returns 0, or a negated errno.
  */
 #ifndef ZEBU_RECORDIO_H
 #define ZEBU_RECORDIO_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Bytes and how many they are; -1 stands for null. */
+/* Bytes and their number. The number -1 stands for null. */
 struct buffer {
     int32_t len;
     char *buff;
@@ -46,21 +46,21 @@ struct iarchive {
     void *priv;
 };
 
-/* An archive that writes into memory of its own. */
+/* Creates an archive that writes into its own memory. */
 struct oarchive *create_buffer_oarchive(void);
-/* Closes it. The bytes are freed too when free_buffer is not 0; else the program frees what get_buffer returned. */
+/* Closes an archive. If free_buffer is 0, the program frees the bytes, which get_buffer has returned. */
 void close_buffer_oarchive(struct oarchive **oa, int free_buffer);
-/* An archive that reads these bytes, which stay the program's. */
+/* Creates an archive that reads these bytes. The bytes belong to the program. */
 struct iarchive *create_buffer_iarchive(char *buffer, int len);
 void close_buffer_iarchive(struct iarchive **ia);
-/* What an archive has written, and how many bytes that is. */
+/* The bytes that an archive has written, and their number. */
 char *get_buffer(struct oarchive *oa);
 int get_buffer_len(struct oarchive *oa);
 
 void deallocate_String(char **text);
 void deallocate_Buffer(struct buffer *bytes);
 
-/* Between the order of this machine and that of the wire. */
+/* Converts between the byte order of this machine and network byte order. */
 int64_t zoo_htonll(int64_t value);
 
 #ifdef __cplusplus

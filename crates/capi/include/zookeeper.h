@@ -6,8 +6,8 @@
  * synchronous functions.
  *
  * Functions return ZOK or another number of enum ZOO_ERRORS. A function with a completion returns ZOK when the completion will be
- * called, which happens exactly once. Everything that a completion or a watcher is shown belongs to the library and lasts as long
- * as the call. A completion or watcher may call any function, also zookeeper_close.
+ * called, which happens exactly once. The arguments of completions and watchers belong to the library, and are valid until the
+ * function returns. A completion or watcher may call any function, including zookeeper_close.
  *
  * Texts are UTF-8. A null handle, path or buffer is ZBADARGUMENTS.
  */
@@ -36,7 +36,7 @@ extern "C" {
 enum ZOO_ERRORS {
     ZOK = 0,
 
-    /* Below ZSYSTEMERROR: the request may or may not have been executed. */
+    /* From ZSYSTEMERROR down to ZAPIERROR, the client reports the error. The server may have executed the request. */
     ZSYSTEMERROR = -1,
     ZRUNTIMEINCONSISTENCY = -2,
     ZDATAINCONSISTENCY = -3,
@@ -46,13 +46,14 @@ enum ZOO_ERRORS {
     ZUNIMPLEMENTED = -6,
     ZOPERATIONTIMEOUT = -7,
     ZBADARGUMENTS = -8,
-    /* The session is over. */
+    /* The session has ended, or the call is not allowed in this state. */
     ZINVALIDSTATE = -9,
     ZNEWCONFIGNOQUORUM = -13,
     ZRECONFIGINPROGRESS = -14,
+    /* From zookeeper_process: the TLS handshake failed. The log says why. The library tries the next server. */
     ZSSLCONNECTIONERROR = -15,
 
-    /* Below ZAPIERROR: a server says so. */
+    /* From ZAPIERROR down, the server reports the error, except for ZINVALIDCALLBACK, ZCLOSING, ZNOTHING and ZNOWATCHER. */
     ZAPIERROR = -100,
     ZNONODE = -101,
     ZNOAUTH = -102,
@@ -65,7 +66,7 @@ enum ZOO_ERRORS {
     ZINVALIDACL = -114,
     ZAUTHFAILED = -115,
     ZCLOSING = -116,
-    /* From zookeeper_process: there was nothing to do. */
+    /* From zookeeper_process: nothing has happened. */
     ZNOTHING = -117,
     ZSESSIONMOVED = -118,
     ZNOTREADONLY = -119,
@@ -94,21 +95,21 @@ extern ZOOAPI const int ZOO_PERM_ALL;
 /* The znode that holds the ensemble's configuration. */
 #define ZOO_CONFIG_NODE "/zookeeper/config"
 
-/* Flags of zookeeper_init: a server without a quorum will do, for reads. */
+/* Flag of zookeeper_init: the session may use a read-only server, which has no quorum, until it finds a server with a quorum. */
 #define ZOO_READONLY 1
-/* Flags of zookeeper_init: says nothing about the machine in the log. */
+/* Flag of zookeeper_init: do not log the version of the library and the arguments. */
 #define ZOO_NO_LOG_CLIENTENV 2
 
-/* Everybody; and, in ACLs only, the identities of the session. */
+/* ZOO_ANYONE_ID_UNSAFE is everybody. ZOO_AUTH_IDS, in an ACL, stands for the identities of the session that sets the ACL. */
 extern ZOOAPI struct Id ZOO_ANYONE_ID_UNSAFE;
 extern ZOOAPI struct Id ZOO_AUTH_IDS;
 
-/* Everybody may do everything; everybody may read; the identities of the session may do everything. */
+/* Everybody has all permissions; everybody may read; the identities of the session have all permissions. */
 extern ZOOAPI struct ACL_vector ZOO_OPEN_ACL_UNSAFE;
 extern ZOOAPI struct ACL_vector ZOO_READ_ACL_UNSAFE;
 extern ZOOAPI struct ACL_vector ZOO_CREATOR_ALL_ACL;
 
-/* What a descriptor is ready for, in zookeeper_interest and zookeeper_process. */
+/* The events of a descriptor, for zookeeper_interest and zookeeper_process. */
 extern ZOOAPI const int ZOOKEEPER_WRITE;
 extern ZOOAPI const int ZOOKEEPER_READ;
 
@@ -138,14 +139,14 @@ extern ZOOAPI const int ZOO_CREATED_EVENT;
 extern ZOOAPI const int ZOO_DELETED_EVENT;
 extern ZOOAPI const int ZOO_CHANGED_EVENT;
 extern ZOOAPI const int ZOO_CHILD_EVENT;
-/* The state of the session has changed: every watcher is told, and keeps waiting. */
+/* The state of the session has changed. Every watcher gets this event, and stays registered. */
 extern ZOOAPI const int ZOO_SESSION_EVENT;
 extern ZOOAPI const int ZOO_NOTWATCHING_EVENT;
 
-/* A session and its connection. */
+/* A handle: a session and its connection. */
 typedef struct _zhandle zhandle_t;
 
-/* A session and what proves that it is ours: keep it secret. */
+/* The id and the password of a session. Keep the password secret: its holder can take over the session. */
 typedef struct {
     int64_t client_id;
     char passwd[16];
@@ -164,7 +165,8 @@ typedef struct _zsock {
     zcert_t *cert;
 } zsock_t;
 
-/* One operation of a multi. The functions zoo_..._op_init fill it in; texts and data must last until the call has returned. */
+/* One operation of a multi. The functions zoo_..._op_init fill it in. Paths and data must be valid until zoo_multi or zoo_amulti
+ * returns. */
 typedef struct zoo_op {
     int type;
     union {
@@ -196,7 +198,8 @@ typedef struct zoo_op {
     };
 } zoo_op_t;
 
-/* What became of it. err is 0 for an operation that was undone, ZRUNTIMEINCONSISTENCY for one that was not tried. */
+/* The result of one operation. If the multi fails, err is 0 for an operation that was undone, and ZRUNTIMEINCONSISTENCY for an
+ * operation that was not tried. */
 typedef struct zoo_op_result {
     int err;
     char *value;
@@ -204,26 +207,28 @@ typedef struct zoo_op_result {
     struct Stat *stat;
 } zoo_op_result_t;
 
-/* The path of the new znode goes into path_buffer, cut to what fits; it may be null. */
+/* The path of the new znode is copied to path_buffer, truncated to the size of the buffer. path_buffer may be null. */
 void zoo_create_op_init(zoo_op_t *op, const char *path, const char *value, int valuelen, const struct ACL_vector *acl, int mode,
                         char *path_buffer, int path_buffer_len);
-/* The same; servers answer with a stat, too. */
+/* As zoo_create_op_init. The server also returns the stat of the new znode. */
 void zoo_create2_op_init(zoo_op_t *op, const char *path, const char *value, int valuelen, const struct ACL_vector *acl, int mode,
                          char *path_buffer, int path_buffer_len);
 void zoo_delete_op_init(zoo_op_t *op, const char *path, int version);
 void zoo_set_op_init(zoo_op_t *op, const char *path, const char *buffer, int buflen, int version, struct Stat *stat);
 void zoo_check_op_init(zoo_op_t *op, const char *path, int version);
 
-/* path is relative to the chroot, and empty in session events. */
+/* path is relative to the chroot. It is empty in session events. */
 typedef void (*watcher_fn)(zhandle_t *zh, int type, int state, const char *path, void *watcherCtx);
 
 typedef void (*log_callback_fn)(const char *message);
 
 /*
- * A handle. The session begins in the background: the watcher is told of ZOO_CONNECTED_STATE.
+ * Creates a handle. The session is established in the background: then the watcher gets a session event with
+ * ZOO_CONNECTED_STATE.
  *
- * host: host:port,host:port/chroot. clientid: a session to go on with, or null. recv_timeout: milliseconds.
- * Null when the arguments are wrong (errno: EINVAL) or no host has an address (ENOENT).
+ * host: the servers and, optionally, a chroot, as in "host:port,host:port/chroot". recv_timeout: the session timeout in
+ * milliseconds. clientid: a session to continue, or null for a new session.
+ * Returns null if an argument is invalid (errno is EINVAL) or no host has an address (errno is ENOENT).
  */
 ZOOAPI zhandle_t *zookeeper_init(const char *host, watcher_fn fn, int recv_timeout, const clientid_t *clientid, void *context,
                                  int flags);
@@ -231,32 +236,99 @@ ZOOAPI zhandle_t *zookeeper_init2(const char *host, watcher_fn fn, int recv_time
                                   int flags, log_callback_fn log_callback);
 
 /*
- * Ends the session and frees the handle. Everything that is open is answered before it returns, with ZCLOSING where no server has
- * answered. With THREADED, a child of a fork frees nothing, and the session goes on in the parent.
+ * As zookeeper_init, over TLS. The port of the servers must be their secureClientPort.
+ *
+ * cert: "authority", or "authority,certificate,key,password". These are PEM files: the certificates of trusted authorities, and
+ * the certificate and the private key that the client shows. The password decrypts the key; it may be missing if the key is not
+ * encrypted. The certificate of a server must be signed by a trusted authority. It need not contain the name of the server.
+ * Returns null (errno is EINVAL) also if a file cannot be used; the log names the file and the reason.
+ */
+ZOOAPI zhandle_t *zookeeper_init_ssl(const char *host, const char *cert, watcher_fn fn, int recv_timeout,
+                                     const clientid_t *clientid, void *context, int flags);
+
+/*
+ * The functions with which a program answers who it is, as in Cyrus SASL: SASL_CB_AUTHNAME and SASL_CB_PASS, optionally
+ * SASL_CB_USER and SASL_CB_GETREALM. The library does not need Cyrus SASL. Without HAVE_CYRUS_SASL_H, the header declares the
+ * structure itself.
+ */
+#ifdef HAVE_CYRUS_SASL_H
+#include <sasl/sasl.h>
+#else
+typedef struct sasl_callback {
+    unsigned long id;
+    int (*proc)(void);
+    void *context;
+} sasl_callback_t;
+#endif
+
+/*
+ * service, host: the Kerberos principal of the servers; host may be null, for the address of each server.
+ * mechlist: "DIGEST-MD5" or "GSSAPI"; the first supported mechanism of a list is used. GSSAPI uses the ticket cache of the user.
+ * callbacks: for DIGEST-MD5; must be valid until the handle is closed. The texts are copied.
+ */
+typedef struct zoo_sasl_params {
+    const char *service;
+    const char *host;
+    const char *mechlist;
+    const sasl_callback_t *callbacks;
+} zoo_sasl_params_t;
+
+/*
+ * As zookeeper_init2. At the start of each connection, the client and the server authenticate each other with SASL.
+ * The session ends with ZOO_AUTH_FAILED_STATE if that fails; the log says why. Without sasl_params, there is no SASL.
+ */
+ZOOAPI zhandle_t *zookeeper_init_sasl(const char *host, watcher_fn fn, int recv_timeout, const clientid_t *clientid, void *context,
+                                      int flags, log_callback_fn log_callback, zoo_sasl_params_t *sasl_params);
+
+/*
+ * Makes callbacks that answer with a user, a realm and the first line of a file. Each argument may be null. Without a file, the
+ * library asks for the password at the terminal. Free the result with free after the handle is closed; null: not enough memory.
+ */
+ZOOAPI sasl_callback_t *zoo_sasl_make_basic_callbacks(const char *user, const char *realm, const char *password_file);
+
+/* Makes the password from the content of a file. Writes at most buf_len bytes to buf, and their number to passwd_len. Returns
+ * SASL_OK (0), or another code of Cyrus SASL. */
+typedef int (*zoo_sasl_password_callback_t)(const char *content, size_t content_len, void *context, char *buf, size_t buf_len,
+                                            size_t *passwd_len);
+
+/* context is passed to the callback. Without a callback, the password is the first line of the file. */
+typedef struct zoo_sasl_password {
+    const char *password_file;
+    void *context;
+    zoo_sasl_password_callback_t callback;
+} zoo_sasl_password_t;
+
+/* As zoo_sasl_make_basic_callbacks. */
+ZOOAPI sasl_callback_t *zoo_sasl_make_password_callbacks(const char *user, const char *realm, zoo_sasl_password_t *password);
+
+/*
+ * Closes the session and frees the handle. Before it returns, the completions of all unanswered requests are called, with
+ * ZCLOSING if no server has answered. With THREADED, a call in the child of a fork frees nothing, and the session continues in the parent.
  */
 ZOOAPI int zookeeper_close(zhandle_t *zh);
 ZOOAPI void close_zsock(zsock_t *zsock);
 
-/* Replaces the servers; a chroot must be that of the handle. */
+/* Replaces the list of servers. If the list has a chroot, it must be the chroot of the handle. */
 ZOOAPI int zoo_set_servers(zhandle_t *zh, const char *hosts);
-/* For how many milliseconds addresses are believed before names are resolved again: 0 not at all, -1 for ever. */
+/* How many milliseconds the addresses of host names stay valid before the names are resolved again. 0: they are resolved for every
+ * connection. -1: they are never resolved again. */
 ZOOAPI int zoo_set_servers_resolution_delay(zhandle_t *zh, int delay_ms);
 ZOOAPI void zoo_cycle_next_server(zhandle_t *zh);
-/* Address and port. The text is the handle's. */
+/* Address and port of the server. The text belongs to the handle. */
 ZOOAPI const char *zoo_get_current_server(zhandle_t *zh);
 
-/* The session is the handle's: copy it. Its id is 0 before there is one. */
+/* The structure belongs to the handle, and changes with the session: copy it. The id is 0 until the session is established. */
 ZOOAPI const clientid_t *zoo_client_id(zhandle_t *zh);
-/* Milliseconds: as settled with the server. */
+/* The session timeout in milliseconds, as the server has set it. */
 ZOOAPI int zoo_recv_timeout(zhandle_t *zh);
 ZOOAPI const void *zoo_get_context(zhandle_t *zh);
 ZOOAPI void zoo_set_context(zhandle_t *zh, void *context);
-/* Returns the watcher before. */
+/* Returns the previous watcher. */
 ZOOAPI watcher_fn zoo_set_watcher(zhandle_t *zh, watcher_fn newFn);
 ZOOAPI struct sockaddr *zookeeper_get_connected_host(zhandle_t *zh, struct sockaddr *addr, socklen_t *addr_len);
 ZOOAPI int zoo_state(zhandle_t *zh);
 ZOOAPI int is_unrecoverable(zhandle_t *zh);
-/* A text that lasts for ever. */
+/* The returned text is valid for the life of the process. */
 ZOOAPI const char *zerror(int c);
 ZOOAPI void zoo_set_debug_level(ZooLogLevel logLevel);
 ZOOAPI void zoo_set_log_stream(FILE *logStream);
@@ -268,15 +340,15 @@ ZOOAPI int zoo_lock_auth(zhandle_t *zh);
 ZOOAPI int zoo_unlock_auth(zhandle_t *zh);
 
 /*
- * The loop of a program without threads: wait for the descriptor, unless it is -1, no longer than tv says; then call
- * zookeeper_process, also when nothing has happened.
+ * For the event loop of a program without threads. Wait for the events of the descriptor, at most for the time in tv; a descriptor
+ * of -1 means that there is no connection. Then call zookeeper_process with the events that happened, or with 0.
  */
 ZOOAPI int zookeeper_interest(zhandle_t *zh, int *fd, int *interest, struct timeval *tv);
 ZOOAPI int zookeeper_process(zhandle_t *zh, int events);
 
 typedef void (*void_completion_t)(int rc, const void *data);
 typedef void (*stat_completion_t)(int rc, const struct Stat *stat, const void *data);
-/* value_len is -1 for null data. The value has no zero at its end. */
+/* value_len is -1 for null data. The value is not zero-terminated. */
 typedef void (*data_completion_t)(int rc, const char *value, int value_len, const struct Stat *stat, const void *data);
 typedef void (*strings_completion_t)(int rc, const struct String_vector *strings, const void *data);
 typedef void (*strings_stat_completion_t)(int rc, const struct String_vector *strings, const struct Stat *stat,
@@ -285,7 +357,7 @@ typedef void (*string_completion_t)(int rc, const char *value, const void *data)
 typedef void (*string_stat_completion_t)(int rc, const char *string, const struct Stat *stat, const void *data);
 typedef void (*acl_completion_t)(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data);
 
-/* A version of -1 is any version. Data of length -1 is null. The time to live is in milliseconds. */
+/* The version -1 matches any version. Data of length -1 is null. The time to live (ttl) is in milliseconds. */
 ZOOAPI int zoo_acreate(zhandle_t *zh, const char *path, const char *value, int valuelen, const struct ACL_vector *acl, int mode,
                        string_completion_t completion, const void *data);
 ZOOAPI int zoo_acreate_ttl(zhandle_t *zh, const char *path, const char *value, int valuelen, const struct ACL_vector *acl,
@@ -297,8 +369,9 @@ ZOOAPI int zoo_acreate2_ttl(zhandle_t *zh, const char *path, const char *value, 
 ZOOAPI int zoo_adelete(zhandle_t *zh, const char *path, int version, void_completion_t completion, const void *data);
 
 /*
- * Reads. Where watch is not 0 the watcher of the handle is told of the next change; the functions with a w take a watcher of their
- * own. The same watcher with the same context is told of an event once. exists leaves a watch also where there is no znode.
+ * Reads. If watch is not 0, the watcher of the handle gets the next change of the znode. The functions zoo_aw... take a watcher of
+ * their own. A watcher that is registered several times with the same context gets each event once. exists sets a watch even if
+ * the znode does not exist.
  */
 ZOOAPI int zoo_aexists(zhandle_t *zh, const char *path, int watch, stat_completion_t completion, const void *data);
 ZOOAPI int zoo_awexists(zhandle_t *zh, const char *path, watcher_fn watcher, void *watcherCtx, stat_completion_t completion,
@@ -316,7 +389,7 @@ ZOOAPI int zoo_awget_children2(zhandle_t *zh, const char *path, watcher_fn watch
 ZOOAPI int zoo_agetconfig(zhandle_t *zh, int watch, data_completion_t completion, const void *data);
 ZOOAPI int zoo_awgetconfig(zhandle_t *zh, watcher_fn watcher, void *watcherCtx, data_completion_t completion, const void *data);
 
-/* Lists are null, or texts with commas: joining and leaving servers, or the new members. */
+/* The lists of servers are separated by commas: either joining and leaving servers, or all new members. Unused lists are null. */
 ZOOAPI int zoo_areconfig(zhandle_t *zh, const char *joining, const char *leaving, const char *members, int64_t version,
                          data_completion_t dc, const void *data);
 ZOOAPI int zoo_aset(zhandle_t *zh, const char *path, const char *buffer, int buflen, int version, stat_completion_t completion,
@@ -326,17 +399,18 @@ ZOOAPI int zoo_async(zhandle_t *zh, const char *path, string_completion_t comple
 ZOOAPI int zoo_aget_acl(zhandle_t *zh, const char *path, acl_completion_t completion, const void *data);
 ZOOAPI int zoo_aset_acl(zhandle_t *zh, const char *path, int version, struct ACL_vector *acl, void_completion_t completion,
                         const void *data);
-/* The results are filled in before the completion is called. */
+/* The results are valid when the completion is called. */
 ZOOAPI int zoo_amulti(zhandle_t *zh, int count, const zoo_op_t *ops, zoo_op_result_t *results, void_completion_t completion,
                       const void *data);
-/* Credentials for this and all later connections. The session is over when a server refuses them. */
+/* Adds credentials for this and all later connections. If a server refuses the credentials, the session ends. */
 ZOOAPI int zoo_add_auth(zhandle_t *zh, const char *scheme, const char *cert, int certLen, void_completion_t completion,
                         const void *data);
 
 typedef enum { ZWATCHTYPE_CHILD = 1, ZWATCHTYPE_DATA = 2, ZWATCHTYPE_ANY = 3 } ZooWatcherType;
 
 /*
- * Removes one watcher, or all when watcher is null; ZNOWATCHER when there is none. local: without asking a server.
+ * Removes one watcher, or all watchers if watcher is null. Returns ZNOWATCHER if there is none. If local is not 0, the library
+ * removes the watcher without asking a server.
  * The completion is a void_completion_t, cast to the type of the parameter, as in the C client.
  */
 ZOOAPI int zoo_aremove_watches(zhandle_t *zh, const char *path, ZooWatcherType wtype, watcher_fn watcher, void *watcherCtx,
@@ -345,9 +419,9 @@ ZOOAPI int zoo_aremove_all_watches(zhandle_t *zh, const char *path, ZooWatcherTy
                                    void_completion_t *completion, const void *data);
 
 /*
- * What the C client does not have: a watch that lasts until it is removed, on a znode or on all of a subtree. It takes a server
- * from 3.6 on. zoo_remove_watches and zoo_remove_all_watches remove it with ZWATCHTYPE_ANY. Events of the time without a connection
- * are lost: read again after ZOO_CONNECTED_STATE.
+ * Sets a persistent watch on a znode, or on a znode and all znodes below it. The original's C client has no such function. It needs
+ * a server from version 3.6 on. The watch lasts until zoo_remove_watches or zoo_remove_all_watches removes it, with
+ * ZWATCHTYPE_ANY. Events that happen while there is no connection are lost: read again after ZOO_CONNECTED_STATE.
  */
 #define ZEBU_PERSISTENT_WATCH 0
 #define ZEBU_RECURSIVE_WATCH 1
@@ -356,10 +430,10 @@ ZOOAPI int zebu_aadd_watch(zhandle_t *zh, const char *path, int mode, watcher_fn
 
 #ifdef THREADED
 /*
- * The same, and the call returns when there is an answer. They may be called from a completion or a watcher, too.
+ * Synchronous functions: each returns when its answer has arrived. Completions and watchers may call them, too.
  *
- * A path is cut to what fits into path_buffer, always with a zero at its end. *buffer_len says how much room there is, then how
- * many bytes were copied: -1 for null data. A stat may be null. Vectors are to be freed with deallocate_..._vector.
+ * A path is truncated to the size of path_buffer, and always zero-terminated. *buffer_len is the size of the buffer before the call,
+ * and the number of copied bytes after it, or -1 for null data. A stat may be null. Free vectors with deallocate_..._vector.
  */
 ZOOAPI int zoo_create(zhandle_t *zh, const char *path, const char *value, int valuelen, const struct ACL_vector *acl, int mode,
                       char *path_buffer, int path_buffer_len);

@@ -1,4 +1,4 @@
-/* Lines in the log of the library. */
+/* The log of the library. */
 #ifndef ZEBU_ZOOKEEPER_LOG_H
 #define ZEBU_ZOOKEEPER_LOG_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Up to which level lines are written: zoo_set_debug_level sets it. */
+/* The most verbose level that is logged. zoo_set_debug_level sets it. */
 extern ZOOAPI ZooLogLevel logLevel;
 
 #define LOGCALLBACK(zh) zoo_get_log_callback(zh)
@@ -25,10 +25,10 @@ extern ZOOAPI ZooLogLevel logLevel;
 #define LOG_INFO(callback, ...) ZEBU_LOG(callback, ZOO_LOG_LEVEL_INFO, __VA_ARGS__)
 #define LOG_DEBUG(callback, ...) ZEBU_LOG(callback, ZOO_LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* Writes a line to the callback, or where it is null to the stream. The text is cut to 4,095 bytes. */
+/* Writes a line to the callback or, if the callback is null, to the stream. The text is truncated to 4,095 bytes. */
 ZOOAPI void log_message(log_callback_fn callback, ZooLogLevel level, int line, const char *function, const char *format, ...);
 
-/* Where lines go that have no callback: what zoo_set_log_stream has set, else the standard error. */
+/* The stream for lines without a callback: the stream that zoo_set_log_stream has set, or the standard error. */
 ZOOAPI FILE *zoo_get_log_stream(void);
 
 #ifdef __cplusplus

@@ -56,10 +56,13 @@ pub struct InArchive {
 }
 
 /// The output of a Zebu archive. The memory comes from `malloc`, because C may keep it.
+///
+/// Laid out as the C client's: programs without `get_buffer`, such as its test suite, read the fields.
+#[repr(C)]
 struct Written {
+    room: i32,
+    length: i32,
     bytes: *mut u8,
-    length: usize,
-    room: usize,
 }
 
 /// The input of a Zebu archive.
@@ -73,24 +76,23 @@ impl Written {
     fn push(&mut self, write: impl FnOnce(&mut Encoder<'_>)) -> c_int {
         let mut bytes = Vec::new();
         write(&mut Encoder::new(&mut bytes));
-        let needed = self.length + bytes.len();
-        if i32::try_from(needed).is_err() {
-            return -libc::E2BIG;
-        }
-        if needed > self.room {
-            let room = needed.next_power_of_two().max(128);
+        let used = self.length as usize;
+        let needed = used + bytes.len();
+        let Ok(length) = i32::try_from(needed) else { return -libc::E2BIG };
+        if length > self.room {
+            let room = i32::try_from(needed.next_power_of_two().max(128)).unwrap_or(i32::MAX);
             // SAFETY: the bytes came from `malloc` or are null, and `room` is not zero.
-            let moved = unsafe { libc::realloc(self.bytes.cast(), room) }.cast::<u8>();
+            let moved = unsafe { libc::realloc(self.bytes.cast(), room as usize) }.cast::<u8>();
             if moved.is_null() {
                 return -libc::ENOMEM;
             }
             (self.bytes, self.room) = (moved, room);
         }
-        // SAFETY: there is room for `needed` bytes, of which the first `length` are taken.
+        // SAFETY: there is room for `needed` bytes, of which the first `used` are taken.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes.add(self.length), bytes.len());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes.add(used), bytes.len());
         }
-        self.length = needed;
+        self.length = length;
         0
     }
 }
@@ -292,7 +294,7 @@ unsafe extern "C" fn get_buffer(archive: *mut OutArchive) -> *mut c_char {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn get_buffer_len(archive: *mut OutArchive) -> c_int {
     // SAFETY: the caller gives an archive of `create_buffer_oarchive`.
-    unsafe { (*(*archive).state).length as c_int }
+    unsafe { (*(*archive).state).length }
 }
 
 /// Creates an archive that reads these bytes, which the caller keeps.

@@ -36,7 +36,7 @@ constants! {
     ZOO_ASSOCIATING_STATE = state::ASSOCIATING;
     ZOO_CONNECTED_STATE = state::CONNECTED;
     ZOO_READONLY_STATE = state::READONLY;
-    ZOO_SSL_CONNECTING_STATE = 7;
+    ZOO_SSL_CONNECTING_STATE = state::SSL_CONNECTING;
     ZOO_NOTCONNECTED_STATE = state::NOT_CONNECTED;
 
     ZOO_CREATED_EVENT = 1;
@@ -66,6 +66,7 @@ pub(crate) mod state {
     pub(crate) const ASSOCIATING: c_int = 2;
     pub(crate) const CONNECTED: c_int = 3;
     pub(crate) const READONLY: c_int = 5;
+    pub(crate) const SSL_CONNECTING: c_int = 7;
 }
 
 /// Event types that servers never send.

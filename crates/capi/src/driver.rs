@@ -16,8 +16,8 @@ use bytes::Bytes;
 use zebu_proto::connect_string::HostPort;
 use zebu_proto::{ErrorCode, EventType};
 use zebu_session::{
-    Answer, Chroot, Effect, Ending, Failure, Frame, Input, Options, Output, Registration,
-    RequestId, Session, State, Submission, WatchKind, WatcherId,
+    Answer, Attempt, Challenge, Chroot, Effect, Ending, Failure, Frame, Input, Options, Output,
+    Proof, Registration, RequestId, Session, State, Submission, WatchKind, WatcherId,
 };
 
 use crate::callback::{Callback, Waiter};
@@ -26,8 +26,10 @@ use crate::errors;
 use crate::hosts::Hosts;
 use crate::log::{Line, say};
 use crate::probe::{LOOK, Question};
+use crate::sasl::{Exchange, Outcome};
+use crate::tls::Tls;
 use crate::watchers::{Watcher, WatcherFn, Watchers, Watching};
-use crate::wire::Wire;
+use crate::wire::{Progress, Wire};
 
 /// Maximum number of reads before other work gets a turn.
 const READS_MAX: usize = 16;
@@ -72,6 +74,10 @@ pub(crate) struct Driver {
     pub(crate) hosts: Hosts,
     wants_names: bool,
     wire: Option<Wire>,
+    tls: Option<Tls>,
+    /// The SASL exchange; absent while the owner carries out a step.
+    exchange: Option<Exchange>,
+    challenge: Option<(Attempt, Challenge)>,
     question: Option<Question>,
     /// Requests by number; the number of the front one is `first`.
     pending: VecDeque<Option<Pending>>,
@@ -95,8 +101,8 @@ pub(crate) struct Driver {
     /// Deadline for the server's answer to the close.
     closing: Option<Duration>,
     is_closed: bool,
-    /// Whether the connection was lost since [`Driver::take_lost`].
-    is_lost: bool,
+    /// The code of a connection that was lost since [`Driver::take_lost`].
+    lost: Option<c_int>,
 }
 
 // SAFETY: this library never reads behind the context. The C client's contract lets it use the
@@ -118,6 +124,9 @@ impl Driver {
             hosts,
             wants_names: false,
             wire: None,
+            tls: None,
+            exchange: None,
+            challenge: None,
             question: None,
             pending: VecDeque::new(),
             first: 1,
@@ -134,8 +143,20 @@ impl Driver {
             lines: Vec::new(),
             closing: None,
             is_closed: false,
-            is_lost: false,
+            lost: None,
         }
+    }
+
+    /// Connects over TLS.
+    pub(crate) fn with_tls(mut self, tls: Option<Tls>) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Authenticates with SASL, as the options of the session say.
+    pub(crate) fn with_sasl(mut self, exchange: Option<Exchange>) -> Self {
+        self.exchange = exchange;
+        self
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -166,9 +187,9 @@ impl Driver {
         self.wire.as_ref()
     }
 
-    /// Whether the connection was lost since the last call.
-    pub(crate) fn take_lost(&mut self) -> bool {
-        std::mem::take(&mut self.is_lost)
+    /// The code of a connection that was lost since the last call.
+    pub(crate) fn take_lost(&mut self) -> Option<c_int> {
+        self.lost.take()
     }
 
     /// The watcher of the handle itself, if it has one.
@@ -318,8 +339,8 @@ impl Driver {
         let wire = self.wire.as_ref();
         Interest {
             fd: wire.map(Wire::fd),
-            is_writing: wire.is_some_and(|wire| !wire.is_connected() || wire.has_output()),
-            wait: if self.wants_names { Duration::ZERO } else { wait },
+            is_writing: wire.is_some_and(Wire::waits_to_write),
+            wait: if self.wants_names || self.challenge.is_some() { Duration::ZERO } else { wait },
         }
     }
 
@@ -339,14 +360,21 @@ impl Driver {
             && !wire.is_connected()
             && (can_read || can_write)
         {
+            let is_shaking = self.state == state::SSL_CONNECTING;
             let (attempt, server) = (wire.attempt, wire.server);
-            match wire.finish_connecting() {
-                Ok(true) => {
+            match wire.go_on() {
+                Ok(Progress::Connected) => {
                     self.state = state::ASSOCIATING;
                     self.step(Input::Connected(attempt));
                 }
-                Ok(false) => {}
-                Err(error) => self.hang_up(&format!("cannot connect to {server}: {error}")),
+                Ok(Progress::ShakingHands) => self.state = state::SSL_CONNECTING,
+                Ok(Progress::Dialing) => {}
+                Err(error) => {
+                    self.hang_up(&format!("cannot connect to {server}: {error}"));
+                    if self.state == state::NOT_CONNECTED && is_shaking {
+                        self.lost = Some(errors::SSL_CONNECTION_ERROR);
+                    }
+                }
             }
         } else if can_read {
             self.read();
@@ -364,7 +392,10 @@ impl Driver {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     self.hang_up("the server has closed the connection");
                 }
-                Err(error) => self.hang_up(&error.to_string()),
+                Err(error) => {
+                    let fault = wire.fault(&error);
+                    self.hang_up(&fault);
+                }
             }
         }
     }
@@ -387,7 +418,8 @@ impl Driver {
         if let Some(wire) = &mut self.wire
             && let Err(error) = wire.flush()
         {
-            self.hang_up(&error.to_string());
+            let fault = wire.fault(&error);
+            self.hang_up(&fault);
         }
     }
 
@@ -400,7 +432,7 @@ impl Driver {
     }
 
     fn disconnected(&mut self) {
-        self.is_lost = true;
+        self.lost.get_or_insert(errors::CONNECTION_LOSS);
         if self.state >= 0 {
             self.state = state::NOT_CONNECTED;
         }
@@ -420,6 +452,34 @@ impl Driver {
         let now = self.now();
         self.hosts.resolved(now, found);
         self.step(Input::Resolved(self.hosts.candidates()));
+    }
+
+    /// The next step of the SASL exchange, if there is one. The caller carries it out without the lock, because it calls
+    /// functions of the program or asks a ticket server, and reports it with [`Driver::proved`].
+    pub(crate) fn take_challenge(&mut self) -> Option<(Attempt, Challenge, Exchange)> {
+        let exchange = self.exchange.take_if(|_| self.challenge.is_some())?;
+        let (attempt, challenge) = self.challenge.take()?;
+        Some((attempt, challenge, exchange))
+    }
+
+    /// Takes the result of a step of the SASL exchange.
+    pub(crate) fn proved(&mut self, attempt: Attempt, exchange: Exchange, outcome: Outcome) {
+        if self.is_closed {
+            return;
+        }
+        let proof = match outcome {
+            Ok(proof) => {
+                self.exchange = Some(exchange);
+                proof
+            }
+            // The session ends, so the exchange is not needed any more.
+            Err(fault) => {
+                say!(self.lines, Error, "proved", "SASL authentication failed: {fault}");
+                Proof::Failed
+            }
+        };
+        self.step(Input::Proof(attempt, proof));
+        self.flush();
     }
 
     // Effects.
@@ -452,7 +512,7 @@ impl Driver {
                 self.hosts.tried(server);
                 self.state = state::CONNECTING;
                 say!(self.lines, Info, "connect", "connecting to {server}");
-                match Wire::connect(attempt, server) {
+                match Wire::connect(attempt, server, self.tls.as_ref()) {
                     Ok(wire) => self.wire = Some(wire),
                     Err(error) => {
                         say!(self.lines, Warn, "connect", "cannot connect to {server}: {error}");
@@ -469,13 +529,12 @@ impl Driver {
                     self.disconnected();
                 }
             }
-            Output::Probe(server) => self.question = Some(Question::new(self.now(), server)),
-            Output::Prove(attempt, _) => {
-                // SASL is not enabled in the options.
-                let now = self.now();
-                let proof = Input::Proof(attempt, zebu_session::Proof::Failed);
-                self.session.step(now, proof, &mut self.outputs);
+            Output::Probe(server) => {
+                let question = Question::new(self.now(), server, self.tls.as_ref());
+                self.question = Some(question);
             }
+            // A later attempt supersedes an earlier one.
+            Output::Prove(attempt, challenge) => self.challenge = Some((attempt, challenge)),
         }
     }
 
@@ -501,6 +560,10 @@ impl Driver {
             }
             State::Over(ending) => {
                 self.ending = Some(ending);
+                if ending == Ending::AuthFailed && self.exchange.is_some() {
+                    let fault = "the server refuses the user or the password";
+                    say!(self.lines, Error, "enter", "SASL authentication failed: {fault}");
+                }
                 self.state = match ending {
                     Ending::Expired => state::EXPIRED,
                     Ending::AuthFailed => state::AUTH_FAILED,

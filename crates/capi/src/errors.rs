@@ -14,6 +14,7 @@ pub(crate) const UNIMPLEMENTED: c_int = -6;
 pub(crate) const OPERATION_TIMEOUT: c_int = -7;
 pub(crate) const BAD_ARGUMENTS: c_int = -8;
 pub(crate) const INVALID_STATE: c_int = -9;
+pub(crate) const SSL_CONNECTION_ERROR: c_int = -15;
 pub(crate) const SESSION_EXPIRED: c_int = -112;
 pub(crate) const AUTH_FAILED: c_int = -115;
 pub(crate) const CLOSING: c_int = -116;

@@ -4,6 +4,7 @@ mod asynchronous;
 mod lasting;
 mod looking;
 mod opening;
+mod secure;
 #[path = "exports/loop.rs"]
 mod stepping;
 mod synchronous;

@@ -307,11 +307,20 @@ impl Handle {
 
     // The event loop.
 
-    /// The events to wait for. Resolves host names if necessary.
+    /// The events to wait for. Resolves host names and takes steps of SASL if necessary.
     pub(crate) fn interest(&self) -> Interest {
         loop {
             let mut driver = self.driver.lock();
             let interest = driver.interest();
+            if let Some((attempt, challenge, mut exchange)) = driver.take_challenge() {
+                let server = driver.hosts.current();
+                self.pass_on(driver);
+                let outcome = exchange.answer(&challenge, server);
+                let mut driver = self.driver.lock();
+                driver.proved(attempt, exchange, outcome);
+                self.pass_on(driver);
+                continue;
+            }
             let names = driver.take_names();
             *self.sleeps.lock() = names.is_none().then(|| driver.now() + interest.wait);
             self.pass_on(driver);
@@ -324,14 +333,14 @@ impl Handle {
         }
     }
 
-    /// Handles a readable or writable socket. Returns whether the connection was lost.
-    pub(crate) fn process(&self, can_read: bool, can_write: bool) -> bool {
+    /// Handles a readable or writable socket. Returns the code of a lost connection.
+    pub(crate) fn process(&self, can_read: bool, can_write: bool) -> Option<c_int> {
         let mut driver = self.driver.lock();
         *self.sleeps.lock() = None;
         driver.process(can_read, can_write);
-        let is_lost = driver.take_lost();
+        let lost = driver.take_lost();
         self.pass_on(driver);
-        is_lost
+        lost
     }
 
     /// Waits for the events of `interest`, for at most `most`.

@@ -6,6 +6,8 @@
 //! program's event loop, or two threads), and the structures and functions of `zookeeper.h`,
 //! `zookeeper_log.h`, `recordio.h` and `zookeeper.jute.h`.
 //!
+//! TLS is rustls, and SASL is `zebu_auth`: the libraries need neither OpenSSL nor Cyrus SASL.
+//!
 //! `cargo xtask capi` links the two libraries and installs headers and pkg-config files. `include/`
 //! is the documentation for programs in C.
 //!
@@ -31,5 +33,7 @@ mod probe;
 mod queue;
 mod records;
 mod request;
+mod sasl;
+mod tls;
 mod watchers;
 mod wire;

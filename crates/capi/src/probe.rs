@@ -1,12 +1,13 @@
 //! The question to another server whether it has a quorum, asked while a session is on a server that only reads.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use zebu_session::Probe;
+use zebu_session::{Attempt, Probe};
 
-use crate::wire;
+use crate::tls::Tls;
+use crate::wire::{Progress, Wire};
 
 /// How long a server may take to say whether it has a quorum.
 const TIME_MAX: Duration = Duration::from_secs(1);
@@ -18,51 +19,43 @@ pub(crate) const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) server: SocketAddr,
-    stream: Option<TcpStream>,
-    is_asked: bool,
-    answer: Vec<u8>,
+    wire: Option<Wire>,
     until: Duration,
 }
 
 impl Question {
-    pub(crate) fn new(now: Duration, server: SocketAddr) -> Self {
-        let stream = wire::dial(server).ok();
-        Self { server, stream, is_asked: false, answer: Vec::new(), until: now + TIME_MAX }
+    pub(crate) fn new(now: Duration, server: SocketAddr, tls: Option<&Tls>) -> Self {
+        // Its connection is no attempt of the session's.
+        let mut wire = Wire::connect(Attempt(0), server, tls).ok();
+        if let Some(wire) = &mut wire {
+            wire.push(b"isro".to_vec());
+        }
+        Self { server, wire, until: now + TIME_MAX }
     }
 
     /// The answer, if there is one by now.
     pub(crate) fn look(&mut self, now: Duration) -> Option<Probe> {
         match self.go_on() {
             Ok(false) if now < self.until => None,
-            Ok(true) if self.answer == b"rw" => Some(Probe::ReadWrite),
+            Ok(true) if self.wire.as_ref().is_some_and(|wire| wire.input() == b"rw") => {
+                Some(Probe::ReadWrite)
+            }
             _ => Some(Probe::Other),
         }
     }
 
     /// Returns whether the answer is complete.
     fn go_on(&mut self) -> io::Result<bool> {
-        let waits = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock
-            | io::ErrorKind::NotConnected
-            | io::ErrorKind::Interrupted => Ok(false),
-            _ => Err(error),
-        };
-        let Some(stream) = &mut self.stream else { return Ok(true) };
-        if !self.is_asked {
-            // A socket that was just opened takes four bytes at once.
-            match stream.write_all(b"isro") {
-                Ok(()) => self.is_asked = true,
-                Err(error) => return waits(error),
+        let Some(wire) = &mut self.wire else { return Ok(true) };
+        if wire.go_on()? != Progress::Connected {
+            return Ok(false);
+        }
+        wire.flush()?;
+        while wire.input().len() < 2 {
+            if !wire.read()? {
+                return Ok(false);
             }
         }
-        let mut bytes = [0; 16];
-        match stream.read(&mut bytes) {
-            Ok(0) => Ok(true),
-            Ok(count) => {
-                self.answer.extend_from_slice(&bytes[..count]);
-                Ok(self.answer.len() >= 2)
-            }
-            Err(error) => waits(error),
-        }
+        Ok(true)
     }
 }

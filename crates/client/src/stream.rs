@@ -99,7 +99,7 @@ impl Stream {
                 None
             }
             #[cfg(feature = "tls")]
-            Self::Tls(_, shows_key) => crate::tls::fault(error, *shows_key),
+            Self::Tls(_, shows_key) => crate::tls::fault_of(error, *shows_key),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! TLS: which stores and rules a connector uses, what was read of them, and the handshake.
 //!
-//! What handshakes that fail mean for people is in `fault`. Stores, rules and names of hosts are `zebu-auth`'s.
-
-mod fault;
+//! Stores, rules, names of hosts, and the meaning of failed handshakes are `zebu-auth`'s.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,9 +16,9 @@ use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 use zebu_auth::Secret;
 use zebu_auth::store::{PasswordSource, StoreFile};
-use zebu_auth::tls::{self, Common, PROTOCOLS};
+use zebu_auth::tls::{self, Common, PROTOCOLS, fault};
 
-pub(crate) use fault::fault;
+pub(crate) use fault::of_connection as fault_of;
 
 use crate::stream::Destination;
 use crate::{Error, Result};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use zebu_interop::deps::{self, our_libraries};
 use zebu_interop::run::{Program, succeed};
-use zebu_interop::server::{Kind, Options, PATIENCE, Server};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 
 /// Symbols of the original's libraries that Zebu lacks. This list may only shrink.
 const MISSING: [&str; 0] = [];
@@ -33,15 +33,20 @@ const MT: [&str; 3] = ["-DTHREADED", "-lzookeeper_mt", "-lpthread"];
 
 /// Compiles a test program with Zebu's headers and library, as the pkg-config file says.
 fn compile_with_ours(folder: &Path, name: &str) -> PathBuf {
+    compile_with(folder, name, &["-DTHREADED"], &["-lzookeeper_mt", "-lpthread"])
+}
+
+/// As above, with these flags and libraries.
+fn compile_with(folder: &Path, name: &str, flags: &[&str], libraries: &[&str]) -> PathBuf {
     let program = folder.join(format!("{name}-ours"));
     let mut cc = Command::new("gcc");
-    cc.args(["-Wall", "-Wextra", "-Werror", "-DTHREADED", "-o"]).arg(&program);
+    cc.args(["-Wall", "-Wextra", "-Werror"]).args(flags).arg("-o").arg(&program);
     cc.arg("-I")
         .arg(our_libraries().join("include"))
         .arg("-I")
         .arg(our_libraries().join("include/zookeeper"));
     cc.arg(deps::client(&format!("c/{name}.c")));
-    cc.arg("-L").arg(our_libraries().join("lib")).args(["-lzookeeper_mt", "-lpthread"]);
+    cc.arg("-L").arg(our_libraries().join("lib")).args(libraries);
     succeed(&mut cc, PATIENCE).expect("it compiles");
     program
 }
@@ -275,6 +280,118 @@ remove all: 0
 remove all: -121
 ";
     assert_eq!(text, expected);
+}
+
+/// A key or certificate of the tests of `zebu-auth`.
+fn certificate(name: &str) -> String {
+    deps::repository().join("crates/auth/tests/fixtures").join(name).display().to_string()
+}
+
+/// The program `secure` with both libraries, against `servers`. Returns what both print.
+fn secure(words: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mt = compile_with_ours(folder.path(), "secure");
+    let run = |program: &Path| {
+        let text = succeed(with_ours(program).args(words), PATIENCE).expect("it runs");
+        text.replace("process: -15\n", "")
+    };
+    let told = run(&mt);
+    let st = compile_with(folder.path(), "secure", &[], &["-lzookeeper_st"]);
+    // Apart from times and lines of the log, both libraries say the same.
+    let facts = |text: &str| {
+        let lines = text.lines().filter(|line| !line.contains("@"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(facts(&run(&st)), facts(&told));
+    told
+}
+
+/// A successful session of the program `secure`.
+fn secured(scheme: &str, id: &str) -> String {
+    let gets = "get: 0 300000 same\n".repeat(50);
+    format!("state: 3\ncreate: 0 /secure\n{gets}acl: 0 {scheme} {id}\nexists: 0\nclose: 0\n")
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn sessions_over_tls() {
+    let port = free_port();
+    let options = Options::default()
+        .config("serverCnxnFactory", "org.apache.zookeeper.server.NettyServerCnxnFactory")
+        .config("secureClientPort", port)
+        .config("secureClientPortAddress", "127.0.0.1")
+        .config("ssl.keyStore.location", certificate("keytool17.p12"))
+        .config("ssl.keyStore.password", "testpass")
+        .config("ssl.trustStore.location", certificate("trust17.p12"))
+        .config("ssl.trustStore.password", "testpass");
+    let ca = certificate("ca.pem");
+    let own = |key: &str| format!("{ca},{},{}", certificate("client.pem"), certificate(key));
+    let [theirs, ours] = [Kind::Java395, Kind::Zebu].map(|kind| {
+        let _server = Server::start(kind, &options).expect("a server");
+        let servers = format!("127.0.0.1:{port}");
+        secure(&[&servers, "tls", &format!("{},unused", own("client.key"))])
+    });
+    let subject = theirs.lines().find_map(|line| line.strip_prefix("acl: 0 x509 "));
+    assert_eq!(theirs, secured("x509", subject.expect("the subject of the certificate")));
+    assert_eq!(ours, theirs);
+    let _server = Server::start(Kind::Zebu, &options).expect("a server");
+    let servers = format!("127.0.0.1:{port}");
+    for (certificates, words) in [
+        (certificate("other-ca.pem"), "the server's certificate is not of a trusted authority"),
+        (ca.clone(), "the server wants a certificate of this client"),
+    ] {
+        let text = secure(&[&servers, "tls", &certificates]);
+        assert!(text.contains(words), "{words}: {text}");
+        assert!(!text.contains("state: 3"), "{text}");
+    }
+    for (certificates, words) in [
+        (certificate("none.pem"), "none.pem: cannot be read"),
+        (own("server.key"), "does not belong to the certificate"),
+        (format!("{},wrong", own("quick-encrypted.key")), "the password is wrong"),
+    ] {
+        let text = secure(&[&servers, "tls", &certificates]);
+        assert!(text.contains(words) && text.contains("no handle: EINVAL"), "{words}: {text}");
+    }
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn sessions_with_sasl() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    };
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    let jaas = file("jaas.conf", &format!("Server {{ {module} user_amy=\"secret\"; }};\n"));
+    let options = Options::default()
+        .config("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+        .property("java.security.auth.login.config", jaas);
+    let (plain, turned) = (file("password", "secret\nmore\n"), file("turned", "terces"));
+    let wrong = file("wrong", "guess");
+    for kind in [Kind::Zebu, Kind::Java395] {
+        let server = Server::start(kind, &options).expect("a server");
+        let servers = server.connect_string();
+        for words in
+            [["basic", "amy", &plain], ["password", "amy", &turned], ["own", "amy", "secret"]]
+        {
+            let text = secure(&[&[servers.as_str()][..], &words].concat());
+            assert_eq!(text, secured("sasl", "amy"), "{kind:?} {words:?}");
+        }
+        for (words, fault) in [
+            (["basic", "amy", &wrong], "the server refuses the user or the password"),
+            (["basic", "eve", &plain], "the server refuses the user or the password"),
+            (["basic", "amy", "/none"], "the program gives no password: code -1"),
+        ] {
+            let text = secure(&[&[servers.as_str()][..], &words].concat());
+            assert!(text.contains(fault), "{kind:?} {words:?}: {text}");
+            assert!(text.contains("state: -113\n"), "{kind:?} {words:?}: {text}");
+        }
+    }
+    let text = secure(&["127.0.0.1:1", "plain", "amy", &plain]);
+    assert!(text.contains("no supported SASL mechanism in \"PLAIN\""), "{text}");
+    assert!(text.contains("no handle: EINVAL"), "{text}");
 }
 
 /// Under valgrind: no uninitialized reads, no use after free, and no leaks.

@@ -21,6 +21,8 @@ pub struct Client {
     protocol: Protocol,
     user: String,
     password: Secret,
+    /// The realm to choose from several.
+    realm: Option<String>,
     cnonce: String,
     state: State,
 }
@@ -45,7 +47,15 @@ impl Client {
         password: Secret,
         random: [u8; NONCE_BYTES],
     ) -> Self {
-        Self { protocol, user, password, cnonce: nonce_text(random), state: State::Start }
+        let cnonce = nonce_text(random);
+        Self { protocol, user, password, realm: None, cnonce, state: State::Start }
+    }
+
+    /// Chooses this realm when the server offers several. A single one is taken as it is.
+    #[must_use]
+    pub fn with_realm(mut self, realm: Option<String>) -> Self {
+        self.realm = realm;
+        self
     }
 
     #[cfg(test)]
@@ -89,13 +99,15 @@ impl Client {
         }
         let is_utf8 = said.is_utf8()?;
         let nonce = said.required("nonce")?;
-        // Of several realms ZooKeeper's own name is right; a single one is taken as it is.
+        // Of several realms ZooKeeper's own name is right, unless the caller names another; a single one is taken as it is.
         let realms: Vec<&[u8]> = said.all("realm").collect();
         let realm = match realms[..] {
             [] => "",
             [only] => &text(only, is_utf8)?,
-            _ if realms.contains(&self.protocol.name.as_bytes()) => self.protocol.name,
-            _ => return Err(Failure::Mismatch("realm")),
+            _ => match self.realm.as_deref().unwrap_or(self.protocol.name) {
+                wanted if realms.contains(&wanted.as_bytes()) => wanted,
+                _ => return Err(Failure::Mismatch("realm")),
+            },
         };
         let uri = format!("{}/{}", self.protocol.service, self.protocol.name);
         let written = |text: &str| if is_utf8 { Ok(text.as_bytes().to_vec()) } else { latin(text) };

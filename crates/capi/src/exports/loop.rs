@@ -65,14 +65,14 @@ unsafe extern "C" fn zookeeper_process(zh: *const Handle, events: c_int) -> c_in
     if handle.driver().is_unrecoverable() && !handle.has_to_tell() {
         return errors::INVALID_STATE;
     }
-    let is_lost = handle.process(events & READ != 0, events & WRITE != 0);
+    let lost = handle.process(events & READ != 0, events & WRITE != 0);
     let has_told = handle.has_to_tell();
     let ending = handle.driver().ending();
     handle.tell_now();
-    match ending {
-        Some(ending) => errors::ended(ending),
-        None if is_lost => errors::CONNECTION_LOSS,
-        None if events == 0 && !has_told => errors::NOTHING,
-        None => errors::OK,
+    match (ending, lost) {
+        (Some(ending), _) => errors::ended(ending),
+        (None, Some(code)) => code,
+        (None, None) if events == 0 && !has_told => errors::NOTHING,
+        (None, None) => errors::OK,
     }
 }

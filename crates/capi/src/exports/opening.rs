@@ -13,10 +13,14 @@ use crate::handle::{ClientId, Handle};
 use crate::hosts::{self, Hosts};
 use crate::log::{self, Level, Line};
 use crate::memory;
+use crate::sasl::{Exchange, SaslParams};
+use crate::tls::Tls;
 use crate::watchers::WatcherFn;
 
 /// `ZOO_READONLY`: a read-only server is acceptable for a while.
 const READONLY: c_int = 1;
+/// The timeout of a handle without one.
+const TIMEOUT_MS: u64 = 10_000;
 /// `ZOO_NO_LOG_CLIENTENV`: do not log the environment.
 const QUIET: c_int = 2;
 
@@ -30,7 +34,7 @@ unsafe extern "C" {
 static zebu_is_threaded: c_int = 1;
 
 /// The arguments for a new handle.
-struct Opening {
+pub(super) struct Opening {
     host: *const c_char,
     watcher: Option<WatcherFn>,
     timeout_ms: c_int,
@@ -38,15 +42,68 @@ struct Opening {
     context: *mut c_void,
     flags: c_int,
     callback: log::Callback,
+    tls: Option<*const c_char>,
+    sasl: *const SaslParams,
 }
 
 impl Opening {
+    pub(super) fn new(
+        host: *const c_char,
+        watcher: Option<WatcherFn>,
+        timeout_ms: c_int,
+        id: *const ClientId,
+        context: *mut c_void,
+        flags: c_int,
+    ) -> Self {
+        let (callback, tls, sasl) = (None, None, std::ptr::null());
+        Self { host, watcher, timeout_ms, id, context, flags, callback, tls, sasl }
+    }
+
+    pub(super) fn with_log(mut self, callback: log::Callback) -> Self {
+        self.callback = callback;
+        self
+    }
+
+    /// The certificate string for TLS.
+    pub(super) fn with_tls(mut self, certificates: *const c_char) -> Self {
+        self.tls = Some(certificates);
+        self
+    }
+
+    /// The parameters of SASL; null for none.
+    pub(super) fn with_sasl(mut self, params: *const SaslParams) -> Self {
+        self.sasl = params;
+        self
+    }
+
+    /// Reads what TLS and SASL need.
+    ///
+    /// # Safety
+    /// The pointers are null, or valid in the sense of `zookeeper.h`.
+    unsafe fn security(&self) -> Result<(Option<Tls>, Option<Exchange>), String> {
+        let tls = match self.tls {
+            Some(certificates) => {
+                // SAFETY: guaranteed by the caller.
+                let text = unsafe { memory::text(certificates) };
+                let text = text.ok_or("TLS: the certificate string is NULL")?;
+                let text = text.to_str().map_err(|_| "TLS: the certificate string is not UTF-8")?;
+                Some(Tls::read(text).map_err(|fault| format!("TLS: {fault}"))?)
+            }
+            None => None,
+        };
+        // SAFETY: guaranteed by the caller.
+        let sasl = unsafe { self.sasl.as_ref() };
+        // SAFETY: guaranteed by the caller.
+        let exchange = sasl.map(|params| unsafe { Exchange::new(params) }).transpose();
+        Ok((tls, exchange.map_err(|fault| format!("SASL: {fault}"))?))
+    }
+
     /// Returns null if the arguments are invalid or no server's name can be resolved. `errno` and
     /// the log give the reason.
     ///
     /// # Safety
     /// The pointers are null, or valid in the sense of `zookeeper.h`.
-    unsafe fn open(self) -> *const Handle {
+    pub(super) unsafe fn open(self) -> *const Handle {
         let say = |level, text| {
             if log::is_on(level) {
                 let line = Line { level, from: "zookeeper_init", number: line!(), text };
@@ -58,6 +115,14 @@ impl Opening {
             errors::set_errno(errno);
             std::ptr::null()
         };
+        // The first line of a handle's log.
+        if self.flags & QUIET == 0 {
+            let version = env!("CARGO_PKG_VERSION");
+            say(
+                Level::Info,
+                format!("Client environment:zookeeper.version=zebu C client {version}"),
+            );
+        }
         // SAFETY: guaranteed by the caller.
         let Some(text) = (unsafe { memory::text(self.host) }) else {
             return fail(libc::EINVAL, "the connect string is NULL".to_owned());
@@ -67,13 +132,19 @@ impl Opening {
             Ok(parsed) => parsed,
             Err(fault) => return fail(libc::EINVAL, fault),
         };
-        let Some(timeout_ms) = u64::try_from(self.timeout_ms).ok().filter(|timeout| *timeout > 0)
-        else {
-            return fail(libc::EINVAL, format!("a timeout of {} ms", self.timeout_ms));
+        // A session without a timeout could never be established.
+        let timeout_ms = match u64::try_from(self.timeout_ms) {
+            Ok(timeout_ms) if timeout_ms > 0 => timeout_ms,
+            _ => TIMEOUT_MS,
         };
         if self.flags & !(READONLY | QUIET) != 0 {
             return fail(libc::EINVAL, format!("unknown flags: {:#x}", self.flags));
         }
+        // SAFETY: guaranteed by the caller.
+        let (tls, exchange) = match unsafe { self.security() } {
+            Ok(security) => security,
+            Err(fault) => return fail(libc::EINVAL, fault),
+        };
         let found = hosts::resolve(&names);
         if found.is_empty() {
             return fail(libc::ENOENT, format!("no server of {text:?} has an address"));
@@ -81,11 +152,6 @@ impl Opening {
         // SAFETY: guaranteed by the caller.
         let resume = unsafe { self.id.as_ref() }.filter(|id| id.id != 0);
         if self.flags & QUIET == 0 {
-            let version = env!("CARGO_PKG_VERSION");
-            say(
-                Level::Info,
-                format!("Client environment:zookeeper.version=zebu C client {version}"),
-            );
             let context = self.context;
             say(
                 Level::Info,
@@ -100,6 +166,7 @@ impl Opening {
         let options = Options {
             timeout,
             read_only: self.flags & READONLY != 0,
+            sasl: exchange.is_some(),
             resume: resume.map(|id| Ticket { id: SessionId(id.id), password: id.password }),
             connection_wait: timeout,
             // As in the C client, only servers limit the size of requests.
@@ -109,7 +176,9 @@ impl Opening {
             ..Options::default()
         };
         let hosts = Hosts::new(names, found);
-        let driver = Driver::new(options, hosts, chroot, self.watcher, self.context);
+        let driver = Driver::new(options, hosts, chroot, self.watcher, self.context)
+            .with_tls(tls)
+            .with_sasl(exchange);
         match Handle::open(driver, self.callback, zebu_is_threaded != 0) {
             Ok(handle) => Arc::into_raw(handle),
             Err(error) => {
@@ -130,7 +199,7 @@ unsafe extern "C" fn zookeeper_init(
     context: *mut c_void,
     flags: c_int,
 ) -> *const Handle {
-    let opening = Opening { host, watcher, timeout_ms, id, context, flags, callback: None };
+    let opening = Opening::new(host, watcher, timeout_ms, id, context, flags);
     // SAFETY: the C caller passes what `zookeeper.h` says.
     unsafe { opening.open() }
 }
@@ -146,9 +215,9 @@ unsafe extern "C" fn zookeeper_init2(
     flags: c_int,
     callback: log::Callback,
 ) -> *const Handle {
-    let opening = Opening { host, watcher, timeout_ms, id, context, flags, callback };
+    let opening = Opening::new(host, watcher, timeout_ms, id, context, flags);
     // SAFETY: the C caller passes what `zookeeper.h` says.
-    unsafe { opening.open() }
+    unsafe { opening.with_log(callback).open() }
 }
 
 /// Closes the session and frees the handle.

@@ -100,7 +100,9 @@ static void openings(void) {
         zh = zookeeper_init(hosts[at], watcher, 1000, NULL, NULL, 0);
         printf("host %zu: %s %s\n", at, zh ? "handle" : "NULL", errno == EINVAL ? "EINVAL" : "other");
     }
-    printf("timeout: %s\n", zookeeper_init("127.0.0.1:1", watcher, 0, NULL, NULL, 0) ? "handle" : "NULL");
+    zhandle_t *without = zookeeper_init("127.0.0.1:1", watcher, 0, NULL, NULL, 0);
+    printf("no timeout: %s\n", without ? "handle" : "NULL");
+    zookeeper_close(without);
 }
 
 static void small_buffers(zhandle_t *zh) {

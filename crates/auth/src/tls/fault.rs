@@ -1,4 +1,4 @@
-//! Handshakes that fail, in words that name what is wrong and what helps.
+//! Handshakes of a client that fail, in words that name what is wrong and what helps.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// What an error of a connection that stands means; `None` where TLS has no part in it.
+/// The meaning of an error of an established connection; `None` if the error is not one of TLS.
 /// `shows_key`: whether this client has a certificate to show.
-pub(crate) fn fault(error: &io::Error, shows_key: bool) -> Option<String> {
+pub fn of_connection(error: &io::Error, shows_key: bool) -> Option<String> {
     cause(error).map(|cause| format!("TLS failed: {}", words(cause, shows_key)))
 }
 
-/// What became of a handshake.
-pub(super) fn of_handshake(error: &io::Error, shows_key: bool) -> String {
+/// The meaning of an error of a handshake. `shows_key`: as above.
+pub fn of_handshake(error: &io::Error, shows_key: bool) -> String {
     let words = match cause(error) {
         Some(cause) => words(cause, shows_key),
         None if error.kind() == io::ErrorKind::UnexpectedEof => {
