@@ -233,7 +233,7 @@ mod tests {
         let status = Status { state, ticket: None, timeout, ensemble, server: None };
         let shared = {
             let thread = crate::SessionThread::start().unwrap();
-            Arc::new(Shared::new(Chroot::default(), status, thread))
+            Arc::new(Shared::new(Chroot::default(), status, thread, 0))
         };
         Call { path: "/a".into(), paths: vec!["/b".into(); paths], shared, seat: Seat::None }
     }

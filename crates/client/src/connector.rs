@@ -24,6 +24,10 @@ use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
 const NO_TLS_PORTS: &str =
     "Connector::follow_members: the configuration of an ensemble names no ports for TLS";
 
+/// Why a client with a transport of its own cannot speak TLS.
+#[cfg(feature = "tls")]
+const NO_TLS_OVER: &str = "Connector::transport: a transport that encrypts does so itself";
+
 /// How a connect string begins that names a service of the DNS.
 const SERVICE: &str = "dns-srv://";
 
@@ -370,6 +374,33 @@ impl Connector {
     #[must_use]
     pub fn on_thread(mut self, thread: &SessionThread) -> Self {
         self.thread = Some(thread.clone());
+        self
+    }
+
+    /// Makes connections with this transport in place of the system's TCP. Without TLS: a transport that encrypts does so itself.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use zebu_client::{Connector, Dialed, ErrorKind, Transport};
+    ///
+    /// struct Down;
+    ///
+    /// impl Transport for Down {
+    ///     fn dial(&self, _server: SocketAddr) -> Dialed<'_> {
+    ///         Box::pin(async { Err(std::io::ErrorKind::NetworkDown.into()) })
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let wait = std::time::Duration::from_millis(50);
+    /// let connector = Connector::new().transport(Down).connection_wait(wait);
+    /// let error = connector.connect("127.0.0.1:2181").await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotExecuted);
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn transport(mut self, transport: impl crate::Transport) -> Self {
+        self.dialer.transport = Some(Arc::new(transport));
         self
     }
 
@@ -722,13 +753,16 @@ impl Connector {
         };
         #[cfg(feature = "tls")]
         if let Some(material) = &self.dialer.tls {
+            if self.dialer.transport.is_some() {
+                return Err(Error::tls(NO_TLS_OVER));
+            }
             if self.follows {
                 return Err(Error::tls(NO_TLS_PORTS));
             }
             material.load().map_err(|fault| Error::tls(&fault))?;
         }
         let (thread, this) = self.with_thread()?;
-        let shared = Arc::new(Shared::new(chroot, status, thread.clone()));
+        let shared = Arc::new(Shared::new(chroot, status, thread.clone(), this.options.seed));
         let client = Client::new(shared.clone());
         let options = Options { connection_wait: this.wait(), ..this.options };
         let mut hosts: Arc<dyn HostProvider> = Arc::new(hosts);

@@ -4,7 +4,7 @@
 //! sent with one system call; everything that came is read with one, and answered from the bytes it came
 //! in.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -95,9 +95,9 @@ pub(crate) struct Driver {
     /// Who waits for an answer, by request; the first one's number is `first`.
     replies: VecDeque<Option<oneshot::Sender<Reply>>>,
     first: u64,
-    listeners: HashMap<WatcherId, Listener>,
+    listeners: BTreeMap<WatcherId, Listener>,
     /// The watch that a request leaves, while nobody knows whether it will.
-    seats: HashMap<RequestId, WatcherId>,
+    seats: BTreeMap<RequestId, WatcherId>,
     audience: Vec<Arc<Announcer>>,
     overhearing: Audience,
     /// Somebody waits until the server knows that the session ends.
@@ -148,8 +148,8 @@ impl Driver {
             is_flushed: true,
             replies: VecDeque::new(),
             first: 1,
-            listeners: HashMap::new(),
-            seats: HashMap::new(),
+            listeners: BTreeMap::new(),
+            seats: BTreeMap::new(),
             audience,
             overhearing: Audience::default(),
             farewell: None,
@@ -501,7 +501,7 @@ impl Driver {
             states.0.put(status.state, || status.state);
         }
         // Those whose request is not answered yet miss nothing.
-        let seated: HashSet<&WatcherId> = self.seats.values().collect();
+        let seated: BTreeSet<&WatcherId> = self.seats.values().collect();
         for (watcher, listener) in &self.listeners {
             if !seated.contains(watcher) {
                 listener.tell(state);
@@ -511,7 +511,7 @@ impl Driver {
             return;
         }
         self.is_over = true;
-        for listener in self.listeners.drain().map(|(_, listener)| listener) {
+        for listener in std::mem::take(&mut self.listeners).into_values() {
             listener.close();
         }
     }

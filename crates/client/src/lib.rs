@@ -245,6 +245,7 @@ mod thread;
 #[cfg(feature = "tls")]
 mod tls;
 mod transaction;
+mod transport;
 mod tree;
 #[cfg(feature = "sasl")]
 mod waiters;
@@ -269,6 +270,7 @@ pub use thread::SessionThread;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
+pub use transport::{Connection, Dialed, Transport};
 pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 
 /// One entry of an ACL, as it stands at a znode; [`Acls`] builds lists of them.

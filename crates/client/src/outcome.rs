@@ -3,7 +3,7 @@
 //! A lost connection leaves the outcome of a write unknown. The session goes on with another connection,
 //! and servers no longer accept anything from the old one: after a sync, what can be read there tells.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use zebu_proto::{Stat, Version};
 use zebu_session::Failure;
@@ -54,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::create`]; [`ErrorKind::Unknown`] only when it could not be found out whether it happened: then
-    /// the znode may be there, until the session ends if it is ephemeral.
+    /// the znode may be there, and is deleted in the background as soon as a server answers.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -78,7 +78,7 @@ impl Client {
         let Some((parent, name)) = path.rsplit_once('/') else {
             unreachable!("a valid path has a slash")
         };
-        let prefix = format!("_c_{}-", self.unique());
+        let prefix = format!("_c_{}-", self.unique_name());
         let unique = format!("{parent}/{prefix}{name}");
         let parent = if parent.is_empty() { "/" } else { parent };
         let mut pauses = Retry::default().pauses();
@@ -93,10 +93,15 @@ impl Client {
                         Ok(Some(created)) => return Ok(created),
                         // Now it is known: it was not, and will not be.
                         Ok(None) => Error::failed(Failure::NoConnection, path),
-                        Err(error) if error.kind() == ErrorKind::NotExecuted => {
-                            return Err(Error::retries_spent(path));
+                        Err(error) => {
+                            if !zebu_proto::mutant!("protected znode left behind") {
+                                self.delete_behind(parent, &prefix);
+                            }
+                            return Err(match error.kind() {
+                                ErrorKind::NotExecuted => Error::retries_spent(path),
+                                _ => error,
+                            });
                         }
-                        Err(error) => return Err(error),
                     }
                 }
                 ErrorKind::NotExecuted => error,
@@ -105,6 +110,26 @@ impl Client {
             let Some(pause) = pauses.next() else { return Err(error) };
             tokio::time::sleep(pause).await;
         }
+    }
+
+    /// Deletes the child whose name begins with `prefix`, which nobody knows about, if it is there. This goes on until a
+    /// server answers or the session is over.
+    ///
+    /// Source: Curator's `FindAndDeleteProtectedNodeInBackground`.
+    fn delete_behind(&self, parent: &str, prefix: &str) {
+        let (client, parent, prefix) = (self.unowned(), parent.to_owned(), prefix.to_owned());
+        let thread = client.thread().clone();
+        thread.spawn(async move {
+            let delete = || async {
+                match client.find(&parent, &prefix).await? {
+                    Some(Created { path, .. }) => client.delete(&path, Version::ANY).await,
+                    None => Ok(()),
+                }
+            };
+            let retry = Retry { attempts: u32::MAX, ..Retry::default() };
+            // Whoever has deleted it, it is gone.
+            let _ = retry.reads(delete).await;
+        });
     }
 
     /// The child whose name begins with `prefix`.
@@ -120,20 +145,29 @@ impl Client {
         Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
     }
 
-    /// Letters and digits that no other client comes upon.
-    fn unique(&self) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        // Unique for the session, and within it by the time, which the counter keeps apart.
-        let session = self.session_id().0 as u64;
-        let number = self.shared().unique_number();
-        let random = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), number);
+    /// Letters and digits that no other client comes upon: the id of the session, a number, and what the
+    /// [seed](crate::Connector::seed) decides, so that programs which go on with a session one after the other differ as well.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert_ne!(client.unique_name(), client.unique_name());
+    /// # Ok(()) });
+    /// ```
+    pub fn unique_name(&self) -> String {
+        let (session, number) = (self.session_id().0 as u64, self.shared().unique_number());
+        // Without a key of its own, so that the seed decides.
+        let mut hasher = DefaultHasher::new();
+        (self.shared().seed, session, number).hash(&mut hasher);
+        let mixed = hasher.finish();
         format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:04x}{:08x}",
             (session >> 32) as u32 ^ session as u32,
             number as u16,
-            (now >> 48) as u16,
-            random as u16,
-            now & 0xffff_ffff_ffff
+            (mixed >> 48) as u16,
+            (mixed >> 32) as u16,
+            (number >> 16) as u16,
+            mixed as u32
         )
     }
 

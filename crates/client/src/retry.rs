@@ -63,7 +63,8 @@ impl Retry {
     /// that may happen twice.
     ///
     /// # Errors
-    /// The last attempt's, or the first one of another kind.
+    /// The last attempt's, or the first one of another kind. Where one of them was perhaps executed, and the last was not, it
+    /// is that one's: [`ErrorKind::NotExecuted`] means that none was.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -91,12 +92,22 @@ impl Retry {
         may: impl Fn(&Error) -> bool,
     ) -> Result<T> {
         let mut pauses = self.pauses();
+        // An attempt of which nobody knows what became of it.
+        let mut unknown = None;
         loop {
             let error = match attempt().await {
                 Err(error) if may(&error) => error,
                 result => return result,
             };
-            let Some(pause) = pauses.next() else { return Err(error) };
+            let Some(pause) = pauses.next() else {
+                return Err(match error.kind() {
+                    ErrorKind::NotExecuted => unknown.unwrap_or(error),
+                    _ => error,
+                });
+            };
+            if error.kind() == ErrorKind::Unknown {
+                unknown = Some(error);
+            }
             tokio::time::sleep(pause).await;
         }
     }
@@ -149,5 +160,17 @@ mod tests {
         assert_eq!(tried(Error::failed(Failure::NoConnection, ""), false).await, 5);
         assert_eq!(tried(Error::answered(ErrorCode::NO_NODE, ""), true).await, 1);
         assert_eq!(tried(Error::failed(Failure::Broken, ""), false).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_perhaps_executed_stays_unknown() {
+        let failures = Cell::new(0);
+        let attempt = async || {
+            failures.set(failures.get() + 1);
+            let failure = if failures.get() == 2 { Failure::Lost } else { Failure::NoConnection };
+            Err::<(), _>(Error::failed(failure, ""))
+        };
+        let error = Retry::default().reads(attempt).await.unwrap_err();
+        assert_eq!((failures.get(), error.kind()), (5, ErrorKind::Unknown));
     }
 }

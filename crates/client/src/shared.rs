@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) status: watch::Sender<Status>,
     /// Where the driver runs.
     pub(crate) thread: SessionThread,
+    /// What chance decides follows from this.
+    pub(crate) seed: u64,
     /// Servers that could not be found.
     missing: Mutex<Option<Box<str>>>,
     /// Servers that were found and could not be used since there was a connection, and why.
@@ -114,7 +116,7 @@ pub(crate) struct Placed {
 }
 
 impl Shared {
-    pub(crate) fn new(chroot: Chroot, status: Status, thread: SessionThread) -> Self {
+    pub(crate) fn new(chroot: Chroot, status: Status, thread: SessionThread, seed: u64) -> Self {
         let queue = Queue {
             commands: Vec::new(),
             next_request: 1,
@@ -127,7 +129,7 @@ impl Shared {
         let status = watch::Sender::new(status);
         let (proven, metrics) = (AtomicU64::new(0), Published::default());
         let (queue, start) = (Mutex::new(queue), Instant::now());
-        Self { chroot, status, thread, missing, refused, queue, start, proven, metrics }
+        Self { chroot, status, thread, seed, missing, refused, queue, start, proven, metrics }
     }
 
     /// The time since the client was made.

@@ -8,9 +8,13 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::transport::{Connection, Transport};
+
 /// How connections are made. Clones share what was read for TLS.
 #[derive(Clone, Default)]
 pub(crate) struct Dialer {
+    /// What makes them in place of the system's TCP.
+    pub(crate) transport: Option<std::sync::Arc<dyn Transport>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<std::sync::Arc<crate::tls::Material>>,
 }
@@ -35,6 +39,9 @@ impl Dialer {
         to: Destination,
         connected: impl FnOnce(),
     ) -> io::Result<Stream> {
+        if let Some(transport) = &self.transport {
+            return Ok(Stream::Other(transport.dial(to.server).await?));
+        }
         let tcp = connect_to_other(to.server).await?;
         tcp.set_nodelay(true)?;
         #[cfg(feature = "tls")]
@@ -64,6 +71,7 @@ impl Dialer {
 /// A connection.
 pub(crate) enum Stream {
     Plain(TcpStream),
+    Other(Box<dyn Connection>),
     #[cfg(feature = "tls")]
     /// And whether this client has a certificate to show.
     Tls(Box<crate::tls::TlsStream>, bool),
@@ -74,6 +82,7 @@ impl Stream {
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Plain(tcp) => tcp.local_addr(),
+            Self::Other(_) => Err(io::ErrorKind::Unsupported.into()),
             #[cfg(feature = "tls")]
             Self::Tls(tls, _) => tls.get_ref().0.local_addr(),
         }
@@ -82,7 +91,7 @@ impl Stream {
     /// What carries the bytes, for the log.
     pub(crate) fn carrier(&self) -> &'static str {
         match self {
-            Self::Plain(_) => "in plain text",
+            Self::Plain(_) | Self::Other(_) => "in plain text",
             #[cfg(feature = "tls")]
             Self::Tls(tls, _) => match tls.get_ref().1.protocol_version() {
                 Some(rustls::ProtocolVersion::TLSv1_2) => "over TLSv1.2",
@@ -94,7 +103,7 @@ impl Stream {
     /// What TLS has to say of an error of this connection, for people.
     pub(crate) fn fault(&self, error: &io::Error) -> Option<String> {
         match self {
-            Self::Plain(_) => {
+            Self::Plain(_) | Self::Other(_) => {
                 let _is_without_tls = error;
                 None
             }
@@ -112,6 +121,7 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_read(cx, into),
+            Self::Other(other) => Pin::new(other).poll_read(cx, into),
             #[cfg(feature = "tls")]
             Self::Tls(tls, _) => Pin::new(&mut **tls).poll_read(cx, into),
         }
@@ -126,6 +136,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Self::Other(other) => Pin::new(other).poll_write(cx, bytes),
             #[cfg(feature = "tls")]
             Self::Tls(tls, _) => Pin::new(&mut **tls).poll_write(cx, bytes),
         }
@@ -134,6 +145,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Self::Other(other) => Pin::new(other).poll_flush(cx),
             #[cfg(feature = "tls")]
             Self::Tls(tls, _) => Pin::new(&mut **tls).poll_flush(cx),
         }
@@ -142,6 +154,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Self::Other(other) => Pin::new(other).poll_shutdown(cx),
             #[cfg(feature = "tls")]
             Self::Tls(tls, _) => Pin::new(&mut **tls).poll_shutdown(cx),
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::thread::{self, ThreadId};
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -34,8 +34,8 @@ use tokio::task::JoinHandle;
 pub struct SessionThread {
     runtime: Handle,
     id: ThreadId,
-    /// The thread ends when the last of these is gone.
-    _keep: mpsc::Sender<Infallible>,
+    /// The thread ends when the last of these is gone. `None`: it is not ours.
+    _keep: Option<mpsc::Sender<Infallible>>,
 }
 
 impl fmt::Debug for SessionThread {
@@ -65,7 +65,36 @@ impl SessionThread {
             // A resolver that is silent keeps nobody waiting.
             runtime.shutdown_background();
         })?;
-        Ok(Self { runtime: handle, id: thread.thread().id(), _keep: keep })
+        Ok(Self { runtime: handle, id: thread.thread().id(), _keep: Some(keep) })
+    }
+
+    /// The caller's own thread, for sessions that live on its runtime. What the application computes there keeps the
+    /// heartbeats waiting. It is for programs of a single thread, and for tests that decide how the time passes.
+    ///
+    /// # Errors
+    /// The caller is not inside a runtime of a single thread.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Connector, SessionThread};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # std::thread::spawn(move || runtime.block_on(async {
+    /// let here = SessionThread::current()?;
+    /// let client = Connector::new().on_thread(&here).connect(&address).await?;
+    /// client.close().await?;
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// # })).join().unwrap().unwrap();
+    /// # Ok(()) });
+    /// ```
+    pub fn current() -> io::Result<Self> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
+            return Err(io::Error::other("the caller's runtime has several threads"));
+        }
+        Ok(Self { runtime, id: thread::current().id(), _keep: None })
     }
 
     /// Runs something on this thread, beside its sessions. What blocks there, or computes for long, costs them their
