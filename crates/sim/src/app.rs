@@ -20,6 +20,7 @@ use zebu_session::{
 use crate::checks::promises::{Held, Promises, Told};
 use crate::checks::reads::Asked;
 use crate::checks::watches::Kind;
+use crate::guest::address;
 use crate::net::Message;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -81,10 +82,6 @@ pub(crate) struct App {
     outputs: VecDeque<Output>,
     /// The frame that is being taken.
     payload: Bytes,
-}
-
-fn address(server: usize) -> SocketAddr {
-    ([127, 0, 0, server as u8 + 1], 2181).into()
 }
 
 fn server_at(address: SocketAddr) -> usize {

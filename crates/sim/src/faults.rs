@@ -565,7 +565,7 @@ impl World {
                 self.resume(server, pause);
             }
         }
-        for party in 0..self.clients.len() + self.apps.len() {
+        for party in 0..self.clients.len() + self.apps.len() + self.guests.len() {
             self.party_speaks(party);
         }
     }

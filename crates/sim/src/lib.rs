@@ -17,6 +17,7 @@ mod disk;
 mod driver;
 mod faults;
 mod flips;
+pub mod guest;
 mod jobs;
 mod links;
 mod members;

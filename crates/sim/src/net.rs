@@ -263,6 +263,9 @@ impl World {
             self.server_receives(to, id, kind, message);
         } else {
             let party = to - self.plan.servers();
+            if let Some(guest) = self.guest_of(party) {
+                return self.guest_receives(guest, id, message);
+            }
             match party.checked_sub(self.clients.len()) {
                 None => self.client_receives(party, id, message),
                 Some(app) => self.app_receives(app, id, message),
@@ -284,6 +287,9 @@ impl World {
             self.server_loses(place, id, kind);
         } else {
             let party = place - self.plan.servers();
+            if let Some(guest) = self.guest_of(party) {
+                return self.guest_loses(guest, id);
+            }
             match party.checked_sub(self.clients.len()) {
                 None => self.client_loses(party, id),
                 Some(app) => self.app_loses(app, id),

@@ -379,6 +379,8 @@ pub struct Plan {
     pub clients: usize,
     /// Programs above sessions.
     pub sessions: usize,
+    /// Programs that somebody else runs; see `guest`.
+    pub guests: usize,
     /// The servers' tick.
     pub tick: Duration,
     /// Mean time between two requests of a client.
@@ -505,6 +507,42 @@ impl Plan {
         plan
     }
 
+    /// Three servers for so many guests, and all kinds of faults for `length`, many of which meet the guests.
+    pub fn visited(seed: u64, guests: usize, length: Duration) -> Self {
+        let mut random = Random::new(seed, 8);
+        let tick = Duration::from_millis(500);
+        let (clients, sessions) = (0, 0);
+        let mut plan = Self { clients, sessions, guests, tick, length, ..Self::calm(seed) };
+        plan.leader_silence = random.one_in(2).then_some(Duration::from_millis(600));
+        if !random.one_in(8) {
+            plan.faults = plan.draw_faults(&mut random);
+        }
+        // Each run has its own mixture of these as well.
+        let weights = [0; 4].map(|_| random.below(4));
+        let mut at = SECOND * 4;
+        while at < length && weights.iter().sum::<u64>() > 0 {
+            at += random.ms(0, 4_000);
+            let guest = random.below(guests as u64) as usize;
+            let longest = *random.pick(&[400, 3_000, 9_000]);
+            let time = random.ms(50, longest);
+            let mut ticket = random.below(weights.iter().sum());
+            let class = weights.iter().position(|weight| {
+                let is_here = ticket < *weight;
+                ticket = ticket.wrapping_sub(*weight);
+                is_here
+            });
+            let fault = match class {
+                Some(0) => Fault::ClientBreak(guest),
+                Some(1) => Fault::ClientSilent(guest, time),
+                Some(2) => Fault::ClientCut(guest, random.one_in(2), time),
+                _ => Fault::ClientHeld(guest, time),
+            };
+            plan.faults.push(Planned { at, fault });
+        }
+        plan.faults.sort_by_key(|planned| planned.at);
+        plan
+    }
+
     /// Three servers, two clients, and nothing goes wrong.
     pub fn calm(seed: u64) -> Self {
         Self {
@@ -535,6 +573,7 @@ impl Plan {
             copy_pause: Duration::from_millis(10),
             clients: 2,
             sessions: 1,
+            guests: 0,
             tick: Duration::from_secs(2),
             think: Duration::from_millis(200),
             codec: true,
@@ -611,7 +650,7 @@ impl Plan {
             2 => Target::Other(random.below(servers) as usize),
             _ => Target::Server(random.below(servers) as usize),
         };
-        let client = random.below((self.clients + self.sessions) as u64) as usize;
+        let client = random.below((self.clients + self.sessions + self.guests) as u64) as usize;
         let calls = if random.one_in(2) { 0 } else { random.below(12) };
         let left = match random.below(4) {
             0 => Left::Nothing,

@@ -13,6 +13,7 @@ use crate::checks::progress::INTERVAL;
 use crate::client::Client;
 use crate::faults::Ambush;
 use crate::flips::Flips;
+use crate::guest::Guest;
 use crate::links::{Dial, Port};
 use crate::members::Wanted;
 use crate::net::{Message, Net};
@@ -148,6 +149,11 @@ pub(crate) enum Happening {
     AppAnew {
         app: usize,
     },
+    GuestDialled {
+        guest: usize,
+        attempt: u64,
+        to: usize,
+    },
 }
 
 struct Planned {
@@ -210,6 +216,7 @@ pub struct World {
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
     pub(crate) apps: Vec<App>,
+    pub(crate) guests: Vec<Guest>,
     pub(crate) net: Net,
     pub(crate) checks: Checks,
     pub(crate) next_id: u64,
@@ -240,6 +247,7 @@ impl World {
         let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
         let clients = (0..plan.clients).map(|n| Client::new(n, plan.seed)).collect();
         let apps = (0..plan.sessions).map(|n| App::new(n, &plan)).collect();
+        let guests = (0..plan.guests).map(|_| Guest::default()).collect();
         let mut world = Self {
             now: Duration::ZERO,
             random,
@@ -247,6 +255,7 @@ impl World {
             servers,
             clients,
             apps,
+            guests,
             net: Net::default(),
             checks: Checks::new(&plan),
             next_id: 1,
@@ -434,27 +443,41 @@ impl World {
             Happening::AppResolved { app } => self.app_resolved(app),
             Happening::AppDialled { app, attempt, to } => self.app_dialled(app, attempt, to),
             Happening::AppAnew { app } => self.app_anew(app),
+            Happening::GuestDialled { guest, attempt, to } => {
+                self.guest_dialled(guest, attempt, to)
+            }
         }
     }
 
-    /// A client or a program falls silent.
+    /// A client, a program or a guest falls silent.
     pub(crate) fn party_falls_silent(&mut self, party: usize) {
+        if let Some(guest) = self.guest_of(party) {
+            self.guests[guest].is_silent = true;
+            return;
+        }
         match party.checked_sub(self.clients.len()) {
             None => self.clients[party].silent = true,
             Some(app) => self.apps[app].silent = true,
         }
     }
 
-    /// A client or a program speaks again.
+    /// A client, a program or a guest speaks again.
     pub(crate) fn party_speaks(&mut self, party: usize) {
+        if let Some(guest) = self.guest_of(party) {
+            self.guests[guest].is_silent = false;
+            return;
+        }
         match party.checked_sub(self.clients.len()) {
             None => self.client_speaks(party),
             Some(app) => self.app_speaks(app),
         }
     }
 
-    /// The connection of a client or a program.
+    /// The connection of a client, a program or a guest.
     pub(crate) fn party_connection(&self, party: usize) -> Option<u64> {
+        if let Some(guest) = self.guest_of(party) {
+            return self.guests[guest].connection();
+        }
         match party.checked_sub(self.clients.len()) {
             None => self.clients[party].connection(),
             Some(app) => self.apps[app].connection(),

@@ -1,0 +1,185 @@
+//! Guests: programs that are run by somebody else, and reach the ensemble over the simulator's network.
+//!
+//! A guest brings its own code and its own clock. Whoever runs it asks for connections here, moves bytes, and lets the
+//! world go on for a while. Faults meet guests as they meet clients.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_proto::Zxid;
+
+use crate::net::Message;
+use crate::world::{Happening, Outcome, World};
+
+/// What has happened to a guest.
+#[derive(Clone, Debug)]
+pub enum Arrival {
+    /// The attempt to connect has led to this connection.
+    Connected {
+        /// As the guest calls the attempt.
+        attempt: u64,
+        /// As the world calls the connection.
+        connection: u64,
+    },
+    /// Nobody takes the connection.
+    Refused {
+        /// As the guest calls the attempt.
+        attempt: u64,
+    },
+    /// Bytes of a server's.
+    Bytes(u64, Bytes),
+    /// The connection is gone.
+    Closed(u64),
+}
+
+/// What the world knows of a guest.
+#[derive(Debug, Default)]
+pub(crate) struct Guest {
+    pub(crate) is_silent: bool,
+    connections: Vec<u64>,
+    arrivals: VecDeque<Arrival>,
+}
+
+/// The address of a server.
+pub fn address(server: usize) -> SocketAddr {
+    ([127, 0, 0, server as u8 + 1], 2181).into()
+}
+
+fn server_at(address: SocketAddr) -> Option<usize> {
+    let IpAddr::V4(ip) = address.ip() else { return None };
+    usize::from(ip.octets()[3]).checked_sub(1)
+}
+
+impl Guest {
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.connections.last().copied()
+    }
+}
+
+impl World {
+    /// The number of a guest among the parties.
+    pub(crate) fn guest_of(&self, party: usize) -> Option<usize> {
+        party.checked_sub(self.clients.len() + self.apps.len())
+    }
+
+    fn guest_place(&self, guest: usize) -> usize {
+        self.plan.servers() + self.clients.len() + self.apps.len() + guest
+    }
+
+    /// The time.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Lets the world go on until then. False when something is broken: [`World::end`] says what.
+    pub fn pass(&mut self, until: Duration) -> bool {
+        self.run_until(until);
+        self.checks.broken.is_empty()
+    }
+
+    /// Nothing goes wrong from now on.
+    pub fn get_well(&mut self) {
+        self.heal();
+        self.checks.calm_since = Some(self.now);
+    }
+
+    /// Whether a guest stands still.
+    pub fn is_silent(&self, guest: usize) -> bool {
+        self.guests[guest].is_silent
+    }
+
+    /// What has happened to a guest since somebody asked.
+    pub fn arrivals(&mut self, guest: usize) -> Vec<Arrival> {
+        self.guests[guest].arrivals.drain(..).collect()
+    }
+
+    /// A guest dials a server.
+    pub fn dial_from(&mut self, guest: usize, attempt: u64, server: SocketAddr) {
+        let after = self.delay();
+        match server_at(server) {
+            Some(to) if to < self.plan.servers() => {
+                self.after(after, Happening::GuestDialled { guest, attempt, to });
+            }
+            _ => self.guests[guest].arrivals.push_back(Arrival::Refused { attempt }),
+        }
+    }
+
+    pub(crate) fn guest_dialled(&mut self, guest: usize, attempt: u64, to: usize) {
+        let place = self.guest_place(guest);
+        if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
+            // Nobody answers: the guest gives up after a while.
+            return;
+        }
+        let arrival = if self.servers[to].process.is_none() || self.servers[to].paused.is_some() {
+            Arrival::Refused { attempt }
+        } else {
+            let connection = self.accept(to, place);
+            self.guests[guest].connections.push(connection);
+            Arrival::Connected { attempt, connection }
+        };
+        self.guests[guest].arrivals.push_back(arrival);
+    }
+
+    /// A guest sends whole frames.
+    pub fn send_from(&mut self, guest: usize, connection: u64, bytes: Bytes) {
+        self.trace(guest as u64 ^ 3 << 40, bytes.len() as u64);
+        let place = self.guest_place(guest);
+        self.send(connection, place, Message::Frames(bytes));
+    }
+
+    /// A guest ends a connection.
+    pub fn close_from(&mut self, guest: usize, connection: u64) {
+        let connections = &mut self.guests[guest].connections;
+        connections.retain(|other| *other != connection);
+        let place = self.guest_place(guest);
+        self.close(connection, place);
+    }
+
+    pub(crate) fn guest_receives(&mut self, guest: usize, id: u64, message: Message) {
+        if let Message::Frames(bytes) = message {
+            self.guests[guest].arrivals.push_back(Arrival::Bytes(id, bytes));
+        }
+    }
+
+    pub(crate) fn guest_loses(&mut self, guest: usize, id: u64) {
+        let it = &mut self.guests[guest];
+        it.connections.retain(|other| *other != id);
+        it.arrivals.push_back(Arrival::Closed(id));
+    }
+
+    /// Takes something that a guest has done into the digest of the run.
+    pub fn note(&mut self, what: u64) {
+        self.trace(4 << 40, what);
+    }
+
+    /// Prints what a guest does, if the world tells what happens.
+    pub fn say(&self, what: impl FnOnce() -> String) {
+        self.tell(what);
+    }
+
+    /// The znode of this path as the committed transactions make it: the transaction that created it, and its data.
+    pub fn znode(&self, path: &str) -> Option<(Zxid, Vec<u8>)> {
+        let node = self.checks.reference.tree().node(path)?;
+        Some((node.stat().czxid, node.data().unwrap_or_default().to_vec()))
+    }
+
+    /// The names of the children of this path as the committed transactions make them, in order.
+    pub fn children(&self, path: &str) -> Vec<String> {
+        let mut names: Vec<String> = (self.checks.reference.tree().node(path))
+            .map(|node| node.children().map(|name| name.to_string()).collect())
+            .unwrap_or_default();
+        names.sort_unstable();
+        names
+    }
+
+    /// What has become of the run so far, which ends here.
+    pub fn end(mut self) -> Outcome {
+        self.outcome.broken = std::mem::take(&mut self.checks.broken);
+        self.outcome.simulated = self.now;
+        self.outcome.committed = self.checks.order.committed() as u64;
+        self.outcome.leaders = self.checks.leaders.count() as u64;
+        self.outcome
+    }
+}
