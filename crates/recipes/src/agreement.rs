@@ -289,6 +289,7 @@ impl Agreement {
                 return self.decide(decision).await;
             }
             tokio::select! {
+                biased;
                 next = votes.next() => voted = next?,
                 next = signs.next() => seen = next?,
             }

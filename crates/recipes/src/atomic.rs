@@ -7,6 +7,7 @@ use std::time::Duration;
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version};
 
 use crate::counts::{create_with_parents, try_write};
+use crate::error::found_out;
 use crate::{Error, Mutex, Result, path};
 
 /// Maximum number of attempts without the lock, and again with it.
@@ -346,7 +347,7 @@ impl<N: Number> AtomicNumber<N> {
                         self.client.sync(&self.path).await?;
                         self.client.exists(&self.path).await
                     };
-                    if Retry::default().reads(look).await?.is_some() {
+                    if found_out(Retry::default().reads(look).await, &error)?.is_some() {
                         return Err(error.into());
                     }
                 }

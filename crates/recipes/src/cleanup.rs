@@ -16,9 +16,18 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(crate) struct Mine {
     pub(crate) path: String,
-    /// The transaction that created it; `None` if its name is unique, so that only this session can
-    /// have created it.
-    pub(crate) created: Option<Zxid>,
+    pub(crate) whose: Whose,
+}
+
+/// How a znode of this session is told from a later one in its place.
+#[derive(Clone, Debug)]
+pub(crate) enum Whose {
+    /// Its name is unique, so that only this session can have created it.
+    Unique,
+    /// This transaction created it.
+    Created(Zxid),
+    /// Its data are unique. It may have been created by a transaction whose answer was lost.
+    WithData(Vec<u8>),
 }
 
 /// Whether an attempt to delete a znode has deleted it.
@@ -30,11 +39,23 @@ enum Deleted {
 }
 
 async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
-    if let Some(created) = mine.created {
-        let stat = client.exists(&mine.path).await?;
-        if stat.is_none_or(|stat| stat.czxid != created) {
-            return Ok(Deleted::Before);
+    let is_there = match &mine.whose {
+        Whose::Unique => true,
+        Whose::Created(created) => {
+            let stat = client.exists(&mine.path).await?;
+            stat.is_some_and(|stat| stat.czxid == *created)
         }
+        Whose::WithData(unique) => {
+            client.sync(&mine.path).await?;
+            match client.get_data(&mine.path).await {
+                Ok((data, _)) => data == **unique,
+                Err(error) if error.kind() == ErrorKind::Gone => false,
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    if !is_there {
+        return Ok(Deleted::Before);
     }
     match client.delete(&mine.path, Version::ANY).await {
         Ok(()) => Ok(Deleted::Now),

@@ -2,7 +2,8 @@
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Version};
 
-use crate::{Error, Result, Value, path};
+use crate::error::found_out;
+use crate::{Error, Result, Value, faults, path};
 
 /// A value and its version.
 ///
@@ -209,6 +210,7 @@ pub(crate) async fn try_write(
     data: &[u8],
 ) -> Result<Option<Version>> {
     let mut attempts = Retry::default().attempts;
+    let version = if faults::ignores_versions() { Version::ANY } else { version };
     loop {
         let set = || client.set_data(path, data, version);
         let error = match Retry::default().writes(set).await {
@@ -221,7 +223,7 @@ pub(crate) async fn try_write(
             _ => return Err(error.into()),
         }
         let ask = || client.after_lost_set_data(path, data, version);
-        match Retry::default().reads(ask).await? {
+        match found_out(Retry::default().reads(ask).await, &error)? {
             Outcome::DidNot if attempts > 1 => attempts -= 1,
             _ => return Err(error.into()),
         }

@@ -2,6 +2,8 @@
 
 use zebu_client::ErrorKind;
 
+use crate::faults;
+
 /// Why a recipe failed.
 ///
 /// ```
@@ -67,6 +69,18 @@ impl Error {
     pub fn is_session_over(&self) -> bool {
         matches!(self, Self::Client(error) if error.kind() == ErrorKind::SessionOver)
     }
+}
+
+/// What was found out about a request whose answer was lost. If nobody could be asked, `unknown` stays the error: the request
+/// may have been executed.
+pub(crate) fn found_out<T>(
+    found: zebu_client::Result<T>,
+    unknown: &zebu_client::Error,
+) -> zebu_client::Result<T> {
+    found.map_err(|error| match error.kind() {
+        ErrorKind::NotExecuted if !faults::forgets_the_unknown() => unknown.clone(),
+        _ => error,
+    })
 }
 
 /// The result of everything that can fail here.

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Version};
 
-use crate::{Error, Result, path};
+use crate::error::found_out;
+use crate::{Error, Result};
 
 /// A counter that gives each number to one caller only.
 ///
@@ -62,7 +63,7 @@ impl Ids {
     /// ```
     pub async fn take(&self, count: u32) -> Result<Range<u64>> {
         // Two callers may write the same number: only their names distinguish them.
-        let name = path::unique(&self.client);
+        let name = self.client.unique_name();
         loop {
             let (first, version) = match self.next().await? {
                 Some(found) => found,
@@ -89,7 +90,8 @@ impl Ids {
                 ErrorKind::Conflict => {}
                 ErrorKind::Unknown => {
                     let ask = || self.client.after_lost_set_data(&self.path, &text, version);
-                    if let Outcome::Happened(_) = Retry::default().reads(ask).await? {
+                    let found = Retry::default().reads(ask).await;
+                    if let Outcome::Happened(_) = found_out(found, &error)? {
                         return Ok(taken);
                     }
                     // The write may have succeeded before others came: then no caller gets these

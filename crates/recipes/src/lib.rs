@@ -39,6 +39,7 @@ mod curator_queues;
 mod discovery;
 mod election;
 mod error;
+mod faults;
 mod group;
 mod ids;
 mod layout;

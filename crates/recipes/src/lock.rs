@@ -9,7 +9,7 @@ use crate::layout::Layout;
 use crate::line::{self, Kind, Turn};
 use crate::place::Place;
 use crate::vigil::{News, Vigil};
-use crate::{Error, Result, path};
+use crate::{Error, Result, faults, path};
 
 /// Nothing can be done while the line does not move.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
@@ -314,6 +314,9 @@ impl Lock {
             let watch = Retry::default().reads(|| self.client.watch_exists(&path)).await?;
             if let (Some(_), mut change) = watch {
                 match tokio::time::timeout(patience, &mut change).await {
+                    Ok(_) if faults::believes_its_predecessor() => {
+                        return Ok(Waited::Held(events));
+                    }
                     Ok(change) => drop(change?),
                     Err(_) => return Ok(Waited::Still(first)),
                 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Stat, Version};
 
 use crate::counts::try_write;
+use crate::error::found_out;
 use crate::{Cache, Error, Result, Znode, path};
 
 /// How values become the data of znodes.
@@ -343,7 +344,7 @@ impl<T> Model<T> {
                 }
                 (_, ErrorKind::Unknown) => {
                     let ask = || client.after_lost_create(&self.path, &data, *mode);
-                    match Retry::default().reads(ask).await? {
+                    match found_out(Retry::default().reads(ask).await, &error)? {
                         Outcome::Happened(_) => return Ok(true),
                         Outcome::DidNot if attempts > 1 => {}
                         _ => return Err(error.into()),

@@ -10,7 +10,7 @@ use zebu_client::{
     Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Stat, Version, Watch, Zxid,
 };
 
-use crate::cleanup::{self, Mine};
+use crate::cleanup::{self, Mine, Whose};
 use crate::place::is_passing;
 use crate::{Error, Result, path};
 
@@ -233,7 +233,7 @@ impl PersistentNode {
 }
 
 fn mine(kept: Kept) -> Mine {
-    Mine { path: kept.path, created: Some(kept.created) }
+    Mine { path: kept.path, whose: Whose::Created(kept.created) }
 }
 
 /// The task that keeps the znode. It is never aborted, because it must know what it has created.
@@ -252,6 +252,7 @@ impl Driver {
                 Ok(false) => break,
                 Err(Error::Client(error)) if may_pass(&error) => {
                     tokio::select! {
+                        biased;
                         _ = stopped.recv() => {
                             self.resolve(error.kind(), &name).await;
                             break;
@@ -362,6 +363,7 @@ impl Driver {
             }
         };
         tokio::select! {
+            biased;
             _ = stopped.recv() => Ok(false),
             changed = changed => Ok(changed.map(|_| true)?),
             error = touched => Err(error),

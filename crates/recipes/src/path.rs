@@ -1,9 +1,6 @@
 //! Paths of children, and unique names.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use zebu_client::Client;
 
 use crate::{Error, Result};
 
@@ -45,14 +42,6 @@ pub(crate) fn uuid() -> String {
     let variant = (low >> 48 & 0x3fff) | 0x8000;
     let (first, second) = (high >> 32, high >> 16 & 0xffff);
     format!("{first:08x}-{second:04x}-{version:04x}-{variant:04x}-{:012x}", low & 0xffff_ffff_ffff)
-}
-
-/// A unique name, made of the session and this process.
-pub(crate) fn unique(client: &Client) -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let random = RandomState::new().hash_one(number);
-    format!("{:016x}-{number}-{random:016x}", client.session_id().0)
 }
 
 #[cfg(test)]

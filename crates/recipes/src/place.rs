@@ -3,8 +3,8 @@
 use tokio::sync::oneshot;
 use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Stat, Zxid};
 
-use crate::cleanup::{self, Mine};
-use crate::{Result, path};
+use crate::cleanup::{self, Mine, Whose};
+use crate::{Result, faults, path};
 
 /// An ephemeral znode that is deleted when this value is dropped.
 ///
@@ -100,7 +100,8 @@ impl Place {
     }
 
     fn mine(&self) -> Mine {
-        Mine { path: self.path.clone(), created: (!self.is_unique).then_some(self.created) }
+        let whose = if self.is_unique { Whose::Unique } else { Whose::Created(self.created) };
+        Mine { path: self.path.clone(), whose }
     }
 
     /// Deletes the znode, and returns when it is deleted. The result tells whether the znode
@@ -118,7 +119,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.is_kept {
+        if self.is_kept && !faults::leaves_places_behind() {
             cleanup::delete_behind(&self.client, self.mine());
         }
     }

@@ -8,13 +8,14 @@ use zebu_client::{
     Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Transaction, Version, Watch,
 };
 
-use crate::cleanup::{self, Mine};
+use crate::cleanup::{self, Mine, Whose};
 use crate::curator_queues::elements;
+use crate::error::found_out;
 use crate::line::Kind;
 use crate::lock::Waited;
 use crate::order::{self, Order};
 use crate::place::Place;
-use crate::{Error, Held, Lock, News, Result, path};
+use crate::{Error, Held, Lock, News, Result, faults, path};
 
 /// A queue: items are put in, and each is finished once, by the worker that has taken it.
 ///
@@ -150,7 +151,7 @@ impl Queue {
 
     /// Puts an item into the queue whose name begins with `name`.
     pub(crate) async fn put_as(&self, name: &str, data: &[u8]) -> Result<()> {
-        let mark = path::join(&self.puts, &path::unique(&self.client));
+        let mark = path::join(&self.puts, &self.client.unique_name());
         let path = path::join(&self.items, name);
         // The mark is created in the same transaction as the item, and stays until the outcome is
         // known. So it proves that the item was put in, even if the item was taken meanwhile.
@@ -162,6 +163,7 @@ impl Queue {
         };
         let mut is_prepared = false;
         let mut attempts = Retry::default().attempts;
+        let mut unknown = None;
         loop {
             let error = match Retry::default().writes(put).await {
                 Ok(_) => break,
@@ -174,12 +176,18 @@ impl Queue {
                 }
                 // The mark exists: the previous attempt succeeded.
                 ErrorKind::Conflict if error.failed_operation() == Some(0) => break,
+                ErrorKind::Unknown if faults::trusts_a_lost_put() => break,
                 // Another attempt finds the mark of this one, or puts the item in.
-                ErrorKind::Unknown if attempts > 1 => attempts -= 1,
+                ErrorKind::Unknown if attempts > 1 => {
+                    attempts -= 1;
+                    unknown = Some(error);
+                }
+                // An earlier attempt may have put it in all the same.
+                ErrorKind::NotExecuted => return Err(unknown.unwrap_or(error).into()),
                 _ => return Err(error.into()),
             }
         }
-        cleanup::delete_behind(&self.client, Mine { path: mark, created: None });
+        cleanup::delete_behind(&self.client, Mine { path: mark, whose: Whose::Unique });
         Ok(())
     }
 
@@ -307,7 +315,7 @@ impl Queue {
                 "{first} is first in line but takes no item of {}: the next in line takes over",
                 self.items
             );
-            let place = Mine { path: path::join(&self.line, first), created: None };
+            let place = Mine { path: path::join(&self.line, first), whose: Whose::Unique };
             match cleanup::delete(&self.client, &place).await {
                 // The creator's ACL may forbid others to delete the place.
                 Err(error) if error.is_session_over() => return Err(error),
@@ -340,6 +348,7 @@ impl Queue {
             };
             let (mut put, mut given_back) = changes;
             tokio::select! {
+                biased;
                 () = until_ready => {}
                 change = &mut put => drop(change?),
                 change = &mut given_back => drop(change?),
@@ -416,29 +425,42 @@ impl Queue {
 
     /// Marks an existing item as taken, unless it is marked already.
     async fn mark(&self, item: &str, mark: String) -> Result<Option<Place>> {
+        // It tells this mark from all others, also of this session.
+        let name = self.client.unique_name();
         let commit = || {
             let mut transaction = self.client.transaction();
             transaction.check(item, Version::ANY);
-            transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
+            transaction.create(&mark, &name, CreateMode::Ephemeral, &self.acl);
             transaction.commit()
         };
-        let error = Retry::default().writes(commit).await.err();
-        match error {
-            Some(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
+        let unknown = match Retry::default().writes(commit).await {
+            Ok(_) => None,
+            Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
                 return Ok(None);
             }
-            Some(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
-            _ => {}
-        }
-        // The mark's ephemeral owner tells whether the transaction with the lost answer created it,
-        // or another session.
+            Err(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
+            Err(error) => Some(error),
+        };
         let look = || async {
             self.client.sync(&mark).await?;
-            self.client.exists(&mark).await
+            match self.client.get_data(&mark).await {
+                Ok((data, stat)) => Ok((data == *name.as_bytes()).then_some(stat)),
+                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+                Err(error) => Err(error),
+            }
         };
-        let stat = Retry::default().reads(look).await?;
-        let mine = stat.filter(|stat| stat.ephemeral_owner == self.client.session_id().0);
-        Ok(mine.map(|stat| Place::of(&self.client, mark, stat)))
+        match Retry::default().reads(look).await {
+            Ok(mine) => Ok(mine.map(|stat| Place::of(&self.client, mark, stat))),
+            Err(error) => {
+                if !faults::leaves_marks_behind() {
+                    // The mark would keep the item from everybody.
+                    let whose = Whose::WithData(name.into_bytes());
+                    cleanup::delete_behind(&self.client, Mine { path: mark, whose });
+                }
+                let unknown = unknown.unwrap_or_else(|| error.clone());
+                Ok(found_out(Err(error), &unknown)?)
+            }
+        }
     }
 }
 
@@ -619,7 +641,7 @@ impl Item {
             transaction.delete(&self.path, Version::ANY);
             transaction.commit()
         };
-        let mut is_in_doubt = false;
+        let mut unknown = None;
         let mut attempts = Retry::default().attempts;
         loop {
             let error = match Retry::default().writes(commit).await {
@@ -629,7 +651,6 @@ impl Item {
             let is_mine =
                 error.path() == Some(self.mark.path()) && error.code() == ErrorCode::NO_NODE;
             if error.kind() == ErrorKind::Unknown && attempts > 1 {
-                is_in_doubt = true;
                 attempts -= 1;
                 // If the lost attempt succeeded, another one would fail. So first find out whether
                 // the mark still exists.
@@ -637,10 +658,11 @@ impl Item {
                     self.client.sync(self.mark.path()).await?;
                     self.client.exists(self.mark.path()).await
                 };
-                if Retry::default().reads(look).await?.is_none() {
+                if found_out(Retry::default().reads(look).await, &error)?.is_none() {
                     break;
                 }
-            } else if is_mine && is_in_doubt {
+                unknown = Some(error);
+            } else if is_mine && unknown.is_some() {
                 break;
             } else if is_mine {
                 self.mark.is_gone();

@@ -221,7 +221,7 @@ impl Settings {
         loop {
             if let Some((data, children)) = &mut self.watches {
                 let change =
-                    tokio::select! { change = data => change, change = children => change };
+                    tokio::select! { biased; change = data => change, change = children => change };
                 self.watches = None;
                 change?;
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zebu_client::{Client, SessionEvents, SessionState, Watch};
 
+use crate::faults;
 use crate::place::is_passing;
 
 /// Data that a process with another library writes into a holder's znode to ask for the lock: the
@@ -75,6 +76,7 @@ impl Vigil {
                         return News::Suspended;
                     }
                     Some(state) if !state.is_over() => {}
+                    Some(_) if faults::is_deaf_to_its_loss() => {}
                     _ => return News::Lost,
                 },
                 () = change => self.watch = None,
@@ -95,6 +97,7 @@ impl Vigil {
                 std::mem::take(&mut self.is_suspended).then_some(News::Resumed)
             }
             Err(error) if is_passing(&error) => None,
+            Err(_) if faults::is_deaf_to_its_loss() => None,
             Err(_) => Some(News::Lost),
         }
     }

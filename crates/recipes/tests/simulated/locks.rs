@@ -1,0 +1,242 @@
+//! Locks, elections and semaphores: who holds one is alone, as far as the recipe promises; a guard learns of its loss;
+//! and nobody waits for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex as Locked;
+use zebu_client::{Acls, Client};
+use zebu_recipes::{
+    AllHeld, Election, Guard, Held, Lease, Lock, MultiLock, Mutex, News, ReadWriteLock, Result,
+    Semaphore, Token,
+};
+use zebu_sim::World;
+
+use crate::house::{Family, Guest, Program};
+use crate::ledger::{Ledger, Share};
+
+/// Which recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    Lock,
+    Mutex,
+    ReadWrite,
+    Semaphore,
+    Election,
+    Selector,
+    Latch,
+    Multi,
+}
+
+pub(crate) const GUESTS: usize = 4;
+
+const LEASES: usize = 2;
+
+pub(crate) struct Locks {
+    recipe: Recipe,
+    ledger: Locked<Ledger>,
+}
+
+impl Locks {
+    pub(crate) fn new(recipe: Recipe) -> Self {
+        Self { recipe, ledger: Locked::default() }
+    }
+}
+
+/// What was granted.
+enum Hold {
+    Held(Held),
+    Guard(Guard),
+    Lease(Lease),
+    All(AllHeld),
+}
+
+impl Hold {
+    fn tokens(&self) -> Vec<Token> {
+        match self {
+            Self::Held(held) => vec![held.token()],
+            Self::Guard(guard) => vec![guard.token()],
+            Self::Lease(lease) => vec![lease.token()],
+            Self::All(all) => all.tokens(),
+        }
+    }
+
+    async fn news(&mut self) -> News {
+        match self {
+            Self::Held(held) => held.news().await,
+            Self::Guard(guard) => guard.news().await,
+            Self::Lease(lease) => lease.news().await,
+            Self::All(all) => {
+                all.lost().await;
+                News::Lost
+            }
+        }
+    }
+
+    async fn release(self) -> Result<()> {
+        match self {
+            Self::Held(held) => held.release().await,
+            Self::Guard(guard) => guard.release().await,
+            Self::Lease(lease) => lease.release().await,
+            Self::All(all) => all.release().await,
+        }
+    }
+}
+
+/// What a program asks for once: the znodes whose children the places are, the share, and what is granted.
+async fn ask(
+    recipe: Recipe,
+    client: &Client,
+    reads: bool,
+) -> Result<(Vec<&'static str>, Share, Hold)> {
+    let acl = &Acls::open_to_all();
+    let alone = if reads { Share::Read } else { Share::Alone };
+    Ok(match recipe {
+        Recipe::Lock => {
+            let lock = Lock::new(client, "/lock", acl);
+            let held = if reads { lock.shared().await? } else { lock.exclusive().await? };
+            (vec!["/lock"], alone, Hold::Held(held))
+        }
+        Recipe::Mutex => {
+            let guard = Mutex::new(client, "/mutex", acl).acquire().await?;
+            (vec!["/mutex"], Share::Alone, Hold::Guard(guard))
+        }
+        Recipe::ReadWrite => {
+            let lock = ReadWriteLock::new(client, "/rw", acl);
+            let guard = if reads { lock.read().await? } else { lock.write().await? };
+            (vec!["/rw"], alone, Hold::Guard(guard))
+        }
+        Recipe::Semaphore => {
+            let lease = Semaphore::new(client, "/s", LEASES, acl).acquire().await?;
+            (vec!["/s/leases"], Share::Lease(LEASES), Hold::Lease(lease))
+        }
+        Recipe::Election | Recipe::Selector | Recipe::Latch => {
+            let (path, election) = match recipe {
+                Recipe::Selector => ("/selector", Election::of_selector(client, "/selector", acl)),
+                Recipe::Latch => ("/latch", Election::of_latch(client, "/latch", acl)),
+                _ => ("/election", Election::new(client, "/election", acl)),
+            };
+            (vec![path], Share::Alone, Hold::Held(election.lead("guest").await?))
+        }
+        Recipe::Multi => {
+            let locks = ["/one", "/two"].map(|path| Mutex::new(client, path, acl)).into();
+            (vec!["/one", "/two"], Share::Alone, Hold::All(MultiLock::new(locks).acquire().await?))
+        }
+    })
+}
+
+impl Family for Locks {
+    fn program(self: Arc<Self>, mut guest: Guest) -> Program {
+        Box::pin(async move {
+            loop {
+                let client = guest.client().await;
+                while !client.state().is_over() {
+                    self.use_once(&mut guest, &client).await;
+                }
+            }
+        })
+    }
+
+    fn killed(&self, guest: usize) {
+        self.ledger.lock().killed(guest);
+    }
+
+    fn check(&self, world: &World, now: Duration) -> std::result::Result<(), String> {
+        self.ledger.lock().check(world, now)
+    }
+
+    fn calms(&self, now: Duration) {
+        self.ledger.lock().calms(now);
+    }
+
+    fn settled(&self, world: &World) -> std::result::Result<(), String> {
+        let granted = self.ledger.lock().all_granted(GUESTS);
+        granted.map_err(|what| format!("{what}\n{}", crate::house::picture(world, "/")))
+    }
+
+    fn reached(&self) -> Vec<(&'static str, u64)> {
+        let ledger = self.ledger.lock();
+        vec![("granted", ledger.grants), ("refused by the register", ledger.refusals)]
+    }
+}
+
+impl Locks {
+    /// Writes what the lock protects, with the tokens.
+    fn write(&self, ids: &[u64], share: Share) {
+        if share == Share::Alone {
+            let mut ledger = self.ledger.lock();
+            ids.iter().for_each(|id| ledger.writes(*id));
+        }
+    }
+
+    async fn use_once(&self, guest: &mut Guest, client: &Client) {
+        guest.pauses(0, 200).await;
+        // Some lose their patience, and leave nothing behind.
+        let patience = match guest.random.below(4) {
+            0 => guest.random.ms(1, 1_500),
+            _ => Duration::from_secs(1 << 20),
+        };
+        let reads = guest.random.one_in(2);
+        let asked = tokio::time::timeout(patience, ask(self.recipe, client, reads)).await;
+        let (resources, share, mut hold) = match asked {
+            Ok(Ok(granted)) => granted,
+            Ok(Err(error)) => {
+                guest.tells(|| format!("gets nothing: {error}; {:?}", client.state()));
+                return guest.pauses(0, 300).await;
+            }
+            Err(_) => {
+                guest.tells(|| format!("is impatient; {:?}", client.state()));
+                return guest.pauses(0, 300).await;
+            }
+        };
+        guest.tells(|| format!("holds {:?}, {share:?}", hold.tokens()));
+        let now = guest.clock().now();
+        let ids: Vec<u64> = {
+            let mut ledger = self.ledger.lock();
+            let granted = resources.iter().zip(hold.tokens());
+            granted
+                .map(|(resource, token)| ledger.granted(guest.number, resource, token, share, now))
+                .collect()
+        };
+        // Some hold for so long that they must hear of the end of their session.
+        let longest = if guest.random.one_in(10) && guest.is_busy() { 25_000 } else { 1_500 };
+        let until = tokio::time::Instant::now() + guest.random.ms(0, longest);
+        if guest.random.one_in(3) {
+            // It hears nothing for a while, and goes on as if it held.
+            guest.pauses(0, 1_000).await;
+            self.write(&ids, share);
+        }
+        loop {
+            let next = guest.random.ms(5, 200);
+            tokio::select! {
+                biased;
+                news = hold.news() => {
+                    guest.tells(|| format!("hears {news:?}"));
+                    let mut ledger = self.ledger.lock();
+                    match news {
+                        News::Suspended => ids.iter().for_each(|id| ledger.trusts(*id, false)),
+                        News::Resumed => ids.iter().for_each(|id| ledger.trusts(*id, true)),
+                        News::Lost => {
+                            ids.iter().for_each(|id| ledger.ends(*id));
+                            return;
+                        }
+                        News::Wanted => {}
+                    }
+                }
+                () = tokio::time::sleep(next) => {
+                    self.write(&ids, share);
+                }
+            }
+            if tokio::time::Instant::now() >= until {
+                break;
+            }
+        }
+        ids.iter().for_each(|id| self.ledger.lock().ends(*id));
+        if guest.random.one_in(4) {
+            drop(hold);
+        } else {
+            let released = hold.release().await;
+            guest.tells(|| format!("releases: {released:?}"));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Every recipe in the simulator: the shipped recipes over the shipped client, with shipped servers, through partitions,
+//! pauses, crashes and ends of sessions that a seed decides.
+//!
+//! `SEEDS` sets how many seeds each recipe gets, `FIRST` the first of them, `RECIPE` the only one to run; `TRACE` prints
+//! what happens.
+
+mod counters;
+mod house;
+mod ledger;
+mod locks;
+mod queues;
+mod wires;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use zebu_sim::Outcome;
+
+use crate::counters::Counters;
+use crate::house::run as live;
+use crate::locks::Locks;
+use crate::queues::Queues;
+
+/// A recipe, or some that belong together.
+struct Trial {
+    name: &'static str,
+    run: fn(u64) -> Outcome,
+}
+
+const TRIALS: &[Trial] = &[
+    Trial { name: "lock", run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Lock)) },
+    Trial {
+        name: "mutex",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Mutex)),
+    },
+    Trial {
+        name: "read-write lock",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::ReadWrite)),
+    },
+    Trial {
+        name: "semaphore",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Semaphore)),
+    },
+    Trial {
+        name: "election",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Election)),
+    },
+    Trial {
+        name: "leader selector",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Selector)),
+    },
+    Trial {
+        name: "leader latch",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Latch)),
+    },
+    Trial {
+        name: "multi-lock",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Multi)),
+    },
+    Trial {
+        name: "queue",
+        run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Own)),
+    },
+    Trial {
+        name: "sharded queue",
+        run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Sharded)),
+    },
+    Trial {
+        name: "plain queue",
+        run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Plain)),
+    },
+    Trial {
+        name: "priority queue",
+        run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Priority)),
+    },
+    Trial {
+        name: "atomic number",
+        run: |seed| live(seed, counters::GUESTS, Counters::new(counters::Recipe::Atomic)),
+    },
+    Trial {
+        name: "promoted atomic number",
+        run: |seed| live(seed, counters::GUESTS, Counters::new(counters::Recipe::Promoted)),
+    },
+    Trial {
+        name: "shared count",
+        run: |seed| live(seed, counters::GUESTS, Counters::new(counters::Recipe::Shared)),
+    },
+    Trial {
+        name: "ids",
+        run: |seed| live(seed, counters::GUESTS, Counters::new(counters::Recipe::Ids)),
+    },
+];
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn is_loud() -> bool {
+    std::env::var_os("TRACE").is_some()
+}
+
+fn run(trial: &Trial, seed: u64) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| (trial.run)(seed))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let broken = vec![format!("panic: {}", text.unwrap_or_default())];
+        Outcome { broken, ..Outcome::default() }
+    })
+}
+
+fn trials() -> impl Iterator<Item = &'static Trial> {
+    let only = std::env::var("RECIPE").ok();
+    TRIALS.iter().filter(move |trial| only.as_ref().is_none_or(|only| only == trial.name))
+}
+
+#[test]
+fn every_recipe_keeps_its_promises() {
+    let (first, count) = (number("FIRST").unwrap_or(1), number("SEEDS").unwrap_or(4));
+    for trial in trials() {
+        let mut reached = std::collections::BTreeMap::new();
+        let mut committed = 0;
+        for seed in first..first + count {
+            let outcome = run(trial, seed);
+            let broken = &outcome.broken;
+            assert!(broken.is_empty(), "{}, seed {seed}: {}", trial.name, broken.join("\n"));
+            committed += outcome.committed;
+            for (what, count) in outcome.reached.iter().chain(&outcome.faults) {
+                *reached.entry(*what).or_insert(0) += count;
+            }
+        }
+        println!("{}: {count} seeds, {committed} transactions, {reached:?}", trial.name);
+    }
+}
+
+/// A run is a function of its seed.
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for trial in trials() {
+        for seed in [3, 4] {
+            let (one, other) = (run(trial, seed), run(trial, seed));
+            assert_eq!(one.trace, other.trace, "{}, seed {seed}", trial.name);
+            assert_eq!(one.committed, other.committed);
+        }
+    }
+}
+
+/// Faults in the code on purpose, and the recipe that shows each.
+#[cfg(feature = "mutants")]
+const MUTANTS: &[(&str, &str)] = &[
+    ("lock without a second look", "lock"),
+    ("place left behind", "lock"),
+    ("protected znode left behind", "lock"),
+    ("guard deaf to its loss", "lock"),
+    ("reader beside a writer", "read-write lock"),
+    ("one lease too many", "semaphore"),
+    ("lost put taken for done", "queue"),
+    ("mark left behind", "queue"),
+    ("version ignored", "atomic number"),
+    ("unknown outcome forgotten", "atomic number"),
+];
+
+/// Seeds that a fault may take to be found.
+#[cfg(feature = "mutants")]
+const SEEDS_MAX: u64 = 200;
+
+#[cfg(feature = "mutants")]
+#[test]
+fn every_fault_in_the_code_is_found() {
+    let only = std::env::var("MUTANT").ok();
+    let mut missed = Vec::new();
+    for (mutant, recipe) in MUTANTS {
+        if only.as_ref().is_some_and(|only| only != mutant) {
+            continue;
+        }
+        let trial = TRIALS.iter().find(|trial| trial.name == *recipe).expect("it is in the list");
+        zebu_proto::mutants::choose(mutant);
+        let found = (1..=SEEDS_MAX).find_map(|seed| {
+            let broken = run(trial, seed).broken;
+            broken.first().map(|what| (seed, what.clone()))
+        });
+        zebu_proto::mutants::choose("");
+        match found {
+            Some((seed, what)) => {
+                let line = what.lines().next().unwrap_or_default();
+                println!("{mutant}: {recipe}, seed {seed}: {line}");
+            }
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// The list above is whole.
+#[cfg(feature = "mutants")]
+#[test]
+fn every_fault_in_the_code_is_in_the_list() {
+    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = std::collections::BTreeSet::new();
+    for file in ["src/faults.rs", "../client/src/outcome.rs"] {
+        let text = std::fs::read_to_string(own.join(file)).unwrap();
+        let names = text.split("mutant!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        found.extend(names.map(str::to_owned));
+    }
+    let known: std::collections::BTreeSet<_> =
+        MUTANTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(found, known);
+}

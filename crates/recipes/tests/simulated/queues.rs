@@ -1,0 +1,253 @@
+//! Queues: no item is lost, none is finished twice, and none is put in twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use zebu_client::{Acls, Client, ErrorKind};
+use zebu_recipes::{Error, Item, PlainQueue, PriorityQueue, Queue, Result, ShardedQueue};
+use zebu_sim::World;
+
+use crate::house::{Family, Guest, Program};
+
+/// Which recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    Own,
+    Sharded,
+    Plain,
+    Priority,
+}
+
+pub(crate) const GUESTS: usize = 4;
+
+const SHARDS: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Put {
+    Begun,
+    Done,
+    /// It was said that nothing has happened.
+    Refused,
+    Unknown,
+}
+
+/// What is known of an item.
+#[derive(Debug)]
+struct Known {
+    put: Put,
+    /// Its znode was there.
+    was_there: Option<String>,
+    /// Somebody has begun to finish it.
+    is_ending: bool,
+    finished: u32,
+}
+
+#[derive(Default)]
+struct Book {
+    items: BTreeMap<String, Known>,
+    /// Items that are finished and gone.
+    closed: BTreeSet<String>,
+    twice: Option<String>,
+    puts: u64,
+    finished: u64,
+    given_back: u64,
+}
+
+pub(crate) struct Queues {
+    recipe: Recipe,
+    book: Mutex<Book>,
+}
+
+impl Queues {
+    pub(crate) fn new(recipe: Recipe) -> Self {
+        Self { recipe, book: Mutex::default() }
+    }
+
+    /// The znodes whose children are the items.
+    fn places(&self) -> Vec<String> {
+        match self.recipe {
+            Recipe::Own => vec!["/queue/items".to_owned()],
+            Recipe::Sharded => {
+                (0..SHARDS).map(|shard| format!("/shards/shard-{shard:03}/items")).collect()
+            }
+            Recipe::Plain | Recipe::Priority => vec!["/items".to_owned()],
+        }
+    }
+
+    async fn put(&self, client: &Client, data: &str, priority: u8) -> Result<()> {
+        let acl = &Acls::open_to_all();
+        match self.recipe {
+            Recipe::Own => Queue::new(client, "/queue", acl).put(data, priority).await,
+            Recipe::Sharded => {
+                ShardedQueue::new(client, "/shards", SHARDS, acl).put(data, priority).await
+            }
+            Recipe::Plain => {
+                PlainQueue::new(client, "/items", "/marks", acl).put(&[data.as_bytes()]).await
+            }
+            Recipe::Priority => {
+                let queue = PriorityQueue::new(client, "/items", "/marks", acl);
+                queue.put(&[data.as_bytes()], i32::from(priority)).await
+            }
+        }
+    }
+
+    async fn take(&self, client: &Client) -> Result<Item> {
+        let acl = &Acls::open_to_all();
+        match self.recipe {
+            Recipe::Own => Queue::new(client, "/queue", acl).take().await,
+            Recipe::Sharded => ShardedQueue::new(client, "/shards", SHARDS, acl).take().await,
+            Recipe::Plain => PlainQueue::new(client, "/items", "/marks", acl).take().await,
+            Recipe::Priority => PriorityQueue::new(client, "/items", "/marks", acl).take().await,
+        }
+    }
+
+    async fn produce(&self, guest: &mut Guest, client: &Client, number: &mut u64) {
+        *number += 1;
+        let data = format!("item {} of {}.", number, guest.number);
+        let begun = Known { put: Put::Begun, was_there: None, is_ending: false, finished: 0 };
+        self.book.lock().items.insert(data.clone(), begun);
+        let result = self.put(client, &data, guest.random.below(4) as u8).await;
+        let mut book = self.book.lock();
+        book.puts += u64::from(result.is_ok());
+        if let Some(known) = book.items.get_mut(&data) {
+            known.put = match result {
+                Ok(()) => Put::Done,
+                Err(Error::Client(error)) if error.kind() == ErrorKind::NotExecuted => Put::Refused,
+                Err(_) => Put::Unknown,
+            };
+        }
+    }
+
+    async fn consume(&self, guest: &mut Guest, client: &Client) {
+        let patience = guest.random.ms(100, 6_000);
+        let taken = tokio::time::timeout(patience, self.take(client)).await;
+        let Ok(Ok(item)) = taken else { return };
+        let data = match self.recipe {
+            Recipe::Own | Recipe::Sharded => item.data(),
+            Recipe::Plain | Recipe::Priority => match item.elements() {
+                Ok(elements) => elements[0],
+                Err(_) => &[],
+            },
+        };
+        let data = String::from_utf8_lossy(data).into_owned();
+        guest.pauses(0, 300).await;
+        if guest.random.one_in(5) {
+            self.book.lock().given_back += 1;
+            drop(item);
+            return;
+        }
+        if let Some(known) = self.book.lock().items.get_mut(&data) {
+            known.is_ending = true;
+        }
+        let result = item.finish().await;
+        let mut book = self.book.lock();
+        if result.is_err() {
+            return;
+        }
+        book.finished += 1;
+        match book.items.get_mut(&data) {
+            Some(known) => known.finished += 1,
+            None => book.twice = Some(data),
+        }
+    }
+}
+
+impl Family for Queues {
+    fn program(self: Arc<Self>, mut guest: Guest) -> Program {
+        Box::pin(async move {
+            // The items of an earlier life have other numbers.
+            let mut number = guest.clock().now().as_millis() as u64 * 1000;
+            loop {
+                let client = guest.client().await;
+                while !client.state().is_over() {
+                    if guest.is_busy() && guest.random.one_in(2) {
+                        self.produce(&mut guest, &client, &mut number).await;
+                    } else {
+                        self.consume(&mut guest, &client).await;
+                    }
+                    guest.pauses(100, 800).await;
+                }
+            }
+        })
+    }
+
+    fn check(&self, world: &World, _: Duration) -> std::result::Result<(), String> {
+        let mut book = self.book.lock();
+        if let Some(data) = &book.twice {
+            return Err(format!("finished twice: {data}"));
+        }
+        let mut there = BTreeMap::new();
+        for place in self.places() {
+            for name in world.children(&place) {
+                let path = format!("{place}/{name}");
+                let Some((_, data)) = world.znode(&path) else { continue };
+                let text = String::from_utf8_lossy(&data);
+                // Curator's queues frame their elements.
+                let Some(data) = text.find("item ").map(|at| &text[at..]) else { continue };
+                let is_it = |known: &&String| data.starts_with(known.as_str());
+                if let Some(again) = book.closed.iter().find(is_it) {
+                    return Err(format!("{again} was finished, and comes again as {path}"));
+                }
+                let Some(data) = book.items.keys().find(is_it) else {
+                    return Err(format!("{path} holds {text:?}, which nobody put in"));
+                };
+                let data = data.clone();
+                if let Some(other) = there.insert(data, path.clone()) {
+                    return Err(format!("put in once, and there twice: {other} and {path}"));
+                }
+            }
+        }
+        for (data, known) in &mut book.items {
+            let path = there.get(data);
+            if let (Some(before), Some(path)) = (&known.was_there, path)
+                && before != path
+            {
+                return Err(format!("{data} was {before}, and comes again as {path}"));
+            }
+            if path.is_some() {
+                known.was_there = path.cloned();
+            }
+            match path {
+                _ if known.finished > 1 => {
+                    return Err(format!("finished twice: {data}, {known:?}"));
+                }
+                Some(path) if known.finished > 0 => {
+                    return Err(format!("finished, and still there: {data} at {path}"));
+                }
+                Some(path) if known.put == Put::Refused => {
+                    return Err(format!("not put in, it was said, and there: {data} at {path}"));
+                }
+                None if known.put == Put::Done && !known.is_ending => {
+                    return Err(format!("lost: {data}, {known:?}"));
+                }
+                _ => {}
+            }
+        }
+        let (closed, open) = std::mem::take(&mut book.items)
+            .into_iter()
+            .partition(|(data, known)| known.finished == 1 && !there.contains_key(data));
+        book.items = open;
+        let closed: BTreeMap<String, Known> = closed;
+        book.closed.extend(closed.into_keys());
+        Ok(())
+    }
+
+    fn settled(&self, world: &World) -> std::result::Result<(), String> {
+        let book = self.book.lock();
+        let left: Vec<_> = self.places().iter().flat_map(|place| world.children(place)).collect();
+        let is_open = |known: &&Known| known.put == Put::Begun;
+        // A producer that was killed never says what became of it.
+        let open = book.items.values().filter(is_open).count();
+        if !left.is_empty() || open > 2 * GUESTS * 3 {
+            return Err(format!("these items stay: {left:?}, {open} puts go on"));
+        }
+        Ok(())
+    }
+
+    fn reached(&self) -> Vec<(&'static str, u64)> {
+        let book = self.book.lock();
+        vec![("put", book.puts), ("finished", book.finished), ("given back", book.given_back)]
+    }
+}
