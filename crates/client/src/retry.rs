@@ -100,8 +100,9 @@ impl Retry {
                 result => return result,
             };
             let Some(pause) = pauses.next() else {
+                let is_forgotten = zebu_proto::mutant!("unknown outcome forgotten");
                 return Err(match error.kind() {
-                    ErrorKind::NotExecuted => unknown.unwrap_or(error),
+                    ErrorKind::NotExecuted if !is_forgotten => unknown.unwrap_or(error),
                     _ => error,
                 });
             };

@@ -31,11 +31,6 @@ pub(crate) fn trusts_a_lost_put() -> bool {
     zebu_proto::mutant!("lost put taken for done")
 }
 
-/// A mark of which nobody knows whether it was made is left.
-pub(crate) fn leaves_marks_behind() -> bool {
-    zebu_proto::mutant!("mark left behind")
-}
-
 /// A number is written whatever was written meanwhile.
 pub(crate) fn ignores_versions() -> bool {
     zebu_proto::mutant!("version ignored")

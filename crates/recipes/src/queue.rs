@@ -452,11 +452,9 @@ impl Queue {
         match Retry::default().reads(look).await {
             Ok(mine) => Ok(mine.map(|stat| Place::of(&self.client, mark, stat))),
             Err(error) => {
-                if !faults::leaves_marks_behind() {
-                    // The mark would keep the item from everybody.
-                    let whose = Whose::WithData(name.into_bytes());
-                    cleanup::delete_behind(&self.client, Mine { path: mark, whose });
-                }
+                // The mark would keep the item from everybody.
+                let whose = Whose::WithData(name.into_bytes());
+                cleanup::delete_behind(&self.client, Mine { path: mark, whose });
                 let unknown = unknown.unwrap_or_else(|| error.clone());
                 Ok(found_out(Err(error), &unknown)?)
             }

@@ -42,6 +42,7 @@ pub(crate) struct Ledger {
     registers: BTreeMap<String, Token>,
     granted: BTreeMap<usize, Duration>,
     calm: Duration,
+    deaf: Option<usize>,
     looked: Duration,
     /// How often something was granted.
     pub(crate) grants: u64,
@@ -98,6 +99,11 @@ impl Ledger {
         self.holders.remove(&id);
     }
 
+    /// The session of a guest is over, and its guard does not say so.
+    pub(crate) fn deaf(&mut self, guest: usize) {
+        self.deaf = Some(guest);
+    }
+
     /// The process of a guest is killed.
     pub(crate) fn killed(&mut self, guest: usize) {
         self.holders.retain(|_, holder| holder.guest != guest);
@@ -109,6 +115,9 @@ impl Ledger {
 
     /// At most one holder's place is there, or so many as may be; and nobody trusts for long in a place that is gone.
     pub(crate) fn check(&mut self, world: &World, now: Duration) -> Result<(), String> {
+        if let Some(guest) = self.deaf {
+            return Err(format!("guard: guest {guest} is not told that its session is over"));
+        }
         let passed = now - self.looked;
         self.looked = now;
         let mut standing: BTreeMap<&str, Vec<&Holder>> = BTreeMap::new();

@@ -231,6 +231,12 @@ impl Locks {
                 break;
             }
         }
+        if client.state().is_over() {
+            let lost = async { while hold.news().await != News::Lost {} };
+            if tokio::time::timeout(Duration::from_secs(5), lost).await.is_err() {
+                self.ledger.lock().deaf(guest.number);
+            }
+        }
         ids.iter().for_each(|id| self.ledger.lock().ends(*id));
         if guest.random.one_in(4) {
             drop(hold);

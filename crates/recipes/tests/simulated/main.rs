@@ -153,14 +153,13 @@ const MUTANTS: &[(&str, &str)] = &[
     ("reader beside a writer", "read-write lock"),
     ("one lease too many", "semaphore"),
     ("lost put taken for done", "queue"),
-    ("mark left behind", "queue"),
     ("version ignored", "atomic number"),
     ("unknown outcome forgotten", "atomic number"),
 ];
 
 /// Seeds that a fault may take to be found.
 #[cfg(feature = "mutants")]
-const SEEDS_MAX: u64 = 200;
+const SEEDS_MAX: u64 = 400;
 
 #[cfg(feature = "mutants")]
 #[test]
