@@ -76,7 +76,7 @@ impl Vigil {
                         return News::Suspended;
                     }
                     Some(state) if !state.is_over() => {}
-                    Some(_) if faults::is_deaf_to_its_loss() => {}
+                    _ if faults::is_deaf_to_its_loss() => std::future::pending().await,
                     _ => return News::Lost,
                 },
                 () = change => self.watch = None,
