@@ -3,6 +3,8 @@
 //! Debian's packages go to the system, everything else below `.deps`. What is there is not touched again; a
 //! change of a version below changes the name of a stamp, and with it brings a new installation.
 
+mod c_suite;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,9 +17,10 @@ use crate::steps::{root, run};
 type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
-/// what they say, what counts the cost of a request, a key distribution centre of Kerberos and what kazoo's part for it is built with, the browser that opens the
-/// console, and what judges the packages in `deploy`.
-const DEBIAN: [&str; 22] = [
+/// what they say, what builds the C client from its source, what counts the cost of a request, a key distribution centre of
+/// Kerberos and what kazoo's module for it is built with, the browser that opens the console, and what judges the packages in
+/// `deploy`.
+const DEBIAN: [&str; 28] = [
     "chromium",
     "zookeeper",
     "libzookeeper-java",
@@ -26,7 +29,13 @@ const DEBIAN: [&str; 22] = [
     "zookeeper-bin",
     "libslf4j-java",
     "gcc",
+    "g++",
+    "cmake",
+    "make",
     "libc6-dev",
+    "libcppunit-dev",
+    "libsasl2-dev",
+    "libssl-dev",
     "strace",
     "valgrind",
     "libgssapi-krb5-2",
@@ -129,9 +138,6 @@ const DEPENDANTS: [(&str, &[Artifact]); 3] = [
     ("dependant-solr", &[("org.apache.solr", "solr-test-framework", "9.8.1")]),
 ];
 
-/// Python: an object store of another hand, which takes what Amazon's S3 takes.
-const MOTO: [&str; 1] = ["moto[server]==5.2.5"];
-
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
 const PYTHON: [&str; 10] = [
@@ -160,6 +166,9 @@ const NODE: &str = "node-zookeeper-client@1.1.3";
 /// the version.
 const PORCUPINE: &str = "tests/interop/clients/porcupine";
 
+/// The folder of a Rust program of ours over `zookeeper-client` with TLS. Its `Cargo.lock` names the versions.
+const RUST_TLS: &str = "tests/interop/clients/rust-tls";
+
 /// Installs what is missing.
 pub(crate) fn install() -> Result<()> {
     let folder = root().join(".deps");
@@ -171,9 +180,19 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
     once(&folder, "venv", &format!("{PYTHON:?}"), |path| python(path, &PYTHON))?;
     once(&folder, "wheel", &format!("{WHEEL:?}"), |path| python(path, &WHEEL))?;
-    once(&folder, "moto", &format!("{MOTO:?}"), |path| python(path, &MOTO))?;
     once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
     once(&folder, "node", NODE, node)?;
+    let program = ["Cargo.toml", "Cargo.lock", "src/main.rs"]
+        .map(|name| fs::read_to_string(root().join(RUST_TLS).join(name)));
+    let program = program.into_iter().collect::<Result<Vec<_>, _>>().context(RUST_TLS)?;
+    once(&folder, "rust-tls", &program.concat(), |path| {
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--locked", "--target-dir"]).arg(path);
+        cargo.current_dir(root().join(RUST_TLS));
+        run(cargo)
+    })?;
+    let jute = folder.join("zookeeper-3.9.5");
+    once(&folder, "c-suite", c_suite::WANTED, |path| c_suite::build(path, &jute))?;
     let program = ["go.mod", "go.sum", "main.go"]
         .map(|name| fs::read_to_string(root().join(PORCUPINE).join(name)));
     let program = program.into_iter().collect::<Result<Vec<_>, _>>().context(PORCUPINE)?;
