@@ -16,7 +16,7 @@ use zebu_credentials::CredentialArgs;
 use zebu_store::OsVfs;
 
 use crate::error::{BackupError, Result};
-use crate::repository::Repository;
+use crate::repository::{Lock, Repository};
 use crate::source::Directory;
 use crate::stored::Stored;
 
@@ -98,6 +98,10 @@ struct CreateArgs {
     #[arg(short, long, value_name = "BACKUP")]
     to: PathBuf,
 
+    /// Encrypt for those whose public keys of age are in this file, one a line; the first backup decides for all
+    #[arg(long, value_name = "FILE")]
+    encrypt_to: Option<PathBuf>,
+
     /// Remove what is not needed to restore any point of so many days; the newest 3 backups stay
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     keep_days: Option<u32>,
@@ -135,6 +139,10 @@ struct VerifyArgs {
     /// All backups
     #[arg(long)]
     all: bool,
+
+    /// The file with the key of an encrypted backup, as age-keygen writes it
+    #[arg(short, long, value_name = "FILE")]
+    identity: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -184,16 +192,14 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
     let (made, repository, _lock) = match (&args.dir, &args.server) {
         (Some(dir), _) => {
             let source = Directory::open(Arc::new(OsVfs), dir, args.log_dir.as_deref())?;
-            let repository = Repository::create(&args.to)?;
-            let lock = repository.lock()?;
+            let (repository, lock) = begin(args)?;
             let wish = wish(format!("directory {}", source.snap_dir().display()));
             (take(&source, &repository, &wish)?, repository, lock)
         }
         (None, Some(server)) => {
             let authorization = args.auth_file.as_deref().map(read_authorization).transpose()?;
             let door = args.credentials.load(|remark| eprintln!("note: {remark}"))?.door()?;
-            let repository = Repository::create(&args.to)?;
-            let lock = repository.lock()?;
+            let (repository, lock) = begin(args)?;
             let received = receive(server, &door, authorization, &repository, now_ms)?;
             if let Some(traces) = received.traces() {
                 eprintln!(
@@ -224,6 +230,16 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
     Ok(made.left_out.is_empty())
 }
 
+/// Opens the place of a backup that is to be made, for this process alone.
+fn begin(args: &CreateArgs) -> Result<(Repository, Lock)> {
+    let mut repository = Repository::create(&args.to)?;
+    let lock = repository.lock()?;
+    if let Some(file) = &args.encrypt_to {
+        repository.encrypt_to(file)?;
+    }
+    Ok((repository, lock))
+}
+
 fn list(args: &ListArgs, out: &mut dyn Write) -> Result<bool> {
     let repository = Repository::open(&args.backup)?;
     let mut is_well = true;
@@ -242,7 +258,8 @@ fn list(args: &ListArgs, out: &mut dyn Write) -> Result<bool> {
 }
 
 fn verify_all(args: &VerifyArgs, out: &mut dyn Write) -> Result<bool> {
-    let repository = Repository::open(&args.backup)?;
+    let mut repository = Repository::open(&args.backup)?;
+    repository.unlock(args.identity.as_deref())?;
     let numbers = match (args.number, args.all) {
         (None, true) => repository.manifests()?.into_iter().map(Some).collect(),
         (number, _) => vec![number],

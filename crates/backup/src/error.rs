@@ -10,7 +10,7 @@ use zebu_store::{StoreError, names};
 
 use crate::backup::{Mismatch, ServerError};
 use crate::manifest::ManifestError;
-use crate::repository::BucketError;
+use crate::repository::{BucketError, KeyError};
 use crate::source::LogDamage;
 
 /// What a function of this crate returns.
@@ -64,6 +64,14 @@ pub enum BackupError {
         path: PathBuf,
         /// Why.
         source: BucketError,
+    },
+    /// A backup cannot be encrypted or decrypted.
+    #[error("{}: {source}", path.display())]
+    Key {
+        /// The file of keys, the backup, or a file of it.
+        path: PathBuf,
+        /// Why.
+        source: KeyError,
     },
     /// `--number` is given for a directory that is no backup.
     #[error("--number is for a backup: {0}")]

@@ -84,6 +84,10 @@ pub struct HistoryArgs {
     #[arg(long, value_name = "FILE")]
     pub audit: Vec<PathBuf>,
 
+    /// The file with the key of encrypted backups, as age-keygen writes it
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+
     /// Print JSON, an object a line
     #[arg(long)]
     pub json: bool,
@@ -114,7 +118,11 @@ fn act(args: &HistoryArgs, out: &mut dyn Write) -> Result<Summary> {
     }
     let mut sources: Vec<Box<dyn Source>> = Vec::new();
     for dir in &args.dir {
-        sources.push(crate::stored::source(dir, args.log_dir.as_deref())?);
+        sources.push(crate::stored::source(
+            dir,
+            args.log_dir.as_deref(),
+            args.identity.as_deref(),
+        )?);
     }
     let scope = match (args.children, args.recursive) {
         (_, true) => Scope::Below,

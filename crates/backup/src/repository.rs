@@ -9,6 +9,7 @@
 //! overwrite each other: of two that make the same manifest, one is refused.
 
 mod bucket;
+mod cipher;
 mod folder;
 mod https;
 
@@ -19,16 +20,22 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{At as _, Result};
+use crate::error::{At as _, BackupError, Result};
 use bucket::Bucket;
+use cipher::{Identities, Recipients};
 use folder::Folder;
 
 pub use bucket::BucketError;
+pub use cipher::KeyError;
 
 /// The folder of the manifests.
 const MANIFESTS: &str = "manifests";
 /// The folder of everything else.
 const FILES: &str = "files";
+/// Beside the manifests: for whom the files are encrypted.
+const RECIPIENTS: &str = "recipients";
+/// No list of recipients is longer.
+const RECIPIENTS_BYTES_MAX: u64 = 1 << 20;
 /// How much is read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
 /// No manifest is longer.
@@ -62,6 +69,9 @@ trait Place: std::fmt::Debug + Send + Sync {
 pub struct Repository {
     root: PathBuf,
     place: Arc<dyn Place>,
+    /// For whom files are encrypted, where they are.
+    recipients: Option<Recipients>,
+    identities: Option<Identities>,
 }
 
 /// Whether this names a bucket: `s3://BUCKET` or `s3://BUCKET/PREFIX`.
@@ -79,7 +89,7 @@ impl Repository {
             true => Arc::new(Bucket::open(root)?),
             false => Arc::new(Folder::open(root)?),
         };
-        Ok(Self { root: root.to_owned(), place })
+        Self::of(root, place)
     }
 
     /// Opens a backup, or begins one in a directory that is empty or does not exist.
@@ -91,7 +101,69 @@ impl Repository {
             true => Arc::new(Bucket::create(root)?),
             false => Arc::new(Folder::create(root)?),
         };
-        Ok(Self { root: root.to_owned(), place })
+        Self::of(root, place)
+    }
+
+    fn of(root: &Path, place: Arc<dyn Place>) -> Result<Self> {
+        let mut recipients = None;
+        if place.list(MANIFESTS)?.iter().any(|name| name == RECIPIENTS) {
+            let (path, mut text) = (place.path(MANIFESTS, RECIPIENTS), String::new());
+            let file = place.open(MANIFESTS, RECIPIENTS)?.take(RECIPIENTS_BYTES_MAX);
+            { file }.read_to_string(&mut text).at(&path)?;
+            recipients = Some(Recipients::parse(&text, &path)?);
+        }
+        Ok(Self { root: root.to_owned(), place, recipients, identities: None })
+    }
+
+    /// Encrypts everything for those whose keys the file has. The first backup decides whether and for whom.
+    ///
+    /// # Errors
+    /// The file has no keys, or the backups that are there are not encrypted for them.
+    pub fn encrypt_to(&mut self, file: &Path) -> Result<()> {
+        let recipients = Recipients::read(file)?;
+        let decided = |what| Err(self.key_error(KeyError::Decided(what)));
+        match &self.recipients {
+            Some(known) if known.text() == recipients.text() => return Ok(()),
+            Some(_) => return decided("encrypted for others"),
+            None if !self.manifests()?.is_empty() => return decided("not encrypted"),
+            None => {}
+        }
+        let mut staged = self.place.stage(MANIFESTS)?;
+        staged.write_all(recipients.text().as_bytes())?;
+        if !self.place.publish(staged, MANIFESTS, RECIPIENTS)? {
+            return Err(BackupError::Busy(self.name()));
+        }
+        self.recipients = Some(recipients);
+        Ok(())
+    }
+
+    /// Takes the keys with which files are read, or finds that none are needed.
+    ///
+    /// # Errors
+    /// Keys are missing, of no use, or not those that open this backup.
+    pub fn unlock(&mut self, file: Option<&Path>) -> Result<()> {
+        let identities = file.map(Identities::read).transpose()?;
+        let wrong = match (&self.recipients, &identities, file) {
+            (None, Some(_), _) => KeyError::NotNeeded,
+            (Some(_), None, _) => KeyError::Needed,
+            (Some(recipients), Some(identities), Some(file)) if !identities.open(recipients) => {
+                KeyError::Wrong(file.to_owned())
+            }
+            _ => {
+                self.identities = identities;
+                return Ok(());
+            }
+        };
+        Err(self.key_error(wrong))
+    }
+
+    /// Whether its files are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.recipients.is_some()
+    }
+
+    fn key_error(&self, source: KeyError) -> BackupError {
+        BackupError::Key { path: self.root.clone(), source }
     }
 
     /// Keeps other processes from making or removing backups until the guard is dropped, and removes what an interrupted one
@@ -166,7 +238,12 @@ impl Repository {
     /// # Errors
     /// It cannot be created.
     pub fn stage(&self) -> Result<Staged> {
-        self.place.stage(FILES)
+        if self.recipients.is_none() {
+            return self.place.stage(FILES);
+        }
+        // What is not encrypted yet stays on this machine, in a file without a name.
+        let file = tempfile::tempfile().at(&std::env::temp_dir())?;
+        Ok(Staged::new(file, std::env::temp_dir(), false))
     }
 
     /// Gives a file that is complete its name; what has the name already has the same content.
@@ -175,6 +252,14 @@ impl Repository {
     /// It cannot be made durable.
     pub fn put(&self, staged: Staged, name: &str) -> Result<Sha> {
         let sha = staged.sha();
+        let staged = match &self.recipients {
+            None => staged,
+            Some(recipients) => {
+                let mut encrypted = self.place.stage(FILES)?;
+                recipients.encrypt(&staged, &mut encrypted)?;
+                encrypted
+            }
+        };
         self.place.publish(staged, FILES, &file_name(name, &sha))?;
         Ok(sha)
     }
@@ -184,7 +269,15 @@ impl Repository {
     /// # Errors
     /// It cannot be opened.
     pub fn file(&self, name: &str, sha: &Sha) -> Result<Box<dyn Read + Send>> {
-        self.place.open(FILES, &file_name(name, sha))
+        let file = self.place.open(FILES, &file_name(name, sha))?;
+        if self.recipients.is_none() {
+            return Ok(file);
+        }
+        let Some(identities) = &self.identities else {
+            return Err(self.key_error(KeyError::Needed));
+        };
+        let opened = identities.decrypt(file);
+        opened.map_err(|source| BackupError::Key { path: self.file_path(name, sha), source })
     }
 
     /// Reads a whole file: its length and its hash.

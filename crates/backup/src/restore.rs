@@ -66,6 +66,10 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "NUMBER")]
     pub number: Option<u64>,
 
+    /// The file with the key of an encrypted backup, as age-keygen writes it
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+
     /// Take a snapshot with traces of later transactions, where no logs make it exact
     #[arg(long)]
     pub fuzzy: bool,
@@ -83,7 +87,8 @@ pub fn run(args: &RestoreArgs) -> ExitCode {
 fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
     check_empty(&args.into)?;
     let source: Box<dyn Source> = match (Repository::open(&args.from), args.number) {
-        (Ok(repository), number) => {
+        (Ok(mut repository), number) => {
+            repository.unlock(args.identity.as_deref())?;
             if args.log_dir.is_some() {
                 let wrong = "--log-dir is for a data directory, and FROM is a backup";
                 return Err(BackupError::Usage(wrong.to_owned()));
@@ -92,6 +97,10 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
         }
         (Err(error), _) if is_bucket(&args.from) => return Err(error),
         (Err(error), Some(_)) => return Err(BackupError::NumberOfNone(Box::new(error))),
+        (Err(_), None) if args.identity.is_some() => {
+            let wrong = "--identity is for a backup, and FROM is a data directory";
+            return Err(BackupError::Usage(wrong.to_owned()));
+        }
         (Err(_), None) => {
             Box::new(Directory::open(Arc::new(OsVfs), &args.from, args.log_dir.as_deref())?)
         }

@@ -47,14 +47,22 @@ impl Stored {
     }
 }
 
-/// Opens a data directory, or the newest backup of a repository.
+/// Opens a data directory, or the newest backup of a repository, which `identity` opens where it is encrypted.
 ///
 /// # Errors
 /// The directory is neither, or cannot be read.
-pub fn source(dir: &Path, log_dir: Option<&Path>) -> Result<Box<dyn Source>> {
+pub fn source(
+    dir: &Path,
+    log_dir: Option<&Path>,
+    identity: Option<&Path>,
+) -> Result<Box<dyn Source>> {
     match Repository::open(dir) {
         Err(error) if is_bucket(dir) => Err(error),
-        Ok(repository) if log_dir.is_none() => Ok(Box::new(Stored::open(repository, None)?)),
+        Ok(mut repository) if log_dir.is_none() => {
+            // A key may be for another one of several sources.
+            repository.unlock(identity.filter(|_| repository.is_encrypted()))?;
+            Ok(Box::new(Stored::open(repository, None)?))
+        }
         _ => Ok(Box::new(Directory::open(Arc::new(OsVfs), dir, log_dir)?)),
     }
 }

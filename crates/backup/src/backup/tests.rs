@@ -279,3 +279,94 @@ fn the_age_of_the_newest_backup_is_for_monitoring() {
     let nothing = AgeArgs { backup: Path::new("/nowhere").to_owned(), max: None, metrics: false };
     age(&nothing, 0, &mut Vec::new()).unwrap_err();
 }
+
+/// A pair of keys that age-keygen has made, and what age has encrypted with it.
+const PUBLIC: &str = "age1d8xy5x0p6m5fps57pule94hswuaftc6wvzdlcxg54mcl283mtd2qh2rztt";
+const SECRET: &str = "AGE-SECRET-KEY-1RAU8Q8932SESUYXNPGZQMAUA4F8XLH44PGDVL98DQTAT8VMC7PKQSRHWAP";
+const BY_AGE: &str = "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSBlMTQrQVlYU3I5ZS84Vkhud05zbW0xbWdQTDRqaDVFMEpHZFpERE9GNkNNCmFqZlZUZXdHWE1HeStlK3c2MndkL0V2RnE3b3o2S2UxUGJkSExzUDFmU0EKLS0tIEJEemRNZFRyYllLMG5aRU5RSXlNcXFYbTRPMWtVb1NsUnpMYXIvZzlsY2sKLHttuPUU2dcA2vb3x0oUVDjipzM0eVSuNNPL2h3SucbO4Pyt3yM9nuhs1/jaMQ==";
+/// Another key of its.
+const OTHER: &str = "AGE-SECRET-KEY-1E28N5H487JFDDKH270L6XWLUZHS4R353YSLEHUFPA9930AXSLA4S4XMQFZ";
+
+#[test]
+fn an_encrypted_backup_is_made_without_a_secret_and_read_with_the_key_alone() {
+    let place = Place::new(&["snapshot.0", "log.1"]);
+    let write = |name: &str, text: &str| {
+        let path = place.dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let public = write("public", &format!("# the operator's\n{PUBLIC}\n"));
+    let secret = write("secret", &format!("# created: today\n{SECRET}\n"));
+    let other = write("other", OTHER);
+    let mut repository = place.repository();
+    repository.encrypt_to(&public).unwrap();
+    let source = Directory::open(Arc::new(OsVfs), &place.dir.path().join("data"), None).unwrap();
+    let made = take(&source, &repository, &Place::wish(1000)).unwrap();
+    assert_eq!(made.copied, ["snapshot.0", "log.1"]);
+    for file in place.files() {
+        let bytes = fs::read(place.dir.path().join("backup/files").join(file)).unwrap();
+        assert!(bytes.starts_with(b"age-encryption.org/v1\n"));
+        assert!(!bytes.windows(4).any(|part| part == b"ZKLG" || part == b"ZKSN"));
+    }
+    // The next one knows for whom it is, and copies what is new.
+    place.add("log.3d");
+    let next = place.take(&Place::wish(2000)).unwrap();
+    assert_eq!(next.copied, ["log.3d"]);
+
+    let open = |key: Option<&Path>| {
+        let mut repository = place.repository();
+        repository.unlock(key).map(|()| repository)
+    };
+    let stored = Stored::open(open(Some(&secret)).unwrap(), None).unwrap();
+    let bytes = next.manifest.bytes();
+    assert_eq!(verify(&stored), Verdict { files: 3, bytes, ..Verdict::default() });
+    let said = open(None).unwrap_err().to_string();
+    assert!(said.contains("is encrypted\nhint: --identity"), "{said}");
+    let said = open(Some(&other)).unwrap_err().to_string();
+    assert!(said.contains("other opens this backup") && !said.contains('\n'), "{said}");
+    let said = open(Some(&public)).unwrap_err().to_string();
+    assert!(said.contains("public: line 2: no secret key of age"), "{said}");
+    let wrong = write("wrong", "hunter2");
+    let said = place.repository().encrypt_to(&wrong).unwrap_err().to_string();
+    assert!(said.contains("line 1: no public key") && !said.contains("hunter2"), "{said}");
+
+    // A file that is damaged, or that somebody has put there in the clear.
+    let log = place.files().into_iter().find(|name| name.starts_with("log.3d")).unwrap();
+    let log = place.dir.path().join("backup/files").join(log);
+    let mut bytes = fs::read(&log).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&log, bytes).unwrap();
+    assert_eq!(verify(&stored).faults.len(), 1);
+    fs::copy(place.version_dir().join("log.3d"), &log).unwrap();
+    assert_eq!(verify(&stored).faults.len(), 1);
+}
+
+#[test]
+fn the_first_backup_decides_whether_and_for_whom_it_is_encrypted() {
+    let place = Place::new(&["snapshot.0", "log.1"]);
+    let public = place.dir.path().join("public");
+    fs::write(&public, PUBLIC).unwrap();
+    place.take(&Place::wish(1000)).unwrap();
+    let said = place.repository().encrypt_to(&public).unwrap_err().to_string();
+    assert!(said.contains("the backups there are not encrypted"), "{said}");
+    let said = place.repository().unlock(Some(&public)).unwrap_err().to_string();
+    assert!(said.contains("no secret key"), "{said}");
+}
+
+#[test]
+fn what_age_itself_has_encrypted_is_read() {
+    use base64::Engine as _;
+    let place = Place::new(&[]);
+    let (public, secret) = (place.dir.path().join("public"), place.dir.path().join("secret"));
+    fs::write(&public, PUBLIC).unwrap();
+    fs::write(&secret, SECRET).unwrap();
+    let mut repository = place.repository();
+    repository.encrypt_to(&public).unwrap();
+    repository.unlock(Some(&secret)).unwrap();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(BY_AGE).unwrap();
+    fs::write(place.dir.path().join("backup/files/log.1.0"), bytes).unwrap();
+    let mut text = String::new();
+    let mut file = repository.file("log.1", &"0".to_owned()).unwrap();
+    io::Read::read_to_string(&mut file, &mut text).unwrap();
+    assert_eq!(text, "written by age");
+}

@@ -39,6 +39,7 @@ fn args(path: &str, dirs: &[&tempfile::TempDir]) -> HistoryArgs {
         last: None,
         data: false,
         audit: Vec::new(),
+        identity: None,
         json: false,
     }
 }

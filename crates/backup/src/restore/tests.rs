@@ -159,6 +159,7 @@ fn restore(
         to: None,
         number: None,
         fuzzy: false,
+        identity: None,
         json: false,
     };
     change(&mut args);

@@ -114,7 +114,7 @@ pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
 }
 
 fn open(dir: &Path, log_dir: Option<&Path>) -> Result<Opened> {
-    let source = stored::source(dir, log_dir)?;
+    let source = stored::source(dir, log_dir, None)?;
     let is_backup = log_dir.is_none() && Repository::open(dir).is_ok();
     let directory = match is_backup {
         true => None,
