@@ -1,6 +1,7 @@
 //! Whole commands against a server in this process.
 
 use serde_json::Value;
+use zebu_client::WatcherType;
 use zebu_server::Server;
 use zebu_server::cli::ServerArgs;
 
@@ -243,6 +244,43 @@ async fn history_is_numbered_and_run_again() {
     assert_eq!(out, "0 - create /a x\n1 - ls /\n2 - ls /\n3 - history\n");
     assert!(stage.run("redo 9").await.1.starts_with("Command index out of range"));
     assert!(stage.run("redo x").await.1.starts_with("not the number of a command: x"));
+    stage.end().await;
+}
+
+/// Mistakes for which zkCli ends, names a class of Java, or loses the session.
+#[tokio::test]
+async fn wrong_arguments_are_errors_and_cost_no_session() {
+    let mut stage = Stage::new().await;
+    stage.prepare("create /a x\ncreate -e /mine x").await;
+    for (line, said) in [
+        ("whoami -x", "Unrecognized option: -x"),
+        ("redo", "redo cmdno"),
+        ("redo -x 1", "Unrecognized option: -x"),
+        ("setquota /a", "setquota -n|-b|-N|-B val path"),
+        ("set -v x /a y", "-v is not a number: x"),
+        ("set -b /a !!!", "not base64: "),
+        ("addWatch a", "Path must start with / character"),
+        ("addauth digest", "no credentials"),
+        ("reconfig -file /none", "Error processing /none: No such file or directory"),
+        (
+            "setquota -n 5 /",
+            "Path must not end with / character\nhint: the root cannot have a quota",
+        ),
+        ("setquota -n 5 -N 3 /a", "setquota -n|-b|-N|-B val path\nhint: set one limit at a time"),
+    ] {
+        let (out, err) = stage.run(line).await;
+        assert!(out.is_empty() && err.starts_with(said), "{line}: {out}{err}");
+        assert_eq!(stage.shell.exit_code, 1, "{line}");
+    }
+    assert_eq!(stage.run("ls /").await.0, "[a, mine, zookeeper]\n");
+    // The mode of an earlier command does not become the default.
+    stage.prepare("addWatch -m PERSISTENT /a\naddWatch /mine").await;
+    let client = stage.shell.session.client.clone();
+    assert!(client.check_watches("/mine", WatcherType::PersistentRecursive).await.unwrap());
+    stage.prepare("close").await;
+    let (out, _) = stage.run("history").await;
+    assert!(out.ends_with(" - close\n17 - history\n"), "{out}");
+    assert_eq!(stage.run("printwatches").await.0, "printwatches is on\n");
     stage.end().await;
 }
 
