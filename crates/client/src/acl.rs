@@ -1,4 +1,4 @@
-//! Who may do what: access control lists, said explicitly at every create.
+//! Access control lists. Every create names one; there is no default.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Answers, from the bytes they came in to values.
+//! Decodes the answers of servers into values.
 
 use bytes::Bytes;
 use zebu_jute::{Decode, Decoder};

@@ -1,7 +1,7 @@
-//! The client for programs without an asynchronous runtime: it does everything that the asynchronous one does.
+//! The client for programs without an asynchronous runtime, with every operation of the asynchronous client.
 //!
-//! What takes time waits for its result. Watches and streams are those of the asynchronous client; [`Client::wait`]
-//! waits for them, too.
+//! A method that has to wait blocks its caller. Watches and streams are those of the asynchronous client;
+//! [`Client::wait`] blocks until one of them has a value.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

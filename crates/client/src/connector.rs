@@ -1,4 +1,4 @@
-//! How a session is opened.
+//! [`Connector`]: the settings of a session, and how it is opened.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,8 +1,7 @@
-//! The task that owns the connection: it carries out what the session asks for, and decides nothing.
+//! The task that owns a session's connection. It carries out what `zebu-session` decides.
 //!
-//! It is one future, polled by whatever woke it: everything that was commanded meanwhile is encoded, and
-//! sent with one system call; everything that came is read with one, and answered from the bytes it came
-//! in.
+//! The driver is one future. Each time it is polled, it encodes all queued commands and sends them with one system call.
+//! It reads all received bytes with one system call and decodes the answers in place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;

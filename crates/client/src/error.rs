@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what the caller can do about it.
+//! Errors, sorted by what the caller can do about them.
 
 use std::fmt;
 

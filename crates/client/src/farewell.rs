@@ -1,7 +1,7 @@
-//! The end of a session whose last client was dropped: how long the drop waits for it.
+//! How long the drop of a session's last client waits for the end of the session.
 //!
-//! The program may end right after the drop, and its threads with it. So the drop returns when the server was told,
-//! or when that takes too long.
+//! The program, and all of its threads, may end right after the drop. So the drop returns when the server knows that the
+//! session is over, or after a bounded time.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Where servers are.
+//! Finds the addresses of servers: host names, host providers, and their resolution.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! How much of the session is left, as far as a client can know.
+//! How long the session certainly lives on, as far as a client can know.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The client's session: how it stands, and how it ends.
+//! The session of a client: its state and its end.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A queue with one reader that never grows beyond its limit: what does not fit is replaced by one mark.
+//! A bounded queue with one reader. When it is full, one mark stands for all entries that do not fit.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The members of an ensemble, as the ensemble's own configuration names them.
+//! The members of an ensemble, read from the configuration that the ensemble publishes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

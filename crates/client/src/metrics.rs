@@ -1,4 +1,4 @@
-//! What a client counts of what it does.
+//! Counters of a client's requests, answers and connections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

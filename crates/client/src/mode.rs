@@ -1,4 +1,4 @@
-//! The kinds of znode a create can make.
+//! The kinds of znode that a create can make.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Everything the servers say about watches, in one stream: for programs that show it.
+//! All watch notifications of the servers in one stream, for programs that display them.
 
 use std::fmt;
 use std::future::poll_fn;

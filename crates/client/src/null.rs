@@ -1,4 +1,4 @@
-//! Znodes without data: null, which the protocol tells from empty data.
+//! Znodes with null data, which differ from znodes with empty data.
 
 use bytes::Bytes;
 use zebu_jute::Encode;

@@ -1,7 +1,7 @@
-//! What became of a request whose answer was lost.
+//! Finds out whether a request whose answer was lost was executed.
 //!
-//! A lost connection leaves the outcome of a write unknown. The session goes on with another connection,
-//! and servers no longer accept anything from the old one: after a sync, what can be read there tells.
+//! A lost connection leaves the outcome of a write unknown. The session continues on another connection, and servers
+//! accept nothing more from the old one. So after a `sync`, reads show whether the write was executed.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

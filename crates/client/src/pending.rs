@@ -1,4 +1,4 @@
-//! The future of a request that was made.
+//! [`Pending`]: the future of a request that was submitted.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Trying again, a bounded number of times.
+//! Repeats an operation, a bounded number of times.
 
 use std::time::Duration;
 

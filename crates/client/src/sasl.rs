@@ -1,6 +1,6 @@
-//! SASL: who the client is, and the exchange of one connection.
+//! SASL: the identity of the client, and the exchange at the beginning of each connection.
 //!
-//! The tokens are `zebu-auth`'s, and when they are sent is decided by `zebu-session`.
+//! `zebu-auth` makes the tokens. `zebu-session` decides when they are sent.
 
 use std::path::Path;
 

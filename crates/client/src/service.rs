@@ -1,4 +1,4 @@
-//! Servers that a service of the DNS names: SRV records.
+//! Finds servers through the SRV records of a DNS service.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! How the session stands.
+//! The states of a session.
 
 use std::fmt;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! The threads that sessions live on, out of reach of whatever the application computes.
+//! The threads on which sessions run. The application's computations cannot delay their heartbeats.
 
 use std::convert::Infallible;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! TLS: which stores and rules a connector uses, what was read of them, and the handshake.
+//! TLS: the stores and settings of a connector, and the handshake.
 //!
-//! Stores, rules, names of hosts, and the meaning of failed handshakes are `zebu-auth`'s.
+//! `zebu-auth` reads stores, checks host names, and explains failed handshakes.
 
 use std::io;
 use std::path::{Path, PathBuf};

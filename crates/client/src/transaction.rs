@@ -1,4 +1,4 @@
-//! Several writes as one: all of them, or none.
+//! Several writes as one transaction: all of them are executed, or none.
 
 use std::marker::PhantomData;
 

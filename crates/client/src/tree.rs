@@ -1,4 +1,4 @@
-//! What takes several requests: paths with all their parents, and whole subtrees.
+//! Operations that take several requests: paths with all their parents, and whole subtrees.
 
 use zebu_proto::{ErrorCode, Version};
 

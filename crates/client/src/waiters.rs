@@ -1,7 +1,7 @@
-//! Threads for calls that may block for long, such as those of the Kerberos library: a bounded number in the process.
+//! A bounded number of threads for calls that may block for long, such as those of the Kerberos library.
 //!
-//! A key distribution centre that is silent holds a thread for as long as the library is patient. A session that connects
-//! again meanwhile must not hold another one each time, and a thousand sessions must not hold a thousand.
+//! A silent key distribution centre blocks such a thread until the library gives up. A session that reconnects meanwhile
+//! must not block another thread each time, and a thousand sessions must not block a thousand threads.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! Watches: values that are awaited, and dropped when nobody needs them any more.
+//! Watches: values that the caller awaits, and drops when it no longer needs them.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

@@ -1,4 +1,4 @@
-//! The side with the keys of a service.
+//! The side of a service, which has keys in a key table.
 
 use std::ffi::{CString, c_int};
 use std::fmt;

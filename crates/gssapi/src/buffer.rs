@@ -1,4 +1,4 @@
-//! Bytes on their way to the library, and bytes that it has allocated.
+//! Buffers that are passed to the library, and buffers that the library has allocated.
 
 use std::ptr;
 

@@ -1,8 +1,8 @@
 //! Calls into the library, and the end of the process.
 //!
-//! When a process ends, the library takes its locks apart, although other threads may still be in it. It aborts the process
-//! when one of them takes a lock afterwards. So the end of the process first waits for the calls in progress, up to
-//! [`PATIENCE`], and no call begins after that.
+//! When a process ends, the library destroys its locks, although other threads may still be inside it. If one of them
+//! takes a lock afterwards, the library aborts the process. So the end of the process first waits for calls in progress,
+//! up to [`PATIENCE`], and no call begins after that.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What two sides establish: a context, with which they wrap messages for each other.
+//! A security context that client and service establish. Both sides wrap messages with it.
 
 use std::fmt;
 use std::ptr;

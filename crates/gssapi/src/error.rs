@@ -1,4 +1,4 @@
-//! What goes wrong, with the library's own words.
+//! Errors, with the messages of the library.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,4 @@
-//! The side of a client: its credentials, from a key table or from the user's cache of tickets.
+//! The side of a client, with credentials from a key table or from the user's ticket cache.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The libraries' functions and types as their headers declare them, and the libraries themselves.
+//! The functions and types of the libraries, as their headers declare them, and the loaded libraries.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;

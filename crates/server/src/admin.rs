@@ -1,4 +1,4 @@
-//! A running server as the admin server sees it, and the admin server's start.
+//! Starts the admin server, and shows it the running server.
 
 use std::fs::File;
 use std::future::Future;

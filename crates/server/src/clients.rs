@@ -1,4 +1,4 @@
-//! Clients: listeners, network workers, connections, and what is said of those that are sent away.
+//! Clients: listeners, network workers, connections, and log lines about refused clients.
 
 pub mod access;
 pub mod authentication;

@@ -1,4 +1,4 @@
-//! What is counted and shown: metrics of requests, of replication and of commits, digests, quotas, and facts for the four-letter words.
+//! Metrics of requests, replication and commits; digests; quotas; and the facts that four-letter words show.
 
 pub mod commits;
 pub mod digests;

@@ -1,4 +1,4 @@
-//! The log's thread, snapshots, and what a start finds on the disk.
+//! The log thread, snapshots, and the recovery at a start.
 
 pub mod journal;
 pub mod recovery;

@@ -1,4 +1,4 @@
-//! Handshakes of a client that fail, in words that name what is wrong and what helps.
+//! Explains failed TLS handshakes of a client: the cause, and a remedy.
 
 use std::io;
 

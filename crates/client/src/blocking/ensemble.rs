@@ -1,4 +1,4 @@
-//! Watches that are asked for and removed, identities, and the ensemble's configuration, for blocking clients.
+//! Watches, identities and the configuration of the ensemble, for blocking clients.
 
 use bytes::Bytes;
 use zebu_proto::{Stat, WatcherType};

@@ -1,4 +1,4 @@
-//! The session of a blocking client: how it stands, and how it ends.
+//! The session of a blocking client: its state and its end.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sessions that are opened in another way than from a list of servers, or without waiting.
+//! Other ways to open a blocking session: from a host provider, or without waiting.
 
 use crate::blocking::Client;
 use crate::{Connector, HostProvider, Result};

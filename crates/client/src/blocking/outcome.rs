@@ -1,4 +1,4 @@
-//! What became of writes whose answers were lost, for blocking clients.
+//! Finds out whether a write whose answer was lost was executed, for blocking clients.
 
 use zebu_proto::{Stat, Version};
 

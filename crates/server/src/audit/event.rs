@@ -1,4 +1,4 @@
-//! What happened, and the lines that are made of it on the thread of the audit log.
+//! An audited event, and its line, which the thread of the audit log formats.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Audited requests on their way through the replica, and what became of those of one turn.
+//! Audited requests in progress in the replica, and the results of one turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What strangers may try, and how many connections an identity may have.
+//! Limits for clients that have not authenticated, and connections per identity.
 
 use std::net::IpAddr;
 use std::sync::Arc;

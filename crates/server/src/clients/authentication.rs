@@ -1,4 +1,4 @@
-//! Auth packets of clients: schemes that take their time are asked, and what was judged is counted and logged.
+//! Auth packets of clients: asks schemes that answer later, and counts and logs the verdicts.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the server keeps beside a client's connection: its task, its worker, and what it has done so far.
+//! The record of a client's connection: its task, its worker, and its statistics.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};

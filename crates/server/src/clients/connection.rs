@@ -1,6 +1,6 @@
-//! A client's connection and its socket: one task, on a network worker.
+//! A client's connection and its socket: one task on a network worker.
 //!
-//! What is done with the bytes is decided by [`zebu_engine::client`].
+//! [`zebu_engine::client`] decides what happens with the bytes.
 
 use std::future::{Future, poll_fn};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! How much of its processors the machine uses, and a thread of this process.
+//! CPU time: of the whole machine, and of one thread of this process.
 
 use std::time::Duration;
 

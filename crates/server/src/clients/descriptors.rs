@@ -1,6 +1,6 @@
-//! File descriptors: how many this process may have, and has.
+//! File descriptors: the limit of this process, and how many it uses.
 //!
-//! Connections are not allowed to use them up: the log and the snapshots need some.
+//! Connections may not use all of them, because the log and the snapshots need some.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

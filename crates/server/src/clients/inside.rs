@@ -1,6 +1,6 @@
-//! A client inside this process, without a socket: the console's.
+//! A client inside this process, without a socket: the web console.
 //!
-//! It is a connection like any other, with the address of the browser, so that all limits, ACLs and statistics hold for it.
+//! It is a connection like any other, with the address of the browser. So all limits, ACLs and statistics apply to it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Schemes that another program decides: the sockets, the clock and the threads of [`zebu_auth::outside`].
+//! Schemes that an external program decides: the sockets, the clock and the threads of [`zebu_auth::outside`].
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Clients that are sent away while this server serves nobody: a line for the first of such a time and one for how many
-//! there were, however often they come again.
+//! Clients that are refused while this server does not serve: one log line when this begins, and one with their number when
+//! it ends.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

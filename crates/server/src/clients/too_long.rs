@@ -1,5 +1,4 @@
-//! Answers that would be longer than an answer may be: a line in the log now and then, and an error for
-//! the client each time.
+//! Answers that exceed the limit for answers: an error for the client each time, and a log line now and then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

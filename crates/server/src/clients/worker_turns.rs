@@ -1,6 +1,6 @@
-//! Requests for the replica that a network worker carries out itself, once it has nothing else to do.
+//! Lets an idle network worker run the replica for the requests that it has received.
 //!
-//! What decides is [`WorkerTurns`]; this is where each thread has its own.
+//! [`WorkerTurns`] decides; this module holds one for each thread.
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Digests in transactions that are not the tree's: each is counted, and many are told in one line.
+//! Transactions whose digest is not the tree's: each one is counted, and one log line reports many.
 
 use std::time::Duration;
 

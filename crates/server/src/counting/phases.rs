@@ -1,7 +1,7 @@
-//! Where the time of a write goes, and which requests are slow.
+//! The time that each phase of a write takes, and slow requests.
 //!
-//! Times are taken once for each batch that goes to the log, not for each request: a request's own time is that of its
-//! arrival, which it brings. [`Batches`] finds the times of the batch that a transaction belongs to.
+//! Times are taken once for each batch of the log. Only the time of arrival is taken for each request.
+//! [`Batches`] finds the times of the batch that contains a transaction.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Writes beyond a quota that stops nobody: a line for each quota now and then, however many there are.
+//! Writes beyond a soft quota: one log line for each quota now and then, regardless of the number of writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where requests and answers turn into numbers.
+//! Counts requests and answers.
 
 use tracing::warn;
 use zebu_engine::answers::Answers;

@@ -1,4 +1,4 @@
-//! What a running server can tell about itself, for the four-letter words.
+//! The facts about a running server that four-letter words show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

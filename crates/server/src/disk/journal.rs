@@ -1,7 +1,7 @@
-//! The log thread: appends what the replica orders, makes it durable, and says so.
+//! The log thread: appends the records of the replica, makes them durable, and reports that.
 //!
-//! A member's log thread takes the replica's turn for that itself while it has nothing else to do.
-//! Whatever queued up while the disk was busy goes out with one write and one sync (STO-03).
+//! An idle log thread of a member also runs the replica's next turn after a sync.
+//! All records that were queued during a sync are written and synced together (STO-03).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

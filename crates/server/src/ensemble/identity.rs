@@ -1,4 +1,4 @@
-//! Which ensemble a server's data belong to, when it starts.
+//! The id of the ensemble that owns a server's data, at a start.
 
 use tracing::{info, warn};
 use zebu_proto::{EnsembleId, Identity};

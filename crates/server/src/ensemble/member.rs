@@ -1,4 +1,4 @@
-//! What a server brings into its ensemble: its settings and what its disk says.
+//! The settings of a member, and the state that its disk contains.
 
 use std::sync::Arc;
 

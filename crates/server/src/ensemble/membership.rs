@@ -1,4 +1,4 @@
-//! Whether a server may start with the members its operator gives it.
+//! Decides whether a server may start with the members in its configuration.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What waits for the socket to another server, in bytes.
+//! The number of bytes that wait for the socket to another server.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The whole tree on its way from a leader to a learner.
+//! The transfer of a whole tree from a leader to a learner.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A stretch of the log on disk, read for a learner.
+//! Reads a part of the log on disk for a learner.
 
 use std::ops::ControlFlow;
 

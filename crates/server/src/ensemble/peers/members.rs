@@ -1,4 +1,4 @@
-//! Whom the network between servers knows, and where they are.
+//! The members that the network between servers knows, and their addresses.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The file in which an oracle says whether this server may go on alone, as one of two.
+//! The file in which an oracle says whether this server, one of two, may continue alone.
 
 use std::fs::File;
 use std::io::Read as _;

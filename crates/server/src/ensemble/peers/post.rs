@@ -1,4 +1,4 @@
-//! Packets on their way to other servers, handed to each link's writer together.
+//! Collects packets to other servers, so that each link's writer gets its packets together.
 
 use zebu_proto::quorum::QuorumPacket;
 use zebu_zab::LinkId;

@@ -1,5 +1,5 @@
-//! Connections from servers that have not said who they are: few from each address, so that nobody takes the room of
-//! the others.
+//! Connections of servers that have not introduced themselves: a few from each address, so that one address cannot
+//! keep the others out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
