@@ -196,6 +196,15 @@ impl Tree {
         self.digest_history.iter().copied()
     }
 
+    /// The digest behind the last transaction; `None` when it is not computed, or not known to be right.
+    pub fn newest_digest(&self) -> Option<(Zxid, i64)> {
+        let is_known = self.options.digest
+            && self.last_zxid > Zxid::ZERO
+            && self.last_zxid >= self.digests_ahead_until
+            && self.digest_expected.is_none();
+        is_known.then(|| (self.last_zxid, self.digest()))
+    }
+
     /// Compares the digest with that of a snapshot at `zxid`, now or once that is reached.
     ///
     /// Until then digests of transactions are not compared, since a fuzzy snapshot is ahead of

@@ -399,6 +399,23 @@ fn digests_of_every_128th_zxid_are_remembered() {
 }
 
 #[test]
+fn the_newest_digest_is_that_of_the_last_transaction_once_it_can_be_trusted() {
+    let mut tree = tree();
+    assert_eq!(tree.newest_digest(), None);
+    ok(&mut tree, &create(1, "/a", b""));
+    assert_eq!(tree.newest_digest(), Some((Zxid(1), tree.digest())));
+    // A fuzzy snapshot may be ahead of its transactions.
+    tree.distrust_digests();
+    assert_eq!(tree.newest_digest(), None);
+    tree.trust_digests(Zxid(2));
+    ok(&mut tree, &create(2, "/b", b""));
+    assert_eq!(tree.newest_digest(), Some((Zxid(2), tree.digest())));
+    let mut without = Tree::new(Options { digest: false, ..options() });
+    ok(&mut without, &create(1, "/a", b""));
+    assert_eq!(without.newest_digest(), None);
+}
+
+#[test]
 fn without_digests_nothing_is_computed() {
     let mut tree = Tree::new(Options { digest: false, ..options() });
     let mut txn = create(1, "/a", b"x");

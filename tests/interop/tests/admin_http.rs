@@ -86,7 +86,12 @@ fn answers(port: u16) -> Result<Answers> {
         let answer = get(port, &format!("/commands/{command}"))?;
         let kind = answer.header("content-type").unwrap_or_default().to_owned();
         ensure!(kind == "application/json", "{command}: {kind}");
-        Ok((command, (answer.status, shape("", &answer.json()?))))
+        let mut shape = shape("", &answer.json()?);
+        // A Zebu server has one digest more than the original: the newest.
+        if let Some(digests) = shape.get_mut("digests").and_then(Value::as_array_mut) {
+            digests.dedup();
+        }
+        Ok((command, (answer.status, shape)))
     };
     COMMANDS.into_iter().map(answer).collect()
 }
