@@ -16,7 +16,6 @@ const main = document.getElementById("main");
 const nav = document.querySelector("nav");
 const who = document.getElementById("who");
 let current = null;
-let shownHash = null;
 
 function theme() {
   const root = document.documentElement;
@@ -40,8 +39,7 @@ function viewName() {
 }
 
 function route() {
-  if (me === null || location.hash === shownHash) return;
-  shownHash = location.hash;
+  if (me === null) return;
   current?.leave();
   const [, title, view] = VIEWS.find(([name]) => name === viewName());
   document.title = `${title} - Zebu console`;
@@ -53,7 +51,6 @@ function route() {
 function askWho() {
   current?.leave();
   current = null;
-  shownHash = null;
   const kind = h("select", null, SCHEMES.map(([value, text]) => h("option", { value }, text)));
   const scheme = h("input", { value: "" });
   const secret = h("input", { type: "password", autocomplete: "current-password" });

@@ -93,8 +93,14 @@ export function tree() {
     show(item.path);
   };
 
+  // The address that this view has put, or has found.
+  let own = location.hash;
+
   function show(path) {
+    // The person has gone elsewhere, and that view is about to come.
+    if (location.hash !== own) return;
     history.replaceState(null, "", "#tree" + encodeURI(path));
+    own = location.hash;
     znode(path, detail, { reload: trying(() => reload(path)), deleted: trying(() => reload(parentOf(path))) });
   }
 

@@ -2,6 +2,7 @@
 
 import { button, confirmed, h, say, table, trying } from "./dom.js";
 import { asHex, asJson, asText, bytes, fromBase64, fromHex, join, time, toBase64 } from "./format.js";
+import { historyOf } from "./history.js";
 import { get, post } from "./server.js";
 
 const OPEN_ACL = [{ perms: "cdrwa", scheme: "world", id: "anyone" }];
@@ -12,7 +13,8 @@ export async function znode(path, into, events) {
   try {
     facts = await get("znode", { path });
   } catch (error) {
-    into.replaceChildren(h("h3", { class: "mono" }, path), h("p", { class: "bad" }, error.message));
+    // What is deleted has a history, too.
+    into.replaceChildren(h("h3", { class: "mono" }, path), h("p", { class: "bad" }, error.message), historyOf(path));
     return;
   }
   const { stat } = facts;
@@ -31,6 +33,7 @@ export async function znode(path, into, events) {
     ]),
     aclOf(path, facts, again),
     childOf(path, events),
+    historyOf(path),
     h("div", { class: "row" }, button("Delete this znode", async () => {
       if (!await confirmed(`Delete ${path}, version ${stat.version}?`, "Delete")) return;
       await post("delete", { path, version: stat.version });

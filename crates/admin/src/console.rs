@@ -26,6 +26,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use tokio::sync::Semaphore;
 
 use crate::served::Served;
 use signed::Signed;
@@ -45,6 +46,8 @@ struct Console {
     signed: Arc<Signed>,
     hosts: Vec<String>,
     command_url: String,
+    /// Histories are read one at a time.
+    reads_history: Arc<Semaphore>,
 }
 
 /// Nothing but the page's own files; texts become scripts nowhere.
@@ -62,6 +65,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("overview.js", JAVASCRIPT, include_str!("../console/overview.js")),
     ("plot.js", JAVASCRIPT, include_str!("../console/plot.js")),
     ("tree.js", JAVASCRIPT, include_str!("../console/tree.js")),
+    ("history.js", JAVASCRIPT, include_str!("../console/history.js")),
     ("znode.js", JAVASCRIPT, include_str!("../console/znode.js")),
     ("clients.js", JAVASCRIPT, include_str!("../console/clients.js")),
     ("ensemble.js", JAVASCRIPT, include_str!("../console/ensemble.js")),
@@ -77,7 +81,8 @@ pub(crate) fn console(
     command_url: String,
 ) -> Router {
     let signed = Arc::new(Signed::new(options.idle));
-    let console = Arc::new(Console { served, signed, hosts: options.hosts, command_url });
+    let (hosts, reads_history) = (options.hosts, Arc::new(Semaphore::new(1)));
+    let console = Arc::new(Console { served, signed, hosts, command_url, reads_history });
     let mut router = Router::new()
         .route("/console", get(|| async { (StatusCode::SEE_OTHER, [(LOCATION, "console/")]) }))
         .route("/console/api/sign-in", post(api::sign_in))
@@ -88,6 +93,7 @@ pub(crate) fn console(
         .route("/console/api/count", get(api::count))
         .route("/console/api/quotas", get(api::quotas))
         .route("/console/api/watches", get(api::watches))
+        .route("/console/api/history", get(api::history))
         .route("/console/api/create", post(api::create))
         .route("/console/api/set", post(api::set))
         .route("/console/api/delete", post(api::delete))

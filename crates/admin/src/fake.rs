@@ -15,8 +15,8 @@ use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::{Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 use crate::served::{
-    Denied, Ended, EnsembleFacts, HandingOver, LearnerFacts, ObserverFacts, Served, SnapshotFacts,
-    TakenSnapshot,
+    Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts, Served,
+    SnapshotFacts, TakenSnapshot,
 };
 use zebu_metrics::{Metrics, ResponseSizes};
 
@@ -286,6 +286,15 @@ impl Served for Fake {
         file.write_all(&SNAPSHOT).unwrap();
         file.rewind().unwrap();
         Ok(TakenSnapshot { file, zxid: Zxid(0x8d), bytes: SNAPSHOT.len() as u64 })
+    }
+    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
+        self.note(format!("history {path} {below}"));
+        if path == "/slow" {
+            return Err("not read to their end".to_owned());
+        }
+        let changes = vec![serde_json::json!({ "path": path, "change": "created" })];
+        let first = Some(Zxid(0x8c));
+        Ok(HistoryFacts { changes, first, unread_logs: 2, ..HistoryFacts::default() })
     }
 }
 

@@ -83,6 +83,27 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// # Errors
     /// Why there is none, in words for a log.
     fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
+    /// Reads from the logs on the disk what happened to a znode, and with `below` to everything below it; blocking, for some
+    /// seconds, at a rate that slows no client.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the person who asks.
+    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String>;
+}
+
+/// The newest changes of a znode.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HistoryFacts {
+    /// The changes, oldest first, each as `zebu history --json` prints it.
+    pub changes: Vec<serde_json::Value>,
+    /// Whether the logs that were read have older changes, too.
+    pub is_cut: bool,
+    /// The first transaction that was read.
+    pub first: Option<Zxid>,
+    /// How many older logs were not read.
+    pub unread_logs: usize,
+    /// What is damaged or cannot be read.
+    pub errors: Vec<String>,
 }
 
 /// A leader that lets another server lead; it is told which.

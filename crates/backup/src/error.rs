@@ -37,6 +37,9 @@ pub enum BackupError {
     /// The caller cannot write what it has been given.
     #[error("{0}")]
     Output(#[source] io::Error),
+    /// The logs are too long to be read in the given time.
+    #[error("the logs were not read to their end in {} s", .0.as_secs())]
+    TooLong(std::time::Duration),
     /// A file system without hard links.
     #[error(
         "{}: {source}\nhint: the file system of a backup has to support hard links",

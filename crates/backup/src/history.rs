@@ -4,6 +4,7 @@
 //! once. Where transactions are missing, snapshots tell what is left of them; see [`trace`].
 
 mod addresses;
+pub mod newest;
 mod show;
 pub mod trace;
 
@@ -263,7 +264,7 @@ pub fn read(
         });
         let report = match report {
             Ok(report) => report,
-            Err(error @ BackupError::Output(_)) => return Err(error),
+            Err(error @ (BackupError::Output(_) | BackupError::TooLong(_))) => return Err(error),
             Err(error) => {
                 let last = reading.summary.last;
                 reading.summary.errors.push(format!("{error}, behind transaction {last}"));

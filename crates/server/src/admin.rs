@@ -10,10 +10,11 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Client, ConsoleOptions, Denied, Ended, EnsembleFacts, HandingOver, InsideSession, LearnerFacts,
-    ObserverFacts, OnPlain, Opening, Options, Progress, Running, Served, Site, SnapshotFacts,
-    Started, TakenSnapshot, Watched,
+    Client, ConsoleOptions, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, InsideSession,
+    LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, Running, Served, Site,
+    SnapshotFacts, Started, TakenSnapshot, Watched,
 };
+use zebu_backup::history::newest::{Limits, Newest, newest};
 use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
 use zebu_replica::{Input, NotHandedOver};
@@ -374,5 +375,13 @@ impl Served for ServerFactsView {
         let taken = taken.ok_or_else(|| "this server's state is another one now".to_owned())?;
         let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
         Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })
+    }
+
+    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
+        let data = &self.0.config.data;
+        let newest = newest(&data.dir, &data.log_dir, path, below, Limits::BESIDE_A_SERVER);
+        let Newest { changes, is_cut, first, unread_logs, errors } =
+            newest.map_err(|error| Causes(&error).to_string())?;
+        Ok(HistoryFacts { changes, is_cut, first, unread_logs, errors })
     }
 }

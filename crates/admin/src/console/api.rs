@@ -331,6 +331,44 @@ pub(super) async fn watches(
     }))
 }
 
+/// What happened to a znode, from the logs. They have data that ACLs may hide today, so this needs every permission on `/`.
+pub(super) async fn history(
+    State(console): Shared,
+    Query(arguments): Arguments,
+    headers: HeaderMap,
+) -> Answered {
+    let (_, person) = person(&console, &headers)?;
+    may_do_everything(&person).await?;
+    let permit = console.reads_history.clone().try_acquire_owned().map_err(|_| {
+        let why = "somebody else reads a history at the moment; try again";
+        Refused(StatusCode::TOO_MANY_REQUESTS, why.to_owned())
+    })?;
+    let path = argument(&arguments, "path").to_owned();
+    let below = argument(&arguments, "below") == "true";
+    let served = console.served.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        served.history(&path, below)
+    });
+    let failed = |why| Refused(StatusCode::UNPROCESSABLE_ENTITY, why);
+    let read = read.await.map_err(|_| failed("the logs cannot be read".to_owned()))?;
+    let found = read.map_err(failed)?;
+    ok(&json!({
+        "changes": found.changes,
+        "cut": found.is_cut,
+        "first": found.first.map(|first| first.to_string()),
+        "unread_logs": found.unread_logs,
+        "errors": found.errors,
+    }))
+}
+
+async fn may_do_everything(person: &Person) -> Result<(), Refused> {
+    if person.look(|session| session.may_do_everything()).await {
+        return Ok(());
+    }
+    Err(Refused(StatusCode::FORBIDDEN, "this needs every permission on /".to_owned()))
+}
+
 pub(super) async fn create(State(console): Shared, headers: HeaderMap, sent: Body) -> Answered {
     let (_, person) = person(&console, &headers)?;
     let body = body(&headers, sent).await?;
@@ -415,10 +453,7 @@ pub(super) async fn end(
 ) -> Answered {
     let (_, person) = person(&console, &headers)?;
     let body = body(&headers, sent).await?;
-    if !person.look(|session| session.may_do_everything()).await {
-        let why = "this needs every permission on /";
-        return Err(Refused(StatusCode::FORBIDDEN, why.to_owned()));
-    }
+    may_do_everything(&person).await?;
     let (session, operation) = (text(&body, "session")?, text(&body, "operation")?);
     let who = format!("{} at the console", client.address.ip());
     Ok(management::operate(console.served.as_ref(), session, operation, &who))

@@ -67,8 +67,15 @@ const CHANGES: [&str; 7] = [
 ];
 
 /// Requests that look.
-const LOOKS: [&str; 6] =
-    ["/api/me", "/api/znode", "/api/children", "/api/count", "/api/quotas", "/api/watches"];
+const LOOKS: [&str; 7] = [
+    "/api/me",
+    "/api/znode",
+    "/api/children",
+    "/api/count",
+    "/api/quotas",
+    "/api/watches",
+    "/api/history",
+];
 
 #[test]
 fn the_page_is_whole_and_asks_nobody_else() {
@@ -180,6 +187,32 @@ fn whoever_signs_in_is_who_they_say_until_they_sign_out() {
     assert_eq!(asked.post("/api/end", &root, &ended).status, 200);
     let asked = asked.fake.asked.lock().unwrap();
     assert!(asked.contains(&format!("end_session {SESSION}")), "{asked:?}");
+}
+
+#[test]
+fn the_history_of_a_znode_is_for_those_who_may_do_everything() {
+    let asked = asked(Fake::default());
+    let me = asked.sign_in("me:pw");
+    let history = |token: &str, query: &str| {
+        asked.send("GET", &format!("/api/history?{query}"), &[("x-zebu-token", token)], "")
+    };
+    assert_eq!(history(&me, "path=/a").status, 403);
+    let root = asked.sign_in("root:root");
+    let answer = history(&root, "path=/a&below=true");
+    assert_eq!(answer.status, 200);
+    let expected = json!({
+        "changes": [{ "path": "/a", "change": "created" }],
+        "cut": false, "first": "0x8c", "unread_logs": 2, "errors": [],
+    });
+    assert_eq!(answer.json(), expected);
+    let failed = history(&root, "path=/slow");
+    assert_eq!(
+        (failed.status, failed.json()["error"].as_str()),
+        (422, Some("not read to their end"))
+    );
+    let asked = asked.fake.asked.lock().unwrap();
+    let asked: Vec<_> = asked.iter().filter(|it| it.starts_with("history")).collect();
+    assert_eq!(asked, ["history /a true", "history /slow false"]);
 }
 
 #[test]

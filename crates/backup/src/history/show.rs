@@ -36,15 +36,22 @@ impl<'a> Show<'a> {
 
     pub(super) fn item(&mut self, item: &Item) -> io::Result<()> {
         let line = match (item, self.json) {
+            (item, true) => self.json(item).to_string(),
             (Item::Event(event), false) => self.text(event),
-            (Item::Event(event), true) => self.json(event).to_string(),
             (Item::Gap(gap), false) => gap_text(*gap),
-            (Item::Gap(Gap { after, before, .. }), true) => {
-                let before = before.map(|before| before.to_string());
-                json!({"gap": {"after": after.to_string(), "before": before}}).to_string()
-            }
         };
         writeln!(self.out, "{line}")
+    }
+
+    /// An item as an object.
+    pub(super) fn json(&self, item: &Item) -> Value {
+        match item {
+            Item::Event(event) => self.event_json(event),
+            Item::Gap(Gap { after, before, .. }) => {
+                let before = before.map(|before| before.to_string());
+                json!({"gap": {"after": after.to_string(), "before": before}})
+            }
+        }
     }
 
     fn text(&self, event: &Event) -> String {
@@ -128,7 +135,7 @@ impl<'a> Show<'a> {
         format!("{bytes} bytes \"{shown}\"{}", if is_cut { "..." } else { "" })
     }
 
-    fn json(&self, event: &Event) -> Value {
+    fn event_json(&self, event: &Event) -> Value {
         let mut all = Map::new();
         let mut put = |key: &str, value: Value| {
             all.insert(key.to_owned(), value);

@@ -348,3 +348,39 @@ fn what_is_no_directory_of_a_server_is_refused() {
     let gone = HistoryArgs { audit: vec![empty.path().join("no.log")], ..args("/a", &[&dir]) };
     assert!(refused(&gone).contains("no.log"));
 }
+
+const LIMITS: newest::Limits =
+    newest::Limits { pause: std::time::Duration::ZERO, ..newest::Limits::BESIDE_A_SERVER };
+
+fn newest_of(path: &str, below: bool, limits: newest::Limits) -> Result<newest::Newest> {
+    let dir = directory(&ALL, None);
+    newest::newest(dir.path(), dir.path(), path, below, limits)
+}
+
+#[test]
+fn the_newest_changes_are_those_that_the_tool_shows() {
+    let dir = directory(&LOGS, None);
+    let mut args = args("/", &[&dir]);
+    (args.recursive, args.json) = (true, true);
+    let (all, _) = shown(&args);
+    let newest = newest_of("/", true, LIMITS).unwrap();
+    let lines: Vec<_> = newest.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(lines, all);
+    assert_eq!((newest.is_cut, newest.unread_logs, newest.first), (false, 0, Some(Zxid(1))));
+    // The last ones stay.
+    let few = newest_of("/", true, newest::Limits { changes: 3, ..LIMITS }).unwrap();
+    assert_eq!(few.changes, newest.changes[newest.changes.len() - 3..]);
+    assert!(few.is_cut);
+}
+
+#[test]
+fn old_logs_and_too_much_time_are_not_spent_on_the_newest_changes() {
+    let newest = newest_of("/", true, newest::Limits { log_bytes: 1, ..LIMITS }).unwrap();
+    assert_eq!((newest.unread_logs, newest.first), (1, Some(Zxid(0x3d))));
+    assert!(newest.changes.iter().all(|change| change["gap"].is_null()), "{newest:?}");
+    assert!(!newest.changes.is_empty());
+    let time = std::time::Duration::ZERO;
+    let late = newest_of("/", true, newest::Limits { time, ..LIMITS });
+    assert!(matches!(late, Err(BackupError::TooLong(_))), "{late:?}");
+    assert!(matches!(newest_of("no/path", false, LIMITS), Err(BackupError::Usage(_))));
+}

@@ -88,6 +88,16 @@ try {
   await click("Save");
   await has("somebody has changed the data meanwhile");
 
+  // What happened to a znode is read from the logs.
+  await view("tree");
+  await view("tree" + encodeURI(`/${name}`));
+  await browser.until(`document.querySelector("h3.mono")?.textContent === ${JSON.stringify("/" + name)}`);
+  await click("History");
+  await click("Read the logs");
+  await has('data set, version 1, 7 B, "{\\"a\\":1}"');
+  await has("created, 28 B");
+  await picture("history");
+
   // The end of a znode is asked for first.
   await view("tree");
   await view("tree" + encodeURI(`/${name}`));
@@ -95,6 +105,12 @@ try {
   await click("Delete this znode");
   await click("Delete", `document.querySelector("dialog")`);
   await has("is deleted");
+  await browser.until(`document.querySelector("h3.mono")?.textContent === "/"`);
+  await view("tree" + encodeURI(`/${name}`));
+  await has("NO_NODE");
+  await click("History");
+  await click("Read the logs");
+  await has("deleted, by a request");
 
   // Search by prefix.
   await fill("input[type=search]", "/many/n44");
