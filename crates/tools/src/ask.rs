@@ -58,9 +58,30 @@ pub(crate) fn word(
 
 /// Asks for a page.
 pub(crate) fn get(door: &Door, at: &HostPort, path: &str, timeout: Duration) -> io::Result<Page> {
+    ask_page(door, at, &format!("GET {path}"), "", timeout)
+}
+
+/// Has a server do something. `headers`: lines of the header, each with its end.
+pub(crate) fn post(
+    door: &Door,
+    at: &HostPort,
+    path: &str,
+    headers: &str,
+    timeout: Duration,
+) -> io::Result<Page> {
+    ask_page(door, at, &format!("POST {path}"), &format!("{headers}Content-Length: 0\r\n"), timeout)
+}
+
+fn ask_page(
+    door: &Door,
+    at: &HostPort,
+    what: &str,
+    headers: &str,
+    timeout: Duration,
+) -> io::Result<Page> {
     let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
     // The body of this version of HTTP ends with the connection and has no chunks.
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}:{}\r\n\r\n", at.port);
+    let request = format!("{what} HTTP/1.0\r\nHost: {host}:{}\r\n{headers}\r\n", at.port);
     page(&exchange(door, at, &request, timeout)?)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no answer of HTTP"))
 }

@@ -8,6 +8,7 @@ mod date;
 pub mod digest;
 pub mod doctor;
 mod failure;
+pub mod hand_over;
 pub mod log;
 pub mod purge;
 pub mod recover;

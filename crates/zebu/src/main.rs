@@ -45,6 +45,8 @@ enum Command {
     Doctor(zebu_tools::doctor::DoctorArgs),
     /// Show an ensemble and its busiest clients, live.
     Top(zebu_tools::top::TopArgs),
+    /// Let another member of an ensemble lead.
+    HandOver(zebu_tools::hand_over::HandOverArgs),
     /// Decide how to go on after an ensemble has lost its quorum for good.
     Recover(zebu_tools::recover::RecoverArgs),
     /// Compare the members of an ensemble, or check data directories and compare them.
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         }
         Command::Doctor(args) => zebu_tools::doctor::run(&args),
         Command::Top(args) => zebu_tools::top::run(&args),
+        Command::HandOver(args) => zebu_tools::hand_over::run(&args),
         Command::Recover(args) => zebu_tools::recover::run(&args),
         Command::Verify(args) => zebu_tools::verify::run(&args),
         Command::Ensemble(args) => ensemble::run(&args),
