@@ -148,8 +148,10 @@ impl Parts {
 /// The tar archive for machines without a package: programs, scripts, configuration, documents.
 fn tarball(parts: &Parts, name: &str) -> Result<Vec<u8>> {
     let mut entries = vec![Entry::file("bin/zebu", 0o755, parts.program.clone())];
-    for (folder, mode) in [("bin", 0o755), ("conf", 0o644)] {
-        entries.extend(folder_of(&root().join(folder), folder, mode)?);
+    for (folder, at, mode) in
+        [("bin", "bin", 0o755), ("deploy/windows", "bin", 0o755), ("conf", "conf", 0o644)]
+    {
+        entries.extend(folder_of(&root().join(folder), at, mode)?);
     }
     for (page, bytes) in &parts.pages {
         entries.push(Entry::file(format!("share/man/man1/{page}"), 0o644, bytes.clone()));

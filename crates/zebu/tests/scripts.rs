@@ -385,3 +385,44 @@ fn logs_and_snapshots_are_shown_under_the_old_names() {
     let (code, out, errors) = place.run("zkSnapshotComparer.sh", &same[..4]);
     assert!(code == 2 && out.is_empty() && errors.contains("--bytes"), "{errors}");
 }
+
+#[test]
+fn the_scripts_for_windows_call_commands_that_exist() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/windows");
+    let mut called = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert!(text.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "{name}");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("%ZEBU% "));
+        let commands: Vec<_> = lines.map(|line| line.split(['%', '"']).next().unwrap()).collect();
+        match name.as_str() {
+            "zkEnv.cmd" => assert!(commands.is_empty()),
+            _ => assert!(
+                text.contains("call \"%~dp0zkEnv.cmd\"\r\nif errorlevel 1 exit /b 1\r\n"),
+                "{name}"
+            ),
+        }
+        called
+            .extend(commands.into_iter().map(|command| (name.clone(), command.trim().to_owned())));
+    }
+    called.sort();
+    let expected = [
+        ("zkCli.cmd", "shell"),
+        ("zkServer.cmd", "server"),
+        ("zkSnapShotToolkit.cmd", "snapshot show"),
+        ("zkSnapshotComparer.cmd", "snapshot compare"),
+        ("zkSnapshotRecursiveSummaryToolkit.cmd", "snapshot summary"),
+        ("zkTxnLogToolkit.cmd", "log"),
+    ];
+    assert!(called.iter().map(|(name, command)| (&**name, &**command)).eq(expected), "{called:?}");
+    for (name, command) in called {
+        let help = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(command.split(' '))
+            .arg("--help")
+            .output()
+            .unwrap();
+        assert!(help.status.success(), "{name}: zebu {command} --help: {help:?}");
+    }
+}
