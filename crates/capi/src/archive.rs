@@ -242,9 +242,20 @@ unsafe extern "C" fn read_text(
     _: *const c_char,
     to: *mut *mut c_char,
 ) -> c_int {
+    let read = |from: &mut Decoder<'_>| Ok(from.buffer()?.map(memory::duplicate));
+    let mut found = None;
     // SAFETY: the C caller passes a Zebu archive and room for a pointer.
-    unsafe {
-        pull(from, to, |from| Ok(from.buffer()?.map_or(std::ptr::null_mut(), memory::duplicate)))
+    let code = unsafe { pull(from, &raw mut found, read) };
+    match (code, found) {
+        (0, Some(copy)) if copy.is_null() => -libc::ENOMEM,
+        (0, Some(copy)) => {
+            // SAFETY: as above.
+            unsafe { memory::put(to, copy) };
+            0
+        }
+        // As in the C client, a text is never null.
+        (0, None) => -libc::EINVAL,
+        _ => code,
     }
 }
 
@@ -339,6 +350,18 @@ extern "C" fn zoo_htonll(value: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_never_null() {
+        let bytes = [0xff_u8; 4];
+        let mut archive = create_buffer_iarchive(bytes.as_ptr().cast_mut().cast(), 4);
+        let mut text = std::ptr::null_mut();
+        // SAFETY: the archive is open, and there is room for a pointer.
+        unsafe {
+            assert_eq!(read_text(archive, std::ptr::null(), &mut text), -libc::EINVAL);
+            close_buffer_iarchive(&mut archive);
+        }
+    }
 
     #[test]
     fn lengths_that_lie_are_refused() {
