@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use archive::{Entry, gzip, tar};
 use flate2::Compression;
 use sha2::{Digest as _, Sha256};
@@ -34,9 +34,36 @@ struct Parts {
     version: String,
     /// The time of the commit, in seconds.
     time: u64,
-    /// The newest symbol version of the C library that the program needs.
-    libc: String,
+    /// The newest symbol version of the C library that the program needs; none for a static program.
+    libc: Option<String>,
+    /// For which machine it is, as in the names of the files.
+    machine: &'static str,
 }
+
+/// A static program: it needs no C library of the system.
+struct Static {
+    triple: &'static str,
+    machine: &'static str,
+    /// The C compiler, which `ring` needs, and its Debian package.
+    compiler: (&'static str, &'static str),
+    strip: (&'static str, &'static str),
+}
+
+/// What can be built beside the program for this machine's own C library.
+const STATIC: [Static; 2] = [
+    Static {
+        triple: "x86_64-unknown-linux-musl",
+        machine: "x86_64-musl",
+        compiler: ("musl-gcc", "musl-tools"),
+        strip: ("strip", "binutils"),
+    },
+    Static {
+        triple: "aarch64-unknown-linux-musl",
+        machine: "aarch64-musl",
+        compiler: ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+        strip: ("aarch64-linux-gnu-strip", "binutils-aarch64-linux-gnu"),
+    },
+];
 
 /// Options of `cargo xtask dist`.
 #[derive(Debug, clap::Args)]
@@ -50,6 +77,12 @@ pub(crate) struct Options {
     /// A program that is built already. Without this option the task builds a release.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Build a static program for this target; tar and bill only.
+    #[arg(long, value_name = "TRIPLE", value_parser = STATIC.map(|it| it.triple))]
+    target: Option<String>,
+    /// A program of the same commit that runs here. It prints the manual pages and completions where the built one cannot.
+    #[arg(long, value_name = "FILE")]
+    documents_from: Option<PathBuf>,
     /// The version that the files carry.
     #[arg(long, value_name = "V", default_value = env!("CARGO_PKG_VERSION"))]
     version: String,
@@ -58,18 +91,18 @@ pub(crate) struct Options {
 /// Makes the files that the options ask for.
 pub(crate) fn make(options: &Options) -> Result<()> {
     let out = options.out.clone().unwrap_or_else(|| target().join("dist"));
+    let to = options.target.as_deref().and_then(|it| STATIC.iter().find(|to| to.triple == it));
+    let dynamic = ["deb", "image"];
+    let needs_libc = options.only.iter().find(|kind| dynamic.contains(&kind.as_str()));
+    if let (Some(kind), Some(to)) = (needs_libc, to) {
+        bail!("{kind} has no static program: name the kinds with --only for {}", to.triple);
+    }
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => {
-            let mut build =
-                Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            build.args(["build", "--release", "--locked", "-p", "zebu"]).current_dir(root());
-            run(build)?;
-            target().join("release/zebu")
-        }
+        None => build(to)?,
     };
     fs::create_dir_all(&out)?;
-    let parts = Parts::gather(&program, options)?;
+    let parts = Parts::gather(&program, to, options)?;
     let mut made = Vec::new();
     let mut write = |name: String, bytes: &[u8]| -> Result<()> {
         let path = out.join(&name);
@@ -81,7 +114,7 @@ pub(crate) fn make(options: &Options) -> Result<()> {
     for kind in &options.only {
         match kind.as_str() {
             "tar" => {
-                let name = format!("zebu-{}-linux-{}", parts.version, std::env::consts::ARCH);
+                let name = format!("zebu-{}-linux-{}", parts.version, parts.machine);
                 write(format!("{name}.tar.gz"), &tarball(&parts, &name)?)?;
             }
             "deb" => {
@@ -101,15 +134,36 @@ pub(crate) fn make(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Builds a release, for this machine's own C library or a static one.
+fn build(to: Option<&Static>) -> Result<PathBuf> {
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--release", "--locked", "-p", "zebu"]).current_dir(root());
+    let Some(to) = to else {
+        run(build)?;
+        return Ok(target().join("release/zebu"));
+    };
+    let (compiler, package) = to.compiler;
+    run_tool(Command::new(compiler).arg("--version"), package)?;
+    let name = to.triple.replace('-', "_");
+    build.args(["--target", to.triple]).env(format!("CC_{name}"), compiler);
+    if !to.triple.starts_with(std::env::consts::ARCH) {
+        build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), compiler);
+    }
+    run(build)?;
+    Ok(target().join(to.triple).join("release/zebu"))
+}
+
 impl Parts {
-    fn gather(program: &Path, options: &Options) -> Result<Self> {
+    fn gather(program: &Path, to: Option<&Static>, options: &Options) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let stripped = folder.path().join("zebu");
-        let mut strip = Command::new("strip");
-        run_tool(strip.arg("-o").arg(&stripped).arg(program), "binutils")?;
+        let (strip, package) = to.map_or(("strip", "binutils"), |to| to.strip);
+        run_tool(Command::new(strip).arg("-o").arg(&stripped).arg(program), package)?;
+        // A program for another machine does not run here.
+        let runs = options.documents_from.as_deref().unwrap_or(program);
         let pages = folder.path().join("man");
         fs::create_dir(&pages)?;
-        let mut man = Command::new(program);
+        let mut man = Command::new(runs);
         man.arg("man").arg(&pages);
         run(man)?;
         let mut found = Vec::new();
@@ -125,7 +179,7 @@ impl Parts {
             ("fish", "fish/vendor_completions.d/zebu.fish"),
             ("zsh", "zsh/vendor-completions/_zebu"),
         ] {
-            let output = Command::new(program).args(["completions", shell]).output()?;
+            let output = Command::new(runs).args(["completions", shell]).output()?;
             ensure!(
                 output.status.success(),
                 "{} completions: {}",
@@ -140,7 +194,8 @@ impl Parts {
             completions,
             version: options.version.clone(),
             time: time()?,
-            libc: libc(program)?,
+            libc: if to.is_some() { None } else { Some(libc(program)?) },
+            machine: to.map_or(std::env::consts::ARCH, |to| to.machine),
         })
     }
 }

@@ -74,10 +74,11 @@ fn control(parts: &Parts, files: &[Entry], version: &str, arch: &str) -> Result<
     let folder = root().join("deploy/debian");
     let bytes: usize = files.iter().filter_map(Entry::bytes).map(<[u8]>::len).sum();
     let control = fs::read_to_string(folder.join("control"))?;
+    let libc = parts.libc.as_deref().context("a package has the program for its C library")?;
     let control = control
         .replace("@VERSION@", version)
         .replace("@ARCH@", arch)
-        .replace("@LIBC@", &parts.libc)
+        .replace("@LIBC@", libc)
         .replace("@KIB@", &bytes.div_ceil(1024).to_string());
     let sums: String = files
         .iter()
