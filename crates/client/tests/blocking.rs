@@ -123,6 +123,7 @@ fn sessions_are_opened_looked_at_and_ended() {
     assert_eq!(client.server(), Some(server.address()));
     assert_eq!((client.chroot(), client.session_timeout()), ("/", Duration::from_secs(10)));
     assert_eq!(client.ticket().unwrap().id, client.session_id());
+    assert_ne!(client.unique_name(), client.unique_name());
     assert!(client.ensemble().is_some());
     for other in [
         Client::connect(&address).unwrap(),

@@ -31,7 +31,9 @@ impl Seen {
                 unassign(task, from);
                 self.assigned.entry(to.clone()).or_default().insert(task.clone());
             }
-            Step::Discharge { worker } => drop(self.assigned.remove(worker)),
+            // The list of places tells. If the worker makes its place again at once, that list never
+            // changes, so an entry that was removed here would not come back.
+            Step::Discharge { .. } => {}
             Step::Assign { task, to } => {
                 self.tasks.remove(task);
                 self.assigned.entry(to.clone()).or_default().insert(task.clone());
@@ -272,9 +274,26 @@ mod tests {
         for step in plan(&seen.clone(), 3) {
             seen.apply(&step);
         }
-        assert_eq!(plan(&seen, 3), []);
+        // Until the list of places is read again.
+        let gone = Step::Discharge { worker: "gone".into() };
+        assert_eq!(plan(&seen, 3), [gone]);
         assert_eq!(seen.assigned["a"].len(), 2);
-        assert_eq!(seen.assigned.len(), 1);
+        assert_eq!(seen.assigned["gone"].len(), 0);
+    }
+
+    /// A worker's place was discharged while the worker was about to register, and made again: the list of places is the
+    /// same before and after.
+    #[test]
+    fn a_worker_that_registers_while_it_is_discharged_gets_tasks() {
+        let mut seen = Seen::default();
+        seen.assigned.insert("a".into(), BTreeSet::new());
+        seen.tasks.insert("t1".into());
+        for step in plan(&seen.clone(), 3) {
+            seen.apply(&step);
+        }
+        seen.workers.insert("a".into());
+        let given = Step::Assign { task: "t1".into(), to: "a".into() };
+        assert_eq!(plan(&seen, 3), [given]);
     }
 
     #[test]

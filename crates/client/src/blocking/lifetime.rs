@@ -163,6 +163,22 @@ impl Client {
         self.client.session_id()
     }
 
+    /// See [`Client::unique_name`](crate::Client::unique_name).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let client = Client::open(Connector::new(), &address)?;
+    /// assert_ne!(client.unique_name(), client.unique_name());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn unique_name(&self) -> String {
+        self.client.unique_name()
+    }
+
     /// What lets another client go on with this session: keep it secret.
     ///
     /// ```
