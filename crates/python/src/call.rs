@@ -77,6 +77,18 @@ impl Drop for Filler {
     }
 }
 
+/// Whether the interpreter is ending. A callback holds this while it runs.
+///
+/// The interpreter ends each thread that waits for it then, in the middle of our code, which aborts the process. So nobody
+/// waits for it any more.
+static IS_ENDING: Mutex<bool> = Mutex::new(false);
+
+/// The interpreter is about to end: waits for the callback that runs, and lets no other begin.
+#[pyfunction]
+pub(crate) fn end_callbacks(py: Python<'_>) {
+    py.detach(|| *IS_ENDING.lock().unwrap_or_else(PoisonError::into_inner) = true);
+}
+
 /// Calls these on a thread that may wait for the interpreter, unlike that of a session.
 fn tell(callback: Py<PyAny>) {
     static TELLER: OnceLock<Option<Sender<Py<PyAny>>>> = OnceLock::new();
@@ -84,7 +96,13 @@ fn tell(callback: Py<PyAny>) {
         let (send, callbacks) = channel::<Py<PyAny>>();
         let run = move || {
             for callback in callbacks {
-                // `None`: the interpreter is ending, so nobody listens.
+                let is_ending = IS_ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+                if *is_ending {
+                    // Nobody listens, and without the interpreter nothing of it can be dropped.
+                    std::mem::forget(callback);
+                    continue;
+                }
+                // `None`: the interpreter is ending all the same.
                 Python::try_attach(|py| {
                     if let Err(error) = callback.call0(py) {
                         error.write_unraisable(py, None);

@@ -27,4 +27,12 @@ mod native {
     use crate::stat::Stat;
     #[pymodule_export]
     use crate::watch::{PersistentWatch, Watch};
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let end = pyo3::wrap_pyfunction!(crate::call::end_callbacks, module)?;
+        module.py().import("atexit")?.call_method1("register", (end,)).map(drop)
+    }
 }
