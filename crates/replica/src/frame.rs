@@ -7,6 +7,9 @@ use zebu_proto::{ErrorCode, EventType, KeeperState, Xid, Zxid};
 /// Bytes of the length prefix of every frame.
 pub const LENGTH_BYTES: usize = 4;
 
+/// Length, xid, zxid and error code of an answer.
+const HEADER_BYTES: usize = LENGTH_BYTES + 4 + 8 + 4;
+
 /// Appends one frame whose payload `write` produces.
 #[inline(always)]
 pub fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Encoder<'_>)) {
@@ -41,14 +44,20 @@ pub fn bare_reply(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, err: ErrorCode) {
     reply(out, ReplyHeader { xid, zxid, err }, |_| {});
 }
 
+/// The error code and the body of the answer in `frame`, if it has a complete header.
+#[inline]
+pub fn parts(frame: &[u8]) -> Option<(ErrorCode, &[u8])> {
+    let (header, body) = frame.split_first_chunk::<HEADER_BYTES>()?;
+    let code = header.last_chunk()?;
+    Some((ErrorCode(i32::from_be_bytes(*code)), body))
+}
+
 /// Turns the answer in `frame` into an error and leaves its body unchanged.
 ///
 /// # Panics
 /// If `frame` has no complete header.
 pub fn fail(frame: &mut [u8], err: ErrorCode) {
-    // After length, xid and zxid.
-    let at = LENGTH_BYTES + 4 + 8;
-    frame[at..at + 4].copy_from_slice(&err.0.to_be_bytes());
+    frame[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&err.0.to_be_bytes());
 }
 
 /// Appends a notification. `zxid`: the transaction that caused it; −1 for changes missed while

@@ -22,7 +22,7 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("getData, one at a time", "epoll_wait", 1.1),
     limit("getData, one at a time", "futex", 0.1),
     limit("getData, one at a time", "allocations", 0.1),
-    limit("getData, one at a time", "instructions", 5_800.0),
+    limit("getData, one at a time", "instructions", 5_700.0),
     limit("getData, one at a time", "atomics", 76.0),
     limit("getData, 128 at a time", "recvfrom", 0.02),
     limit("getData, 128 at a time", "sendto", 0.02),

@@ -2,10 +2,9 @@
 
 use tracing::warn;
 use zebu_engine::answers::Answers;
-use zebu_jute::{Decode as _, Decoder};
-use zebu_proto::reply::ReplyHeader;
+use zebu_jute::Decoder;
 use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, EventType, OpCode};
+use zebu_proto::{ErrorCode, EventType, OpCode, STAT_BYTES};
 use zebu_replica::{Counts, frame};
 
 use crate::metrics::{Gather, Metrics, ResponseSizes, ServerStats, namespace};
@@ -98,7 +97,6 @@ pub fn count_answers(answers: &Answers, stats: &ServerStats, metrics: &Metrics, 
 ///
 /// Source: `DataTree.updateReadStat`.
 pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b str, i64)> {
-    const STAT_BYTES: usize = 68;
     if !matches!(
         op,
         OpCode::GET_DATA | OpCode::EXISTS | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2
@@ -107,19 +105,18 @@ pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b 
     }
     let mut request = Decoder::new(body);
     let path = std::str::from_utf8(request.buffer().ok()??).ok()?;
-    let mut reply = Decoder::new(answer.get(frame::LENGTH_BYTES..)?);
-    let header = ReplyHeader::decode(&mut reply).ok()?;
-    if header.err != ErrorCode::OK {
+    let (code, found) = frame::parts(answer)?;
+    if code != ErrorCode::OK {
         return None;
     }
+    // Each datum and each name has its length in front.
     let bytes = match op {
-        OpCode::GET_DATA => reply.buffer().ok()?.map_or(0, <[u8]>::len),
         OpCode::EXISTS => 0,
+        OpCode::GET_DATA => found.len().checked_sub(4 + STAT_BYTES)?,
         _ => {
             let stat = if op == OpCode::GET_CHILDREN2 { STAT_BYTES } else { 0 };
-            let names = usize::try_from(reply.int().ok()?).ok()?;
-            // Each has its length in front.
-            reply.remaining().checked_sub(stat + 4 * names)?
+            let names = usize::try_from(Decoder::new(found).int().ok()?).ok()?;
+            found.len().checked_sub(4 + stat + 4 * names)?
         }
     };
     Some((path, i64::try_from(path.len() + bytes).ok()?))
