@@ -5,7 +5,6 @@
 //! clients that speak the protocol themselves.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +19,7 @@ use zebu_session::{
 use crate::checks::promises::{Held, Promises, Told};
 use crate::checks::reads::Asked;
 use crate::checks::watches::Kind;
-use crate::guest::address;
+use crate::guest::{address, server_at};
 use crate::net::Message;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -82,13 +81,6 @@ pub(crate) struct App {
     outputs: VecDeque<Output>,
     /// The frame that is being taken.
     payload: Bytes,
-}
-
-fn server_at(address: SocketAddr) -> usize {
-    match address.ip() {
-        std::net::IpAddr::V4(ip) => usize::from(ip.octets()[3]) - 1,
-        std::net::IpAddr::V6(_) => unreachable!("servers have addresses of the old kind"),
-    }
 }
 
 impl App {
@@ -307,7 +299,7 @@ impl World {
                 self.app_hang_up(app);
                 self.apps[app].dialling = Some(attempt);
                 let after = self.delay();
-                let to = server_at(to);
+                let to = server_at(to).expect("it dials servers");
                 self.after(after, Happening::AppDialled { app, attempt: attempt.0, to });
             }
             Output::Disconnect(attempt) => {
@@ -323,7 +315,7 @@ impl World {
                 }
             }
             Output::Probe(server) => {
-                let at = server_at(server);
+                let at = server_at(server).expect("it asks servers");
                 let reached = self.net.reaches(place, at) && !self.net.dark.contains(&at);
                 let runs = self.servers[at].paused.is_none();
                 let serves = reached && runs && self.servers[at].serves();

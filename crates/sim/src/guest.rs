@@ -47,7 +47,8 @@ pub fn address(server: usize) -> SocketAddr {
     ([127, 0, 0, server as u8 + 1], 2181).into()
 }
 
-fn server_at(address: SocketAddr) -> Option<usize> {
+/// The server that has this address, or would have it if there were as many.
+pub(crate) fn server_at(address: SocketAddr) -> Option<usize> {
     let IpAddr::V4(ip) = address.ip() else { return None };
     usize::from(ip.octets()[3]).checked_sub(1)
 }

@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 use crate::client::DEADLINE;
 use crate::members::{client_of, ports};
 use crate::running::{Running, wait};
@@ -34,17 +36,23 @@ fn is_turned_away(port: u16, what: &str, bytes: &[u8]) {
     }
 }
 
-/// A server that the members do not list may be in the list of the next member that restarts, so it is heard,
-/// as with the original. Everything else is sent away.
-#[test]
-fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
+/// The only member of an ensemble, and its ports for the quorum and for elections. Its limits are so long that nobody is
+/// turned away because of the time.
+fn only_member() -> (TempDir, Running, [u16; 2]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("myid"), "2").unwrap();
     let [quorum, election] = ports();
     let server = format!("server.2=127.0.0.1:{quorum}:{election}");
-    // Long enough that nobody is turned away because of the time.
     let settings = [&*server, "standaloneEnabled=false", "initLimit=10000", "syncLimit=10000"];
     let running = Running::on(dir.path(), &settings);
+    (dir, running, [quorum, election])
+}
+
+/// A server that the members do not list may be in the list of the next member that restarts, so it is heard,
+/// as with the original. Everything else is sent away.
+#[test]
+fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
+    let (_dir, running, [quorum, election]) = only_member();
     let mut client = client_of(&running);
     // Where a stranger says that it listens for votes.
     let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -142,13 +150,7 @@ fn who_does_not_say_in_time_who_it_is_is_sent_away() {
 /// One address has 32 connections at most that have not said whose they are; the rest of the room stays for the others.
 #[test]
 fn silent_connections_of_one_address_do_not_keep_the_others_out() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("myid"), "2").unwrap();
-    let [quorum, election] = ports();
-    let server = format!("server.2=127.0.0.1:{quorum}:{election}");
-    // Long enough that nobody is turned away because of the time.
-    let settings = [&*server, "standaloneEnabled=false", "initLimit=10000", "syncLimit=10000"];
-    let running = Running::on(dir.path(), &settings);
+    let (_dir, running, [quorum, _]) = only_member();
     let mut client = client_of(&running);
     let mut silent: Vec<TcpStream> = (0..40).map(|_| connect(quorum)).collect();
     // They are accepted in their order.
