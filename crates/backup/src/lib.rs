@@ -1,8 +1,7 @@
 //! Backups of a data directory, restoring them, and the history of a znode; and the readers of logs and snapshots that
 //! `zebu verify` uses, too.
 //!
-//! This crate reads the files of a data directory, also while a server writes them, and never changes them. A server uses
-//! [`history::newest`] only.
+//! This crate reads the files of a data directory, also while a server writes them, and never changes them.
 
 pub mod backup;
 pub mod dates;

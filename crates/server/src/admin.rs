@@ -14,7 +14,6 @@ use zebu_admin::{
     LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, Running, Served, Site,
     SnapshotFacts, Started, TakenSnapshot, Watched,
 };
-use zebu_backup::history::newest::{Limits, Newest, newest};
 use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
 use zebu_replica::{Input, NotHandedOver};
@@ -378,10 +377,10 @@ impl Served for ServerFactsView {
     }
 
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
+        let Some(read) = self.0.http.history.get() else {
+            return Err("this server was started without a reader of its logs".to_owned());
+        };
         let data = &self.0.config.data;
-        let newest = newest(&data.dir, &data.log_dir, path, below, Limits::BESIDE_A_SERVER);
-        let Newest { changes, is_cut, first, unread_logs, errors } =
-            newest.map_err(|error| Causes(&error).to_string())?;
-        Ok(HistoryFacts { changes, is_cut, first, unread_logs, errors })
+        read(&data.dir, &data.log_dir, path, below)
     }
 }

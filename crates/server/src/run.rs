@@ -11,7 +11,6 @@ use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 use zebu_store::{OsVfs, StoreError, room};
 
-use crate::Server;
 use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
 use crate::config::{Config, Level, dirs};
@@ -19,6 +18,7 @@ use crate::error::StartError;
 use crate::logging::{self, LogFault};
 use crate::shared::Failure;
 use crate::supervised;
+use crate::{ReadHistory, Server};
 
 /// Exit code for everything that has none of its own.
 const UNEXPECTED: u8 = 1;
@@ -29,9 +29,10 @@ const NO_ADMIN_SERVER: u8 = 4;
 /// Exit code when the first snapshot cannot be written.
 const NO_SNAPSHOT: u8 = 10;
 
-/// Runs a server until it is told to stop by SIGINT or SIGTERM, and returns the process's exit code.
-pub fn run(args: &ServerArgs) -> ExitCode {
-    match try_run(args) {
+/// Runs a server until it is told to stop by SIGINT or SIGTERM, and returns the process's exit code. `history` reads
+/// the history of a znode for the console.
+pub fn run(args: &ServerArgs, history: Option<ReadHistory>) -> ExitCode {
+    match try_run(args, history) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {}", Causes(&failure));
@@ -84,7 +85,7 @@ fn is_unusable(error: &StoreError) -> bool {
     )
 }
 
-fn try_run(args: &ServerArgs) -> Result<(), Ended> {
+fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended> {
     let loaded = args.load()?;
     if args.check {
         let text = args.check(&loaded)?;
@@ -121,6 +122,9 @@ fn try_run(args: &ServerArgs) -> Result<(), Ended> {
     // Should it start again: clients know this port.
     config.net.client_port = server.port().or(config.net.client_port);
     loop {
+        if let Some(history) = history {
+            server.read_history_with(history);
+        }
         stop.use_for(server.stopper());
         let watchdog = server.watchdog().map_err(Ended::Watchdog)?;
         supervised::ready();

@@ -44,7 +44,7 @@ use crate::error::StartError;
 use crate::metrics::Metrics;
 use crate::retiring;
 use crate::sasl;
-use crate::shared::{Clock, Failure, Shared, StopOnPanic};
+use crate::shared::{Clock, Failure, ReadHistory, Shared, StopOnPanic};
 use crate::supervised::Watchdog;
 
 /// How long a server looks for a leader at least before it serves read-only clients.
@@ -314,6 +314,12 @@ impl Server {
     /// The port of the Prometheus page over TLS, if there is one.
     pub fn metrics_tls_port(&self) -> Option<u16> {
         self.metrics_tls_port
+    }
+
+    /// Lets the console show the history of a znode. The first reader counts.
+    pub fn read_history_with(&self, read: ReadHistory) {
+        // Another one changes nothing.
+        let _ = self.shared.http.history.set(read);
     }
 
     /// Asks the server to stop.

@@ -7,10 +7,12 @@ mod ending;
 mod ensemble;
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::RwLock;
+use zebu_admin::HistoryFacts;
 use zebu_engine::conns::Conns;
 use zebu_engine::load::LoadLimits;
 use zebu_engine::sasl::ClientSasl;
@@ -81,19 +83,27 @@ pub struct Shared {
     pub disk: Disk,
     /// What is counted and told beside the metrics.
     pub counting: Counting,
-    /// Certificates of what is served over HTTP.
+    /// What is served over HTTP.
     pub http: HttpPorts,
     /// Whether and why the server is to stop.
     pub ending: Ending,
 }
 
-/// Certificates of what is served over HTTP.
+/// Reads the newest changes of a znode, and with `true` of everything below it, from the directories of snapshots and of logs.
+/// The error is for the person who asks.
+///
+/// The program brings it: a server without it depends on no reader of backups.
+pub type ReadHistory = fn(&Path, &Path, &str, bool) -> Result<HistoryFacts, String>;
+
+/// What is served over HTTP.
 #[derive(Default)]
 pub struct HttpPorts {
     /// Those of the admin server, where it has TLS.
     pub admin: OnceLock<Arc<HttpPort>>,
     /// Those of the Prometheus page, where it has TLS.
     pub metrics: OnceLock<Arc<HttpPort>>,
+    /// Reads the history of a znode for the console.
+    pub history: OnceLock<ReadHistory>,
 }
 
 /// What connections must obey.

@@ -119,7 +119,7 @@ fn the_server_itself() {
         &format!("dataDir={data}"),
     ];
     let set = set.iter().map(|line| (*line).to_owned()).collect();
-    let code = zebu_server::run(&ServerArgs { set, ..ServerArgs::default() });
+    let code = zebu_server::run(&ServerArgs { set, ..ServerArgs::default() }, None);
     let is_well = format!("{code:?}") == format!("{:?}", ExitCode::SUCCESS);
     std::process::exit(if is_well { 0 } else { 9 });
 }

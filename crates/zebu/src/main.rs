@@ -2,9 +2,13 @@
 //!
 //! Every other command lives in a library crate; this crate only parses the command line and calls it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use zebu_backup::history::newest::{Limits, Newest, newest};
+use zebu_proto::Causes;
+use zebu_server::HistoryFacts;
 
 mod documents;
 mod ensemble;
@@ -61,9 +65,22 @@ enum Command {
     Man(documents::ManArgs),
 }
 
+/// The history of a znode for the console.
+fn read_history(
+    data_dir: &Path,
+    log_dir: &Path,
+    path: &str,
+    below: bool,
+) -> Result<HistoryFacts, String> {
+    let newest = newest(data_dir, log_dir, path, below, Limits::BESIDE_A_SERVER);
+    let Newest { changes, is_cut, first, unread_logs, errors } =
+        newest.map_err(|error| Causes(&error).to_string())?;
+    Ok(HistoryFacts { changes, is_cut, first, unread_logs, errors })
+}
+
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Server(args) => zebu_server::run(&args),
+        Command::Server(args) => zebu_server::run(&args, Some(read_history)),
         Command::Shell(args) => zebu_shell::run(&args),
         Command::Purge(args) => zebu_tools::purge::run(&args),
         Command::Log(args) => zebu_tools::log::run(&args),
