@@ -138,6 +138,9 @@ const DEPENDANTS: [(&str, &[Artifact]); 3] = [
     ("dependant-solr", &[("org.apache.solr", "solr-test-framework", "9.8.1")]),
 ];
 
+/// Python: an object store of another hand, which takes what Amazon's S3 takes.
+const MOTO: [&str; 1] = ["moto[server]==5.2.5"];
+
 /// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
 /// kazoo's harness makes.
 const PYTHON: [&str; 10] = [
@@ -180,6 +183,7 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;
     once(&folder, "venv", &format!("{PYTHON:?}"), |path| python(path, &PYTHON))?;
     once(&folder, "wheel", &format!("{WHEEL:?}"), |path| python(path, &WHEEL))?;
+    once(&folder, "moto", &format!("{MOTO:?}"), |path| python(path, &MOTO))?;
     once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
     once(&folder, "node", NODE, node)?;
     let program = ["Cargo.toml", "Cargo.lock", "src/main.rs"]

@@ -4,6 +4,7 @@
 mod changelog;
 mod compat;
 mod ids;
+mod installed;
 pub(crate) mod markdown;
 pub(crate) mod pages;
 mod recorded;
@@ -65,6 +66,7 @@ pub(crate) fn check() -> Result<()> {
     let pages = pages::read(&root(), &files)?;
     pages::check(&root(), &pages, &mut wrong);
     ids::check(&root(), &files, &pages, &mut wrong);
+    installed::check(&root(), &files, &mut wrong)?;
     recorded::check(&root(), &mut wrong)?;
     compat::check(&root(), &mut wrong)?;
     changelog::check(&root(), &mut wrong)?;
