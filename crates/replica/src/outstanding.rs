@@ -44,6 +44,8 @@ impl Change {
 #[derive(Debug)]
 struct Entry {
     path: Arc<str>,
+    /// The hash of the path.
+    hash: u64,
     change: Change,
 }
 
@@ -284,14 +286,15 @@ impl Outstanding {
         let change = Change { zxid, znode };
         let after = change.owner();
         let same = |entry: &Entry| *entry.path == *path;
-        let (entry, before) = match self.changes.entry(seen.hash, same, |entry| hash(&entry.path)) {
+        let (entry, before) = match self.changes.entry(seen.hash, same, |entry| entry.hash) {
             hash_table::Entry::Occupied(there) => {
                 let there = there.into_mut();
                 let before = std::mem::replace(&mut there.change, change);
                 (there, Some(before))
             }
             hash_table::Entry::Vacant(free) => {
-                (free.insert(Entry { path: path.into(), change }).into_mut(), None)
+                let entry = Entry { path: path.into(), hash: seen.hash, change };
+                (free.insert(entry).into_mut(), None)
             }
         };
         self.owned.change(&entry.path, before.as_ref().map_or(0, Change::owner), after);
@@ -355,10 +358,11 @@ impl Outstanding {
             self.order.pop_front();
             self.removed += 1;
             // A later change may have replaced this one. Another path with the same hash may also
-            // be due.
-            let is_due = |entry: &Entry| entry.change.zxid <= up_to;
+            // be due. The table offers entries of other hashes, too: if one of them were removed
+            // here, this entry might never be found again.
+            let is_due = |entry: &Entry| entry.hash == hash && entry.change.zxid <= up_to;
             if let Ok(there) = self.changes.find_entry(hash, is_due) {
-                let Entry { path, change } = there.remove().0;
+                let Entry { path, change, .. } = there.remove().0;
                 self.owned.change(&path, change.owner(), 0);
             }
         }
@@ -384,4 +388,44 @@ impl Outstanding {
 pub(crate) struct Savepoint {
     digest: i64,
     order: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::Epoch;
+
+    use super::*;
+
+    /// Many changes of the same paths in flight, applied in parts: a server stopped at such a load.
+    #[test]
+    fn every_change_that_is_applied_is_no_longer_in_flight() {
+        let tree = Tree::new(zebu_tree::Options::default());
+        let mut outstanding = Outstanding::new(false);
+        let stat = StatPersisted::default();
+        let paths: Vec<String> = (0..1_000).map(|number| format!("/load/k{number:07}")).collect();
+        let zxid = |counter| Zxid::new(Epoch(1), counter);
+        let (mut ordered, mut applied) = (0, 0);
+        let mut random = 0_u64;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as usize % below
+        };
+        for _ in 0..500 {
+            while ordered - applied < 1_790 {
+                ordered += 1;
+                let path = &paths[next(paths.len())];
+                let seen = match outstanding.look(&tree, path) {
+                    Ok(view) => view.seen(),
+                    Err(seen) => seen,
+                };
+                let znode = outstanding.fresh(path, stat, Arc::from([]), None);
+                outstanding.set(&tree, zxid(ordered), path, seen, Some(znode));
+            }
+            applied += 1 + next(1_790) as u32;
+            outstanding.applied(zxid(applied));
+            outstanding.check(zxid(applied));
+            let due = outstanding.changes.iter().find(|entry| entry.change.zxid <= zxid(applied));
+            assert!(due.is_none(), "applied, and in flight: {due:?}");
+        }
+    }
 }
