@@ -21,6 +21,8 @@ use crate::process::Process;
 
 /// Pause between two attempts to reach a server that is starting.
 const RETRY: Duration = Duration::from_millis(2);
+/// With what a Java virtual machine ends that was sent SIGTERM.
+const JAVA_TERMINATED: i32 = 143;
 /// Patience for one attempt.
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long a server may take from its signal to its end.
@@ -311,7 +313,16 @@ impl Running {
     }
 
     /// Ends the server in order and waits for its end; the time it took.
+    ///
+    /// # Errors
+    /// The server has failed before, or does not end.
     pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
+        if let Some(status) = self.exited()?
+            && !status.success()
+            && status.code() != Some(JAVA_TERMINATED)
+        {
+            bail!("the server failed while it was measured: {status}\n{}", self.log_tail());
+        }
         let start = Instant::now();
         let Some(mut child) = self.child.take() else { return Ok(Duration::ZERO) };
         cleanup::signal(child.id(), Signal::TERM);
@@ -402,6 +413,20 @@ mod tests {
         let error = running.wait_for("/", Duration::from_secs(20)).unwrap_err().to_string();
         assert!(error.contains("ended before it answered"), "{error}");
         assert!(error.contains("zoo.cfg"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_failed_while_it_was_measured_is_reported_with_its_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut running = Contestant::Zebu { program: "/bin/false".into() }
+            .start(dir.path(), &[])
+            .expect("false is everywhere");
+        while running.exited().unwrap().is_none() {
+            thread::sleep(RETRY);
+        }
+        let error = running.stop().unwrap_err().to_string();
+        assert!(error.contains("failed while it was measured: exit status: 1"), "{error}");
+        assert!(error.contains("its log"), "{error}");
     }
 
     #[test]
