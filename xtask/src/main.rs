@@ -83,16 +83,21 @@ enum Task {
         seed: Option<u64>,
     },
     /// Run ensembles of real processes while faults happen to them.
-    Faults {
+    ///
+    /// The task prints a table of the faults, by what the clients did and checked.
+    Torture {
         /// Minutes that the task runs.
         #[arg(long, value_name = "M")]
         minutes: Option<u64>,
         /// Seed of the random numbers.
         #[arg(long)]
         seed: Option<u64>,
-        /// Only these faults, separated by commas.
-        #[arg(long, value_name = "FAULT,...")]
-        only: Option<String>,
+        /// Only these kinds of faults, separated by commas.
+        #[arg(long, value_name = "NAME,...")]
+        nemesis: Option<String>,
+        /// Only what these workloads do and check, separated by commas.
+        #[arg(long, value_name = "NAME,...")]
+        workload: Option<String>,
     },
     /// Run simulated ensembles, and print each failure with its seed.
     ///
@@ -138,7 +143,9 @@ fn run(task: Task) -> Result<()> {
         Task::Suites(further) => steps::suites(&further.words),
         Task::Dependants(further) => steps::dependants(&further.words),
         Task::Diff { ops, seed } => steps::diff(ops, seed),
-        Task::Faults { minutes, seed, only } => steps::faults(minutes, seed, only),
+        Task::Torture { minutes, seed, nemesis, workload } => {
+            steps::torture(minutes, seed, nemesis, workload)
+        }
         Task::Sim(further) => steps::sim(&further.words),
         Task::Mutants(further) => steps::mutants(&further.words),
     }
@@ -178,12 +185,13 @@ mod tests {
         assert!(
             matches!(task("xtask bench-report a b"), Task::BenchReport { files } if files == ["a", "b"])
         );
-        let Task::Faults { minutes, only, .. } =
-            task("xtask faults --minutes 90 --only kill,pause")
+        let Task::Torture { minutes, nemesis, workload, .. } =
+            task("xtask torture --minutes 90 --nemesis kill,pause --workload sync")
         else {
             panic!()
         };
-        assert_eq!((minutes, only.as_deref()), (Some(90), Some("kill,pause")));
+        assert_eq!(minutes, Some(90));
+        assert_eq!((nemesis.as_deref(), workload.as_deref()), (Some("kill,pause"), Some("sync")));
         assert!(matches!(task("xtask chart --write"), Task::Chart { write: true }));
         for line in [
             "xtask capi --debug --into target/x --prefix /usr",
@@ -193,7 +201,7 @@ mod tests {
         ] {
             task(line);
         }
-        for line in ["xtask", "xtask none", "xtask dist --only floppy", "xtask faults --minutes"] {
+        for line in ["xtask", "xtask none", "xtask dist --only floppy", "xtask torture --minutes"] {
             Cli::try_parse_from(line.split(' ')).unwrap_err();
         }
     }

@@ -163,13 +163,19 @@ pub(crate) fn diff(ops: Option<u64>, seed: Option<u64>) -> Result<()> {
 }
 
 /// Ensembles of real processes under faults, as long as one likes.
-pub(crate) fn faults(minutes: Option<u64>, seed: Option<u64>, only: Option<String>) -> Result<()> {
+pub(crate) fn torture(
+    minutes: Option<u64>,
+    seed: Option<u64>,
+    nemesis: Option<String>,
+    workload: Option<String>,
+) -> Result<()> {
     let variables = [
-        ("ZEBU_FAULTS_MINUTES", minutes.map(|minutes| minutes.to_string())),
-        ("ZEBU_FAULTS_SEED", seed.map(|seed| seed.to_string())),
-        ("ZEBU_FAULTS_ONLY", only),
+        ("ZEBU_TORTURE_MINUTES", minutes.map(|minutes| minutes.to_string())),
+        ("ZEBU_TORTURE_SEED", seed.map(|seed| seed.to_string())),
+        ("ZEBU_TORTURE_NEMESIS", nemesis),
+        ("ZEBU_TORTURE_WORKLOAD", workload),
     ];
-    one_test("faults", "members_outlive_faults_drawn_from_a_seed", &variables)
+    one_test("torture", "ensembles_outlive_everything", &variables)
 }
 
 /// One interop test; the options that were given become environment variables.

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::dump::{self, with_super};
+use crate::dump::{self, SUPER, with_super};
 use crate::network::Network;
 use crate::raw::{NoAnswer, Session};
-use crate::server::{Kind, Options, PATIENCE, Server};
+use crate::server::{Kind, Options, PATIENCE, Server, free_port};
+use crate::tamper::Clocks;
 use crate::wire::{Writer, op};
 
 /// The length of a tick in milliseconds.
@@ -57,6 +58,7 @@ pub fn options_with_cuts() -> Options {
 pub struct Ensemble {
     members: Vec<Server>,
     network: Network,
+    clocks: Option<Clocks>,
 }
 
 impl Ensemble {
@@ -117,7 +119,80 @@ impl Ensemble {
             })
         };
         let members = kinds.iter().enumerate().map(member).collect::<Result<_>>()?;
-        Ok(Self { members, network })
+        Ok(Self { members, network, clocks: None })
+    }
+
+    /// Prepares members to which everything may happen: small disks, clocks of their own, a port
+    /// for operators, and a membership that can be changed.
+    ///
+    /// # Errors
+    /// A folder cannot be created.
+    pub fn prepare_for_all(network: Network, kinds: &[Kind]) -> Result<Self> {
+        let clocks = Clocks::build()
+            .inspect_err(|error| eprintln!("no clocks of their own on this machine: {error:#}"));
+        let clocks = clocks.ok();
+        for (number, clocks) in (0..kinds.len()).zip(clocks.iter().cycle()) {
+            clocks.set(number, 0)?;
+        }
+        let admin: Vec<(Ipv4Addr, u16)> =
+            (0..kinds.len()).map(|index| (network.place(index).host, free_port())).collect();
+        let is_uniform = network.is_uniform();
+        let options = |index: usize| {
+            let mut options = options_with_cuts()
+                .small_disk(96)
+                .config("admin.enableServer", true)
+                .config("admin.serverAddress", admin[index].0)
+                .config("admin.serverPort", admin[index].1)
+                .keep_config();
+            // Members that see each other at different addresses must not tell each other theirs.
+            if is_uniform {
+                options = options.config("reconfigEnabled", true);
+            }
+            let variables = clocks.as_ref().map(|clocks| clocks.variables(index));
+            for (name, value) in variables.into_iter().flatten() {
+                options = options.environment(name, value);
+            }
+            options
+        };
+        let ensemble = Self::prepare_each(network, kinds, 0, &options)?;
+        Ok(Self { clocks, ..ensemble })
+    }
+
+    /// The clocks of the members, if they have their own.
+    pub fn clocks(&self) -> Option<&Clocks> {
+        self.clocks.as_ref()
+    }
+
+    /// Makes a member a voter or an observer by a reconfiguration; `false` if the members do not
+    /// have the same address for all others.
+    ///
+    /// # Errors
+    /// The reconfiguration is refused.
+    pub fn change_role(&mut self, at: usize, member: usize, role: &str) -> Result<bool> {
+        if !self.network.is_uniform() {
+            return Ok(false);
+        }
+        let line = self.network.line(at, member);
+        let entry =
+            format!("server.{}={line}:{role};{}", member + 1, self.members[member].address());
+        let start = Instant::now();
+        loop {
+            let ask = || -> Result<i32> {
+                let at = self.members[at].address();
+                let mut session = Session::open_within(at, 60_000, LONG)?;
+                session.auth("digest", SUPER)?;
+                let body = Writer::new().optional_string(Some(&entry));
+                let body = body.optional_string(None).optional_string(None).long(-1);
+                Ok(session.call(op::RECONFIG, body)?.err)
+            };
+            match ask() {
+                Ok(0) => return Ok(true),
+                // The leader does not know its followers yet, or it has just changed.
+                Ok(-13 | -14) | Err(_) if start.elapsed() < PATIENCE => {}
+                answer => bail!("reconfiguration to {entry}: {answer:?}"),
+            }
+            std::thread::sleep(SHORT / 3);
+        }
     }
 
     /// Starts members with empty data directories and waits until all of them serve clients.
@@ -249,7 +324,7 @@ impl Ensemble {
         session.close()?;
         // Each server writes this znode itself when it starts.
         let own = |line: &str| line.starts_with("/zookeeper/config ");
-        let is_same_for_all = self.network.line(0, 0) == self.network.line(1, 0);
+        let is_same_for_all = self.network.is_uniform();
         let tree = dump::tree_within(address, patience)?;
         let line = |line: &str| match line.split_once("mtime: ").filter(|_| own(line)) {
             Some(_) if !is_same_for_all => "/zookeeper/config: its own\n".to_owned(),

@@ -1,11 +1,20 @@
 //! Faults of ensemble members while clients write.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
+use crate::dump::SUPER;
 use crate::ensemble::{Ensemble, LONG, SHORT};
+use crate::http;
 use crate::load::Load;
+use crate::network::Weather;
+use crate::server::{Kind, PATIENCE};
+use crate::tamper::{Disk, Tampered};
+
+/// How often packets are lost, and for how long each time.
+const BURSTS: usize = 12;
+const BURST: Duration = Duration::from_millis(80);
 
 /// Number of acknowledged creates that prove that an ensemble works again.
 pub const PROGRESS: usize = 30;
@@ -47,36 +56,136 @@ pub enum Fault {
     Link,
     /// Each member reaches only its two neighbours.
     Ring,
+    /// The router loses its packets, and those to it, in bursts.
+    Loss(Whom),
+    /// All bytes between members are held up.
+    Slow,
+    /// All connections between members break, again and again.
+    Breaks,
+    /// Bits of votes are changed on their way.
+    ChangedVotes,
     /// The disk is full.
     FullDisk(Whom),
+    /// The file system is read-only.
+    ReadOnlyDisk(Whom),
+    /// Each sync takes 40 ms longer.
+    SlowDisk(Whom),
+    /// A sync fails.
+    FailingDisk(Whom),
+    /// The wall clock goes an hour ahead, then an hour back, and is right again.
+    Clock(Whom),
+    /// Killed and started again, six times, each time before it can follow for long.
+    Storm(Whom),
+    /// The leader lets another member lead, because it is asked to.
+    HandOver,
+    /// A follower becomes an observer, and a voter again.
+    Reconfigure,
+    /// A follower is the original's server for a while, with the same data.
+    Original,
 }
-use Fault::{Deaf, FullDisk, Island, Kill, Link, LongPause, Mute, Pause, Restart, Ring, Wipe};
+use Fault::{
+    Breaks, ChangedVotes, Clock, Deaf, FailingDisk, FullDisk, HandOver, Island, Kill, Link,
+    LongPause, Loss, Mute, Original, Pause, ReadOnlyDisk, Reconfigure, Restart, Ring, Slow,
+    SlowDisk, Storm, Wipe,
+};
 
-/// All faults that an ensemble of this size tolerates.
-pub fn all(members: usize) -> Vec<Fault> {
-    let mut faults: Vec<Fault> = [Leader, Follower]
-        .into_iter()
-        .flat_map(|whom| {
-            [
-                Kill(whom),
-                Restart(whom),
-                Wipe(whom),
-                Pause(whom),
-                LongPause(whom),
-                Island(whom),
-                Mute(whom),
-                Deaf(whom),
-                FullDisk(whom),
-            ]
-        })
-        .collect();
-    faults.extend([Link, Kill(All), Restart(All), Pause(All), LongPause(All)]);
-    if members > 3 {
-        let many = [Kill, Wipe, LongPause, Island, Mute, Deaf].map(|fault| fault(Minority));
-        faults.extend(many);
-        faults.push(Ring);
+/// Faults of one kind.
+#[derive(Debug)]
+pub struct Nemesis {
+    /// Its name in commands and tables.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub what: &'static str,
+    /// The faults: one of them happens at a time.
+    pub faults: &'static [Fault],
+}
+
+/// All kinds of faults.
+pub const NEMESES: [Nemesis; 24] = [
+    nemesis(
+        "kill",
+        "SIGKILL of one, or of a minority",
+        &[Kill(Leader), Kill(Follower), Kill(Minority)],
+    ),
+    nemesis("kill-all", "SIGKILL of all members at once", &[Kill(All)]),
+    nemesis("restart", "SIGTERM", &[Restart(Leader), Restart(Follower), Restart(All)]),
+    nemesis(
+        "storm",
+        "six kills and starts of one member in a row",
+        &[Storm(Leader), Storm(Follower)],
+    ),
+    nemesis(
+        "wipe",
+        "SIGKILL and an empty data directory",
+        &[Wipe(Leader), Wipe(Follower), Wipe(Minority)],
+    ),
+    nemesis(
+        "pause",
+        "SIGSTOP, shorter than the timeouts",
+        &[Pause(Leader), Pause(Follower), Pause(All)],
+    ),
+    nemesis(
+        "long-pause",
+        "SIGSTOP until the others work again",
+        &[LongPause(Leader), LongPause(Follower), LongPause(Minority), LongPause(All)],
+    ),
+    nemesis(
+        "island",
+        "cut off in both directions",
+        &[Island(Leader), Island(Follower), Island(Minority)],
+    ),
+    nemesis(
+        "mute",
+        "nobody receives what the member sends",
+        &[Mute(Leader), Mute(Follower), Mute(Minority)],
+    ),
+    nemesis("deaf", "the member receives nothing", &[Deaf(Leader), Deaf(Follower), Deaf(Minority)]),
+    nemesis("link", "the link between the leader and one member is cut", &[Link]),
+    nemesis("ring", "each of five members reaches two neighbours only", &[Ring]),
+    nemesis("loss", "packets are lost in bursts", &[Loss(Leader), Loss(Follower)]),
+    nemesis("slow-network", "bytes are held up for 15 to 45 ms", &[Slow]),
+    nemesis("breaks", "all connections between members break, five times", &[Breaks]),
+    nemesis("changed-votes", "a bit in one of three votes is changed", &[ChangedVotes]),
+    nemesis("full-disk", "no room in the data directory", &[FullDisk(Leader), FullDisk(Follower)]),
+    nemesis(
+        "read-only-disk",
+        "the file system takes no write",
+        &[ReadOnlyDisk(Leader), ReadOnlyDisk(Follower)],
+    ),
+    nemesis(
+        "slow-disk",
+        "each sync takes 40 ms longer",
+        &[SlowDisk(Leader), SlowDisk(Follower), SlowDisk(All)],
+    ),
+    nemesis("failing-disk", "a sync fails (EIO)", &[FailingDisk(Leader), FailingDisk(Follower)]),
+    nemesis(
+        "clock",
+        "the wall clock goes an hour ahead, then an hour back",
+        &[Clock(Leader), Clock(Follower), Clock(All)],
+    ),
+    nemesis("hand-over", "the leader is asked to hand over", &[HandOver]),
+    nemesis("reconfigure", "a follower becomes an observer and a voter again", &[Reconfigure]),
+    nemesis("original", "a follower is ZooKeeper 3.9.5 for a while", &[Original]),
+];
+
+const fn nemesis(name: &'static str, what: &'static str, faults: &'static [Fault]) -> Nemesis {
+    Nemesis { name, what, faults }
+}
+
+impl Fault {
+    /// Whether an ensemble of this size tolerates it, and it is not the same as another one there.
+    pub fn is_for(self, members: usize) -> bool {
+        let needs_five = matches!(
+            self,
+            Ring | Kill(Minority)
+                | Wipe(Minority)
+                | LongPause(Minority)
+                | Island(Minority)
+                | Mute(Minority)
+                | Deaf(Minority)
+        );
+        members > 3 || !needs_five
     }
-    faults
 }
 
 /// Causes the fault, and waits until the ensemble has recovered; `false` if this machine cannot
@@ -122,6 +231,9 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
             }
             hit.iter().try_for_each(|index| ensemble.member(*index).go_on())?;
         }
+        Island(_) | Mute(_) | Deaf(_) | Link | Ring | Loss(_) if !ensemble.network().has_cuts() => {
+            return Ok(false);
+        }
         Island(whom) | Mute(whom) | Deaf(whom) => {
             let hit = select(whom);
             let others = (0..members).filter(|other| !hit.contains(other));
@@ -141,6 +253,46 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
             let cuts: Vec<_> = pairs.filter(|(a, b)| a != b).filter(is_far).collect();
             cut(ensemble, load, &cuts)?;
         }
+        Loss(whom) => {
+            let hit = select(whom);
+            let others: Vec<usize> = (0..members).filter(|other| !hit.contains(other)).collect();
+            let network = ensemble.network();
+            for _ in 0..BURSTS {
+                for (one, other) in
+                    hit.iter().flat_map(|one| others.iter().map(move |it| (*one, *it)))
+                {
+                    network.cut(one, other)?;
+                    network.cut(other, one)?;
+                }
+                std::thread::sleep(BURST);
+                network.heal()?;
+                std::thread::sleep(BURST);
+            }
+            load.wait_for(PROGRESS)?;
+        }
+        Slow | ChangedVotes | Breaks => {
+            let weather = match fault {
+                Slow => Weather::Slow(Duration::from_millis(30)),
+                ChangedVotes => Weather::Changes { one_of: 3 },
+                _ => Weather::Breaks,
+            };
+            let times = if fault == Breaks { 5 } else { 1 };
+            for _ in 0..times {
+                if !ensemble.network().weather(weather) {
+                    return Ok(false);
+                }
+                std::thread::sleep(LONG / times);
+            }
+            if fault == ChangedVotes {
+                // Votes are counted when the leader is lost.
+                ensemble.member(leader).kill()?;
+                std::thread::sleep(LONG);
+                ensemble.network().heal()?;
+                ensemble.member(leader).spawn()?;
+            }
+            load.wait_for(PROGRESS)?;
+            ensemble.network().heal()?;
+        }
         FullDisk(whom) => {
             let hit = select(whom);
             if !hit.iter().all(|index| ensemble.member(*index).has_small_disk()) {
@@ -155,9 +307,98 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
                 ensemble.member(index).spawn_if_ended()?;
             }
         }
+        ReadOnlyDisk(whom) | SlowDisk(whom) | FailingDisk(whom) => {
+            if !Tampered::is_possible() {
+                return Ok(false);
+            }
+            let disk = match fault {
+                ReadOnlyDisk(_) => Disk::ReadOnly,
+                SlowDisk(_) => Disk::Slow,
+                _ => Disk::Fails,
+            };
+            let hit = select(whom);
+            let pids: Vec<u32> = hit.iter().map(|index| ensemble.member(*index).pid()).collect();
+            let tampered: Vec<Tampered> =
+                pids.into_iter().map(|pid| Tampered::with(pid, disk)).collect::<Result<_>>()?;
+            std::thread::sleep(LONG);
+            load.wait_for(PROGRESS)?;
+            drop(tampered);
+            for index in hit {
+                // A member whose sync fails ends.
+                ensemble.member(index).spawn_if_ended()?;
+            }
+        }
+        Clock(whom) => {
+            let Some(clocks) = ensemble.clocks() else { return Ok(false) };
+            let hit = select(whom);
+            for seconds in [3_600, -3_600, 0] {
+                hit.iter().try_for_each(|index| clocks.set(*index, seconds))?;
+                std::thread::sleep(LONG / 3);
+                load.wait_for(PROGRESS)?;
+            }
+        }
+        Storm(whom) => {
+            let hit = select(whom);
+            for round in 0..6 {
+                hit.iter().try_for_each(|index| ensemble.member(*index).kill())?;
+                hit.iter().try_for_each(|index| ensemble.member(*index).spawn())?;
+                std::thread::sleep(SHORT * round / 2);
+            }
+            load.wait_for(PROGRESS)?;
+        }
+        HandOver => {
+            if !hand_over(ensemble, leader)? {
+                return Ok(false);
+            }
+            load.wait_for(PROGRESS)?;
+        }
+        Reconfigure => {
+            for role in ["observer", "participant"] {
+                if !ensemble.change_role(leader, after(1), role)? {
+                    return Ok(false);
+                }
+                load.wait_for(PROGRESS)?;
+            }
+        }
+        Original => {
+            let member = ensemble.member(after(1));
+            let before = member.kind();
+            if before != Kind::Zebu {
+                return Ok(false);
+            }
+            for kind in [Kind::Java395, before] {
+                let member = ensemble.member(after(1));
+                member.stop()?;
+                member.change_kind(kind);
+                member.spawn()?;
+                member.wait_until_serving()?;
+                load.wait_for(PROGRESS)?;
+            }
+        }
     }
     ensemble.wait_for_all()?;
     load.wait_for(PROGRESS)?;
+    Ok(true)
+}
+
+/// Asks the leader to hand over, and waits until another member leads; `false` if its port for operators is closed.
+fn hand_over(ensemble: &mut Ensemble, leader: usize) -> Result<bool> {
+    let Some(at) = ensemble.member(leader).admin() else { return Ok(false) };
+    let start = Instant::now();
+    loop {
+        let who = format!("Authorization: digest {SUPER}\r\n");
+        let answer = http::ask_at(at, "POST", "/ensemble/hand_over", &who);
+        match answer {
+            Ok(answer) if answer.status == 200 => break,
+            // It may have lost its followers, or the lead, in the meantime.
+            answer => ensure!(start.elapsed() < PATIENCE, "hand over: {answer:?}"),
+        }
+        std::thread::sleep(SHORT / 3);
+        if ensemble.leader(None)? != leader {
+            return Ok(true);
+        }
+    }
+    ensemble.leader(Some(leader))?;
     Ok(true)
 }
 

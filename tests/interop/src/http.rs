@@ -1,7 +1,7 @@
 //! An HTTP client for tests.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use anyhow::{Context as _, Result};
 
@@ -45,7 +45,15 @@ impl Answer {
 /// # Errors
 /// There is no answer.
 pub fn ask(port: u16, method: &str, path: &str, header: &str) -> Result<Answer> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    ask_at((Ipv4Addr::LOCALHOST, port).into(), method, path, header)
+}
+
+/// As above, at any address.
+///
+/// # Errors
+/// There is no answer.
+pub fn ask_at(at: SocketAddr, method: &str, path: &str, header: &str) -> Result<Answer> {
+    let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     // With HTTP/1.0 the body ends with the connection and has no chunks.
     write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n")?;

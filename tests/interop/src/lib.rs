@@ -26,6 +26,7 @@ pub mod scenario;
 pub mod server;
 pub mod shell;
 pub mod suite;
+pub mod tamper;
 pub mod told;
 pub mod wire;
 pub mod znode;

@@ -16,7 +16,7 @@ use anyhow::{Result, ensure};
 
 pub use self::client::Client;
 pub use self::outsiders::Outsiders;
-use self::worker::{Common, PAIR, WATCHED, Worker, create_surely};
+use self::worker::{Common, ORDERED, PAIR, SYNCED, WATCHED, Worker, create_surely};
 use crate::linear::Operation;
 use crate::server::PATIENCE;
 use crate::znode::{self, Asked};
@@ -50,6 +50,8 @@ pub struct Told {
     pub notified: usize,
     /// Number of reads of pairs.
     pub pairs: usize,
+    /// Number of reads that were compared with what was acknowledged or seen before.
+    pub compared: usize,
     /// Number of abandoned sessions that expired.
     pub ended: usize,
 }
@@ -71,6 +73,8 @@ pub struct Figures {
     pub notified: usize,
     /// Reads of two znodes that change together.
     pub pairs: usize,
+    /// Reads that were compared with what was acknowledged or seen before.
+    pub compared: usize,
     /// Sessions that expired at the right time.
     pub ended: usize,
     /// Digests of whole trees that were compared during the run.
@@ -86,6 +90,7 @@ impl std::ops::AddAssign for Figures {
         self.configurations += other.configurations;
         self.notified += other.notified;
         self.pairs += other.pairs;
+        self.compared += other.compared;
         self.ended += other.ended;
         self.digests += other.digests;
     }
@@ -94,13 +99,46 @@ impl std::ops::AddAssign for Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { writes, histories, operations, unknown, configurations, .. } = self;
-        let Self { notified, pairs, ended, digests, .. } = self;
+        let Self { notified, pairs, compared, ended, digests, .. } = self;
         write!(
             f,
             "{writes} writes acknowledged, {histories} histories of {operations} operations decided \
              ({configurations} configurations), {unknown} operations without an answer, {notified} \
-             notifications, {pairs} pairs read, {ended} sessions ended in time, {digests} digests compared"
+             notifications, {pairs} pairs read, {compared} reads in order, {ended} sessions ended in time, {digests} digests compared"
         )
+    }
+}
+
+/// What clients do and check, beside creating znodes, which every load does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Workload {
+    /// Clients create, change, read and delete a few common znodes: the histories are linearizable.
+    Registers,
+    /// A read after a sync shows every write that was acknowledged before the sync.
+    Sync,
+    /// Reads without a sync, at every member: nobody sees a later write without the earlier ones,
+    /// and nobody goes back.
+    Order,
+    /// Watches: notified in time, exactly once, and before the change is seen.
+    Watches,
+    /// Sessions: living ones are kept with their ephemerals, abandoned ones end in time.
+    Sessions,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Registers, Self::Sync, Self::Order, Self::Watches, Self::Sessions];
+
+    /// Its name in commands and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::Sync => "sync",
+            Self::Order => "order",
+            Self::Watches => "watches",
+            Self::Sessions => "sessions",
+        }
     }
 }
 
@@ -111,9 +149,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts clients. For every address: one that creates znodes, one that shares znodes with
-    /// others, and one that watches. Besides: two that change pairs, one that changes the watched
-    /// znode, and one that abandons sessions.
+    /// Starts clients with all workloads, most of them once for every address.
     ///
     /// # Errors
     /// No server answers.
@@ -139,22 +175,50 @@ impl Load {
         current: &[SocketAddr],
         seed: u64,
     ) -> Result<Self> {
+        Self::start_some(addresses, current, &Workload::ALL, seed)
+    }
+
+    /// As above, with these workloads only.
+    ///
+    /// # Errors
+    /// No server answers.
+    pub fn start_some(
+        addresses: &[SocketAddr],
+        current: &[SocketAddr],
+        workloads: &[Workload],
+        seed: u64,
+    ) -> Result<Self> {
         let mut client = Client::open(addresses, 0, STAYING_MS)?;
-        for path in ["/load", WATCHED, PAIR[0], PAIR[1]] {
+        for path in ["/load", WATCHED, PAIR[0], PAIR[1], SYNCED, ORDERED[0], ORDERED[1]] {
             create_surely(&mut client, path, 0)?;
         }
         let mut load = Self { common: Arc::default(), threads: Vec::new() };
         for number in 0..addresses.len() {
             let seed = seed.wrapping_mul(31).wrapping_add(number as u64);
             load.add(addresses, number, seed, Worker::create)?;
-            load.add(current, number, seed, Worker::change)?;
-            load.add(addresses, number, seed, Worker::watch)?;
+            for workload in workloads {
+                match workload {
+                    Workload::Registers => load.add(current, number, seed, Worker::change)?,
+                    Workload::Sync => load.add(current, number, seed, Worker::look)?,
+                    Workload::Order => load.add(addresses, number, seed, Worker::follow)?,
+                    Workload::Watches => load.add(addresses, number, seed, Worker::watch)?,
+                    Workload::Sessions => {}
+                }
+            }
         }
-        for number in 0..2 {
-            load.add(addresses, number, seed, Worker::pair)?;
+        for workload in workloads {
+            match workload {
+                Workload::Registers => {}
+                Workload::Sync => load.add(addresses, 0, seed, Worker::raise)?,
+                Workload::Order => {
+                    load.add(addresses, 0, seed, Worker::raise_both)?;
+                    load.add(addresses, 0, seed, Worker::pair)?;
+                    load.add(addresses, 1, seed, Worker::pair)?;
+                }
+                Workload::Watches => load.add(addresses, 0, seed, Worker::touch)?,
+                Workload::Sessions => load.add(current, 1, seed, Worker::leave)?,
+            }
         }
-        load.add(addresses, 0, seed, Worker::touch)?;
-        load.add(current, 1, seed, Worker::leave)?;
         Ok(load)
     }
 
@@ -216,6 +280,7 @@ impl Load {
             all.unknown += told.unknown;
             all.notified += told.notified;
             all.pairs += told.pairs;
+            all.compared += told.compared;
             all.ended += told.ended;
         }
         Ok(all)
@@ -241,6 +306,7 @@ impl Told {
             unknown: self.unknown,
             notified: self.notified,
             pairs: self.pairs,
+            compared: self.compared,
             ended: self.ended,
             ..Figures::default()
         };

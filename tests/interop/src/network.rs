@@ -8,6 +8,7 @@ mod namespaces;
 mod proxies;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -28,6 +29,22 @@ impl Default for Place {
     fn default() -> Self {
         Self { host: Ipv4Addr::LOCALHOST, namespace: None }
     }
+}
+
+/// What proxies do to the bytes between members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Nothing.
+    Calm,
+    /// They hold up each piece for about this long.
+    Slow(Duration),
+    /// They break all connections, once.
+    Breaks,
+    /// They change a bit in one of this many pieces of votes.
+    Changes {
+        /// The number of pieces.
+        one_of: usize,
+    },
 }
 
 /// The form of the addresses.
@@ -92,6 +109,14 @@ impl Network {
                 ),
             }
         }
+        Self::with_proxies(members)
+    }
+
+    /// A network with links that can be cut and with bad weather: proxies on loopback.
+    ///
+    /// # Errors
+    /// They cannot listen.
+    pub fn with_proxies(members: usize) -> Result<Self> {
         let Self { ports, .. } = Self::loopback(members);
         let host = Ipv4Addr::LOCALHOST;
         let targets: Vec<[SocketAddr; 2]> =
@@ -115,6 +140,16 @@ impl Network {
             Links::Proxied(_) => "proxies on loopback",
             Links::Routed(_) | Links::RoutedTwice(_) => "network namespaces",
         }
+    }
+
+    /// Whether links can be cut.
+    pub fn has_cuts(&self) -> bool {
+        matches!(self.links, Links::Proxied(_) | Links::Routed(_) | Links::RoutedTwice(_))
+    }
+
+    /// Whether a member has the same address for all others.
+    pub fn is_uniform(&self) -> bool {
+        self.line(0, 0) == self.line(1, 0)
     }
 
     /// The place of a member.
@@ -164,6 +199,15 @@ impl Network {
             }
         }
         Ok(())
+    }
+
+    /// Changes the weather, until the links are restored. `false`: this network has none.
+    pub fn weather(&mut self, weather: Weather) -> bool {
+        match &mut self.links {
+            Links::Proxied(proxies) => proxies.weather(weather),
+            _ => return false,
+        }
+        true
     }
 
     /// Restores all links.

@@ -118,6 +118,11 @@ impl Program {
         Ok(self.child.try_wait()?.is_none())
     }
 
+    /// The process's id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to end (SIGTERM).
     ///
     /// # Errors

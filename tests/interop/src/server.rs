@@ -319,6 +319,13 @@ impl Server {
         self.address().to_string()
     }
 
+    /// The address of its port for operators, if that is configured.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        let mut ports = self.options.config.iter().filter(|(key, _)| key == "admin.serverPort");
+        let port: u16 = ports.next_back()?.1.parse().ok()?;
+        Some((self.place.host, port).into())
+    }
+
     /// The data directory.
     pub fn data(&self) -> &Path {
         &self.data

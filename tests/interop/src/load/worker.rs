@@ -41,6 +41,12 @@ pub(super) const WATCHED: &str = "/watched";
 /// Two znodes that always change together.
 pub(super) const PAIR: [&str; 2] = ["/pair-a", "/pair-b"];
 
+/// A znode whose value rises, and is read after a sync.
+pub(super) const SYNCED: &str = "/synced";
+
+/// Two znodes whose values rise in turn, the first one first, and are read without a sync.
+pub(super) const ORDERED: [&str; 2] = ["/first", "/second"];
+
 /// State shared by all clients.
 #[derive(Debug, Default)]
 pub(super) struct Common {
@@ -51,6 +57,8 @@ pub(super) struct Common {
     slots: [AtomicUsize; SLOTS],
     /// The last version of the watched znode, after its last change.
     last_watched: AtomicI32,
+    /// The greatest acknowledged value of [`SYNCED`].
+    raised: AtomicI32,
 }
 
 /// One client.
@@ -179,6 +187,119 @@ impl Worker {
         }
         client.close();
         Ok(self.told)
+    }
+
+    /// Raises the value that others read after a sync.
+    pub(super) fn raise(mut self, mut client: Client) -> Result<Told> {
+        let (mut value, mut version) = (0, ANY);
+        while self.goes_on() {
+            value += 1;
+            if self.raise_to(&mut client, SYNCED, value, &mut version)? {
+                self.common.raised.store(value, Ordering::SeqCst);
+            }
+        }
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Reads after a sync: at least what was acknowledged before the sync.
+    pub(super) fn look(mut self, mut client: Client) -> Result<Told> {
+        while self.goes_on() {
+            let acknowledged = self.common.raised.load(Ordering::SeqCst);
+            let Some(reply) = client.read(SYNCED)? else { continue };
+            let Some(value) = number(&reply)? else { continue };
+            ensure!(
+                value >= acknowledged,
+                "{acknowledged} was acknowledged before a sync, and the read after it shows {value}"
+            );
+            self.told.compared += 1;
+        }
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Raises two values in turn: the second one only when the first one is known to be raised.
+    pub(super) fn raise_both(mut self, mut client: Client) -> Result<Told> {
+        let (mut value, mut versions) = (0, [ANY; 2]);
+        'all: while self.goes_on() {
+            value += 1;
+            for (path, version) in ORDERED.iter().zip(&mut versions) {
+                if !self.raise_to(&mut client, path, value, version)? {
+                    break 'all;
+                }
+            }
+        }
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Reads the two values at any member, the second one first: who sees the later write also sees
+    /// the earlier one, and no value goes back.
+    pub(super) fn follow(mut self, mut client: Client) -> Result<Told> {
+        let mut seen = [0, 0];
+        while self.goes_on() {
+            for at in [1, 0] {
+                let get = Writer::new().string(ORDERED[at]).bool(false);
+                let Some(reply) = client.call(op::GET_DATA, get)? else { continue };
+                let Some(value) = number(&reply)? else { continue };
+                ensure!(
+                    value >= seen[at],
+                    "{} goes back from {} to {value}",
+                    ORDERED[at],
+                    seen[at]
+                );
+                seen[at] = value;
+                if at == 0 {
+                    ensure!(
+                        value >= seen[1],
+                        "{} is {}, and a later read of {} shows {value}",
+                        ORDERED[1],
+                        seen[1],
+                        ORDERED[0]
+                    );
+                    self.told.compared += 1;
+                }
+            }
+            // The next reads go to another member.
+            client.hang_up();
+        }
+        client.close();
+        Ok(self.told)
+    }
+
+    /// Raises a value until it is known to be raised; `false` if the client is to stop before.
+    ///
+    /// Each attempt names the version it was made for. So an attempt without an answer that is
+    /// carried out later than another one changes nothing.
+    fn raise_to(
+        &mut self,
+        client: &mut Client,
+        path: &str,
+        value: i32,
+        version: &mut i32,
+    ) -> Result<bool> {
+        loop {
+            if *version == ANY {
+                let (text, found) = data(&read_surely(client, path)?)?;
+                *version = found;
+                if parse(&text)? >= value {
+                    return Ok(true);
+                }
+            }
+            let body = Writer::new().string(path).string(&value.to_string()).int(*version);
+            let began = Instant::now();
+            let reply = client.call(op::SET_DATA, body)?;
+            if let Some(reply) = reply.as_ref().filter(|reply| reply.err == 0) {
+                *version += 1;
+                self.wrote(began, reply);
+                return Ok(true);
+            }
+            self.told.unknown += usize::from(reply.is_none());
+            *version = ANY;
+            if !self.goes_on() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Changes the watched znode.
@@ -319,6 +440,20 @@ fn data(reply: &Reply) -> Result<(String, i32)> {
     let mut reader = Reader::new(&reply.body);
     let value = reader.string()?.context("null data")?;
     Ok((value, reader.stat()?.version))
+}
+
+/// The number in the answer to a `getData`; `None` if the answer is an error.
+fn number(reply: &Reply) -> Result<Option<i32>> {
+    if reply.err != 0 {
+        return Ok(None);
+    }
+    let (text, _) = data(reply)?;
+    parse(&text).map(Some)
+}
+
+/// A number, 0 before the first one.
+fn parse(text: &str) -> Result<i32> {
+    if text.is_empty() { Ok(0) } else { text.parse().with_context(|| text.to_owned()) }
 }
 
 /// Creates a znode, with as many attempts as necessary.

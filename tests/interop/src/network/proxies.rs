@@ -1,5 +1,7 @@
 //! Proxies on loopback: one for each pair of members and direction of connecting.
 //!
+//! Proxies also make bad weather: they hold up bytes, break connections, and change bytes of votes.
+//!
 //! Bytes on a cut link are held back until it is restored, as if TCP sent them again. A server that
 //! is called by a server with a smaller id hangs up and connects to the address in that server's
 //! first message. So the proxy replaces this address by its own.
@@ -7,13 +9,15 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::network::Weather;
+use crate::random::Random;
 use crate::server::free_port;
 
 /// How often a waiting thread checks its flags.
@@ -25,6 +29,12 @@ struct Way {
     is_cut: Mutex<bool>,
     mended: Condvar,
     is_over: AtomicBool,
+    /// How long bytes are held up, in milliseconds.
+    delay_ms: AtomicU64,
+    /// How many times all connections were broken.
+    breaks: AtomicUsize,
+    /// One of this many pieces of votes is changed; 0: none.
+    changes_of: AtomicUsize,
 }
 
 impl Way {
@@ -95,7 +105,27 @@ impl Proxies {
     }
 
     pub(super) fn heal(&mut self) {
+        self.weather(Weather::Calm);
         self.ways.values().for_each(|way| way.set(false));
+    }
+
+    pub(super) fn weather(&mut self, weather: Weather) {
+        let (mut delay, mut changes_of) = (Duration::ZERO, 0);
+        match weather {
+            Weather::Calm => {}
+            Weather::Slow(by) => delay = by,
+            Weather::Breaks => {
+                for way in self.ways.values() {
+                    way.breaks.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            Weather::Changes { one_of } => changes_of = one_of,
+        }
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        for way in self.ways.values() {
+            way.delay_ms.store(delay_ms, Ordering::Relaxed);
+            way.changes_of.store(changes_of, Ordering::Relaxed);
+        }
     }
 }
 
@@ -164,8 +194,14 @@ impl Proxy {
 /// Copies bytes from one end to the other, until either is closed.
 fn forward(mut from: TcpStream, mut to: TcpStream, way: &Way, named: Option<SocketAddr>) {
     let mut buffer = vec![0; 64 << 10];
+    let is_election = named.is_some();
     let mut head = named.map(|named| (named, Vec::new()));
+    let breaks = way.breaks.load(Ordering::Relaxed);
+    let mut random = Random::new(u64::from(from.peer_addr().map_or(0, |peer| peer.port())));
     while way.pass() {
+        if way.breaks.load(Ordering::Relaxed) != breaks {
+            break;
+        }
         let length = match from.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => length,
@@ -184,6 +220,18 @@ fn forward(mut from: TcpStream, mut to: TcpStream, way: &Way, named: Option<Sock
                     continue;
                 }
             }
+        } else if is_election {
+            let one_of = way.changes_of.load(Ordering::Relaxed);
+            if one_of > 0 && random.below(one_of) == 0 {
+                let at = random.below(bytes.len());
+                bytes[at] ^= 1 << random.below(8);
+            }
+        }
+        let delay = way.delay_ms.load(Ordering::Relaxed);
+        if delay > 0 {
+            // Anything from half of it to one and a half times.
+            let delay = delay / 2 + random.next() % delay;
+            thread::sleep(Duration::from_millis(delay));
         }
         if !way.pass() || to.write_all(&bytes).is_err() {
             break;
