@@ -37,6 +37,48 @@ pub enum BackupError {
     /// The caller cannot write what it has been given.
     #[error("{0}")]
     Output(#[source] io::Error),
+    /// A live ensemble does not answer, or refuses.
+    #[error("{servers}: {error}")]
+    Ensemble {
+        /// The servers, as clients name them.
+        servers: String,
+        /// Why.
+        error: Box<zebu_client::Error>,
+    },
+    /// A restore would overwrite or delete what is there.
+    #[error(
+        "{count} znodes in {subtree} would be overwritten or deleted\nhint: nothing was changed; --over permits it"
+    )]
+    Overwrites {
+        /// The subtree.
+        subtree: String,
+        /// How many changes are of that kind.
+        count: usize,
+    },
+    /// A restore has ended before it was through.
+    #[error(
+        "{subtree}: stopped after {done} of {of} changes: {error}\nhint: run again: what is done is not done twice"
+    )]
+    Stopped {
+        /// The subtree.
+        subtree: String,
+        /// How many changes were made.
+        done: usize,
+        /// Of how many.
+        of: usize,
+        /// Why.
+        error: Box<zebu_client::Error>,
+    },
+    /// Somebody else has changed what was restored.
+    #[error(
+        "{subtree}: {count} znodes were changed by somebody else meanwhile\nhint: run again to see which"
+    )]
+    ChangedMeanwhile {
+        /// The subtree.
+        subtree: String,
+        /// How many.
+        count: usize,
+    },
     /// The logs are too long to be read in the given time.
     #[error("the logs were not read to their end in {} s", .0.as_secs())]
     TooLong(std::time::Duration),

@@ -7,6 +7,7 @@ pub mod backup;
 pub mod dates;
 mod error;
 pub mod history;
+mod identity;
 pub mod manifest;
 pub mod repository;
 pub mod restore;

@@ -2,7 +2,9 @@
 //!
 //! What is written is one snapshot. A server that starts with it has the tree of that moment and no history.
 
+mod live;
 pub mod rebuild;
+mod subtree;
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde_json::json;
+use zebu_credentials::CredentialArgs;
 use zebu_proto::path::reserved;
 use zebu_proto::{EnsembleId, Identity, Zxid};
 use zebu_state::{Outline, Rebuild, Step};
@@ -20,9 +23,11 @@ use zebu_tree::Tree;
 
 use crate::dates::{self, Point};
 use crate::error::{At as _, BackupError, Result};
+use crate::identity;
 use crate::repository::{Repository, is_bucket};
 use crate::source::{Directory, Source};
 use crate::stored::Stored;
+use live::Target;
 use rebuild::{Built, Proof, tree_options};
 
 /// So many znodes are written at once.
@@ -36,14 +41,19 @@ const STEP_BYTES: usize = 1 << 20;
     about = "Restore a data directory as it was at a point",
     long_about = "Restore a data directory as it was at a point, from a backup or from another data directory.\n\n\
         Builds the tree from a snapshot and the transactions behind it, and writes one snapshot into a directory that is new \
-        or empty. Zebu and ZooKeeper start with it. The source is not changed.",
+        or empty. Zebu and ZooKeeper start with it. The source is not changed.\n\n\
+        With --subtree, shows what it takes to make one subtree of a live ensemble what it was at that point; with --apply, \
+        carries it out as a client. Each change names the version that was shown, so nobody's later change is lost; nothing \
+        outside of the subtree is touched. Ephemerals are left out. A run that was interrupted is run again.",
     after_long_help = "\
 Examples:
   zebu restore /backup/zk --into /var/lib/zookeeper
   zebu restore /backup/zk --to 2026-11-25T04:50:00Z --into restored
   zebu restore /var/lib/zookeeper --to 0x100000004 --into restored
+  zebu restore /backup/zk --to 0x100000004 --subtree /app --into-server zk1:2181
+  zebu restore /backup/zk --to 0x100000004 --subtree /app --into-server zk1:2181 --over --apply
 
-Exit codes: 0 restored, 1 failed, 2 wrong options."
+Exit codes: 0 restored or shown, 1 failed or something stays different, 2 wrong options."
 )]
 pub struct RestoreArgs {
     /// A backup, or a data directory
@@ -55,8 +65,32 @@ pub struct RestoreArgs {
     pub log_dir: Option<PathBuf>,
 
     /// The new data directory (dataDir)
-    #[arg(short, long, value_name = "DIR")]
-    pub into: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "into_server")]
+    pub into: Option<PathBuf>,
+
+    /// Restore this znode and what is below it into a live ensemble
+    #[arg(long, value_name = "PATH", requires = "into_server")]
+    pub subtree: Option<String>,
+
+    /// The servers of the live ensemble, as in zk1:2181,zk2:2181
+    #[arg(long, value_name = "SERVERS", requires = "subtree", conflicts_with = "into")]
+    pub into_server: Option<String>,
+
+    /// Overwrite and delete what is in the subtree now
+    #[arg(long, requires = "subtree")]
+    pub over: bool,
+
+    /// Carry out what is shown
+    #[arg(long, requires = "subtree")]
+    pub apply: bool,
+
+    /// A file with an identity that may read and write the subtree, one line: a scheme and a credential, as in `digest root:secret`
+    #[arg(long, value_name = "FILE", requires = "subtree")]
+    pub auth_file: Option<PathBuf>,
+
+    /// Over what, and as whom.
+    #[command(flatten)]
+    pub credentials: CredentialArgs,
 
     /// The last transaction to restore: a zxid (0x…) or a time [default: the newest]
     #[arg(long, value_name = "POINT", value_parser = dates::parse_point)]
@@ -85,7 +119,9 @@ pub fn run(args: &RestoreArgs) -> ExitCode {
 }
 
 fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
-    check_empty(&args.into)?;
+    if let Some(into) = &args.into {
+        check_empty(into)?;
+    }
     let source: Box<dyn Source> = match (Repository::open(&args.from), args.number) {
         (Ok(mut repository), number) => {
             repository.unlock(args.identity.as_deref())?;
@@ -106,11 +142,22 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
         }
     };
     let mut built = rebuild::build(source.as_ref(), args.to, args.fuzzy)?;
+    let into = match (&args.subtree, &args.into_server, &args.into) {
+        (Some(subtree), Some(servers), _) => {
+            let (over, apply, json) = (args.over, args.apply, args.json);
+            let target = Target { subtree, servers, over, apply, json };
+            let identity = args.auth_file.as_deref().map(identity::read).transpose()?;
+            let credentials = args.credentials.load(|remark| eprintln!("note: {remark}"))?;
+            return live::restore(&built, &target, identity, &credentials, out);
+        }
+        (_, _, Some(into)) => into,
+        _ => return Err(BackupError::Usage("--into or --into-server is needed".to_owned())),
+    };
     let cleared = clear_configuration(&mut built.tree);
-    let written = write(&built.tree, &args.into)?;
+    let written = write(&built.tree, into)?;
     // What comes of these data is another ensemble than the one that they are from.
     let ensemble = new_ensemble();
-    EnsembleFile::new(Arc::new(OsVfs), &args.into).write(Identity::Settled(ensemble))?;
+    EnsembleFile::new(Arc::new(OsVfs), into).write(Identity::Settled(ensemble))?;
     report(&built, &written, (&source.name(), cleared, ensemble), args.json, out)
         .map_err(BackupError::Output)?;
     Ok(true)

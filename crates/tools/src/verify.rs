@@ -99,6 +99,10 @@ struct DirectoriesArgs {
     #[arg(long, value_name = "DIR")]
     log_dir: Option<PathBuf>,
 
+    /// The file with the key of those DIRs that are encrypted backups, as age-keygen writes it
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+
     /// Compare every znode
     #[arg(long)]
     znodes: bool,

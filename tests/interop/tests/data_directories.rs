@@ -263,6 +263,70 @@ fn ours_opens_a_restored_backup_of_the_original() {
     backs_up_and_restores(Kind::Java395, subject()).unwrap();
 }
 
+/// Restores one subtree of a live server from a backup of its own files.
+fn restores_a_subtree(kind: Kind) -> Result<()> {
+    let server = Server::start(kind, &options())?;
+    let folder = tempfile::tempdir()?;
+    let (backup, auth) = (folder.path().join("backup"), folder.path().join("auth"));
+    fs::write(&auth, format!("digest {}\n", dump::SUPER))?;
+    let [data, to, auth] = [server.data(), &backup, &auth].map(|path| path.display().to_string());
+    // Path, data and ACL of each znode of the subtree.
+    let these = |tree: &str| -> String {
+        let lines = tree.lines().filter(|line| line.starts_with("/one"));
+        let without_stat = |line: &str| line.split(" Stat ").next().unwrap_or_default().to_owned();
+        lines.map(|line| without_stat(line) + "\n").collect()
+    };
+    // Everything of the others. The root counts its children, and servers write what they count.
+    let others = |tree: &str| -> String {
+        let is_other =
+            |line: &&str| !["/one", "/ ", "/zookeeper"].iter().any(|it| line.starts_with(it));
+        tree.lines().filter(is_other).flat_map(|line| [line, "\n"]).collect()
+    };
+    let look = || dump::tree(server.address());
+    write(&server, "one", op::CREATE2)?;
+    write(&server, "two", op::CREATE2)?;
+    zebu(&["backup", "create", "--dir", &data, "--to", &to])?;
+    let before = look()?;
+    let mut session = Session::open(server.address(), 60_000)?;
+    session.auth("digest", dump::SUPER)?;
+    let set = |path: &str| Writer::new().string(path).string("other").int(-1);
+    session.expect(op::SET_DATA, set("/one/plain"))?;
+    session.expect(op::SET_DATA, set("/two"))?;
+    session.expect(op::DELETE, Writer::new().string("/one/container/child").int(-1))?;
+    session.expect(op::DELETE, Writer::new().string("/one/ünïcode").int(-1))?;
+    session.expect(op::SET_ACL, Writer::new().string("/one/private").acl(&open_acl()).int(-1))?;
+    session.create("/one/new", b"", 0)?;
+    session.create("/one/new/child", b"", 0)?;
+    let changed = look()?;
+    assert!(these(&before) != these(&changed));
+
+    let at = server.connect_string();
+    let restore = ["restore", &to, "--subtree", "/one", "--into-server", &at, "--auth-file", &auth];
+    let mut refused = Command::new(deps::zebu());
+    let refused = run::run(refused.args(restore).arg("--apply"), PATIENCE)?;
+    assert!(refused.text.contains("would be overwritten or deleted"), "{}", refused.text);
+    let shown = zebu(&[&restore[..], &["--over"]].concat())?;
+    assert!(shown.contains("6 changes, 4 of them over what is there now"), "{shown}");
+    assert!(shown.contains("change: /one/new/child: delete version 0\n"), "{shown}");
+    assert!(shown.contains("left out, an ephemeral: /one/other\n"), "{shown}");
+    compare("subtree-shown", &changed, &look()?);
+    let done = zebu(&[&restore[..], &["--over", "--apply"]].concat())?;
+    assert!(done.contains("6 changes made"), "{done}");
+    let after = look()?;
+    compare("subtree-restored", &these(&before), &these(&after));
+    compare("beside-the-subtree", &others(&changed), &others(&after));
+    let again = zebu(&[&restore[..], &["--apply"]].concat())?;
+    assert!(again.contains("0 changes, 0 of them"), "{again}");
+    session.close()
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_subtree_of_a_live_server_of_either_kind_is_restored() {
+    restores_a_subtree(subject()).unwrap();
+    restores_a_subtree(Kind::Java395).unwrap();
+}
+
 /// A snapshot downloaded from a server, restored for the other kind of server.
 fn backs_up_over_http(writer: Kind, reader: Kind) -> Result<()> {
     let port = free_port();

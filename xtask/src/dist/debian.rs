@@ -37,16 +37,16 @@ pub(super) fn package(parts: &Parts) -> Result<(String, Vec<u8>)> {
 /// What is installed.
 fn files(parts: &Parts, version: &str) -> Result<Vec<Entry>> {
     let best = |bytes: &[u8]| gzip(bytes, Compression::best());
-    let unit = fs::read(root().join("deploy/systemd/zookeeper.service"))?;
     let mut entries = vec![
         Entry::file("usr/bin/zebu", 0o755, parts.program.clone()),
         // `zkEnv.sh` looks for the program beside itself first, for the configuration in `../conf`.
         Entry::link("usr/share/zookeeper/conf", "/etc/zookeeper/conf"),
-        Entry::file("lib/systemd/system/zookeeper.service", 0o644, unit),
         Entry::dir("var/lib/zookeeper", 0o750),
         Entry::link("var/lib/zookeeper/myid", "/etc/zookeeper/conf/myid"),
         Entry::dir("var/log/zookeeper", 0o750),
     ];
+    let units = root().join("deploy/systemd");
+    entries.extend(super::folder_of(&units, "lib/systemd/system", 0o644)?);
     entries.extend(super::folder_of(&root().join("bin"), "usr/share/zookeeper/bin", 0o755)?);
     let conf = root().join("deploy/debian/conf_example");
     entries.extend(super::folder_of(&conf, "etc/zookeeper/conf_example", 0o644)?);

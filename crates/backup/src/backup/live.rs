@@ -23,7 +23,8 @@ use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::{Compression, Nothing};
 
-use crate::error::{At as _, BackupError, Result};
+use crate::error::{BackupError, Result};
+use crate::identity;
 use crate::manifest::SnapEntry;
 use crate::repository::{Repository, Staged};
 use crate::source::RECORD_BYTES_MAX;
@@ -121,17 +122,11 @@ impl Received {
 /// # Errors
 /// The file cannot be read, or has something else.
 pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
-    let text = std::fs::read_to_string(path).at(path)?;
-    let text = text.trim();
-    let wrong =
-        |what: &str| BackupError::Credential { path: path.to_owned(), what: what.to_owned() };
-    if !text.contains(' ') || text.contains('\n') {
-        return Err(wrong(
-            "one line is expected, a scheme and a credential, as in: digest root:secret",
-        ));
-    }
-    let mut value = HeaderValue::from_str(text)
-        .map_err(|error| wrong(&format!("not the value of a header: {error}")))?;
+    let (scheme, credential) = identity::read(path)?;
+    let mut value = HeaderValue::from_str(&format!("{scheme} {credential}")).map_err(|error| {
+        let what = format!("not the value of a header: {error}");
+        BackupError::Credential { path: path.to_owned(), what }
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -155,7 +155,13 @@ fn restore(
     let mut args = RestoreArgs {
         from: dir.path().join(from),
         log_dir: None,
-        into: dir.path().join("restored"),
+        into: Some(dir.path().join("restored")),
+        subtree: None,
+        into_server: None,
+        over: false,
+        apply: false,
+        auth_file: None,
+        credentials: CredentialArgs::default(),
         to: None,
         number: None,
         fuzzy: false,
@@ -190,7 +196,7 @@ fn what_is_restored_is_one_snapshot_that_a_server_loads() {
     assert_eq!(names, ["ensemble", "snapshot.40"]);
     let identity = EnsembleFile::new(Arc::new(OsVfs), &restored).read().unwrap().unwrap();
     assert!(text.contains(&identity.settled().expect("a new ensemble").to_string()), "{text}");
-    let again = restore(&dir, "data", |args| args.into = dir.path().join("again")).unwrap();
+    let again = restore(&dir, "data", |args| args.into = Some(dir.path().join("again"))).unwrap();
     let other = EnsembleFile::new(Arc::new(OsVfs), &dir.path().join("again")).read().unwrap();
     assert!(other.unwrap().contradicts(identity), "{again}");
     let mut store = Store::open(Arc::new(OsVfs), zebu_store::Options::new(&restored)).unwrap();
@@ -219,10 +225,11 @@ fn nothing_is_written_over() {
     let before = restore(&dir, "data", |_| {}).unwrap();
     assert!(before.starts_with("restored up to transaction 0x48"), "{before}");
     for into in ["restored", "data", "data/version-2"] {
-        let refused = restore(&dir, "data", |args| args.into = dir.path().join(into)).unwrap_err();
+        let refused =
+            restore(&dir, "data", |args| args.into = Some(dir.path().join(into))).unwrap_err();
         assert!(refused.to_string().contains("not empty: it has "), "{refused}");
     }
-    assert!(restore(&dir, "nowhere", |args| args.into = dir.path().join("new")).is_err());
+    assert!(restore(&dir, "nowhere", |args| args.into = Some(dir.path().join("new"))).is_err());
     assert!(!dir.path().join("new").exists(), "a restore that fails leaves no directory");
 }
 
@@ -245,7 +252,7 @@ fn a_backup_restores_by_its_number() {
     let text = restore(&dir, "backup", |args| args.number = Some(1)).unwrap();
     assert!(text.starts_with("restored up to transaction 0x3c"), "{text}");
     let json = restore(&dir, "backup", |args| {
-        args.into = dir.path().join("second");
+        args.into = Some(dir.path().join("second"));
         args.json = true;
     });
     let value: serde_json::Value = serde_json::from_str(&json.unwrap()).unwrap();
@@ -256,6 +263,7 @@ fn a_backup_restores_by_its_number() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[700] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let failed = restore(&dir, "backup", |args| args.into = dir.path().join("third")).unwrap_err();
+    let failed =
+        restore(&dir, "backup", |args| args.into = Some(dir.path().join("third"))).unwrap_err();
     assert!(format!("{failed:#}").contains("damaged at offset"), "{failed:#}");
 }

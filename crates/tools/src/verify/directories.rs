@@ -48,7 +48,7 @@ pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
         return Err(VerifyError::LogDir);
     }
     let opened = (args.dirs.iter())
-        .map(|dir| open(dir, args.log_dir.as_deref()))
+        .map(|dir| open(dir, args.log_dir.as_deref(), args.identity.as_deref()))
         .collect::<Result<Vec<_>>>()?;
     let mut report = Report::default();
     let mut looked = Vec::new();
@@ -113,8 +113,8 @@ pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
     Ok(report)
 }
 
-fn open(dir: &Path, log_dir: Option<&Path>) -> Result<Opened> {
-    let source = stored::source(dir, log_dir, None)?;
+fn open(dir: &Path, log_dir: Option<&Path>, identity: Option<&Path>) -> Result<Opened> {
+    let source = stored::source(dir, log_dir, identity)?;
     let is_backup = log_dir.is_none() && Repository::open(dir).is_ok();
     let directory = match is_backup {
         true => None,

@@ -2,10 +2,13 @@
 //! fixtures' README; the directories of ours are written with the original's transactions.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use zebu_backup::backup::{Wish, take};
+use zebu_backup::repository::Repository;
+use zebu_backup::source::Directory;
 use zebu_proto::Zxid;
 use zebu_state::{Outline, Rebuild, Step};
 use zebu_store::log::read::read_log;
@@ -21,8 +24,15 @@ const FIXTURES: &str =
 
 fn verify(dirs: &[&TempDir]) -> Report {
     let dirs = dirs.iter().map(|dir| dir.path().to_owned()).collect();
-    let args = DirectoriesArgs { dirs, log_dir: None, znodes: true, limit: 10, json: false };
-    directories::verify(&args).unwrap()
+    verified_with(dirs, None).unwrap()
+}
+
+fn verified_with(
+    dirs: Vec<PathBuf>,
+    identity: Option<PathBuf>,
+) -> Result<Report, super::VerifyError> {
+    let (znodes, limit, json) = (true, 10, false);
+    directories::verify(&DirectoriesArgs { dirs, log_dir: None, identity, znodes, limit, json })
 }
 
 fn found(report: &Report, kind: Kind) -> Vec<String> {
@@ -283,4 +293,30 @@ fn members_are_judged_by_their_digests() {
     assert_eq!(away.code(), 3);
     let young = judged(&[answer("leader", 3, 7, &[]), answer("follower", 3, 7, &[])]);
     assert_eq!(young.code(), 3, "{}", text(&young));
+}
+
+/// A pair of keys that age-keygen has made.
+const PUBLIC: &str = "age1d8xy5x0p6m5fps57pule94hswuaftc6wvzdlcxg54mcl283mtd2qh2rztt";
+const SECRET: &str = "AGE-SECRET-KEY-1RAU8Q8932SESUYXNPGZQMAUA4F8XLH44PGDVL98DQTAT8VMC7PKQSRHWAP";
+
+#[test]
+fn an_encrypted_backup_is_compared_with_the_directory_it_is_of() {
+    let (dir, place) = (original(), tempfile::tempdir().unwrap());
+    let (backup, public) = (place.path().join("backup"), place.path().join("public"));
+    let secret = place.path().join("secret");
+    fs::write(&public, PUBLIC).unwrap();
+    fs::write(&secret, SECRET).unwrap();
+    let mut repository = Repository::create(&backup).unwrap();
+    repository.encrypt_to(&public).unwrap();
+    let source = Directory::open(Arc::new(OsVfs), dir.path(), None).unwrap();
+    let wish = Wish { source: "a test".into(), now_ms: 0, anew: false, horizon_ms: None };
+    take(&source, &repository, &wish).unwrap();
+    let dirs = vec![dir.path().to_owned(), backup];
+    let refused = verified_with(dirs.clone(), None).unwrap_err().to_string();
+    assert!(refused.contains("is encrypted"), "{refused}");
+    let report = verified_with(dirs.clone(), Some(secret.clone())).unwrap();
+    assert_eq!(report.code(), 0, "{}", text(&report));
+    fs::remove_file(dir.path().join("version-2/log.3d")).unwrap();
+    let report = verified_with(dirs, Some(secret)).unwrap();
+    assert!(text(&report).contains("0x3c"), "{}", text(&report));
 }
