@@ -10,6 +10,7 @@ use zebu_proto::{ConnectString, EnsembleId};
 use zebu_session::{Chroot, Failure, Options};
 
 use crate::client::{SASL, SASL_FAULT};
+use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::hosts::{HostProvider, Names, Rank, Ranked};
 use crate::mailbox::Mailbox;
@@ -60,6 +61,7 @@ pub struct Connector {
     follows: bool,
     audience: Vec<Arc<Announcer>>,
     thread: Option<SessionThread>,
+    clock: Clock,
     dialer: Dialer,
     #[cfg(feature = "sasl")]
     sasl: Option<crate::Sasl>,
@@ -113,6 +115,7 @@ impl Connector {
             follows: false,
             audience: Vec::new(),
             thread: None,
+            clock: Clock::default(),
             dialer: Dialer::default(),
             #[cfg(feature = "sasl")]
             sasl: None,
@@ -401,6 +404,25 @@ impl Connector {
     #[must_use]
     pub fn transport(mut self, transport: impl crate::Transport) -> Self {
         self.dialer.transport = Some(Arc::new(transport));
+        self
+    }
+
+    /// Reads the time of day from this clock in place of the system's, for [`Client::wall_clock`]. For tests, and for programs whose
+    /// time is simulated.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use std::time::UNIX_EPOCH;
+    ///
+    /// let connector = zebu_client::Connector::new().wall_clock(|| UNIX_EPOCH);
+    /// assert_eq!(connector.connect(&address).await?.wall_clock(), UNIX_EPOCH);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn wall_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        self.clock = Clock::new(clock);
         self
     }
 
@@ -762,7 +784,8 @@ impl Connector {
             material.load().map_err(|fault| Error::tls(&fault))?;
         }
         let (thread, this) = self.with_thread()?;
-        let shared = Arc::new(Shared::new(chroot, status, thread.clone(), this.options.seed));
+        let shared = Shared::new(chroot, status, thread.clone(), this.options.seed);
+        let shared = Arc::new(shared.with_clock(this.clock.clone()));
         let client = Client::new(shared.clone());
         let options = Options { connection_wait: this.wait(), ..this.options };
         let mut hosts: Arc<dyn HostProvider> = Arc::new(hosts);

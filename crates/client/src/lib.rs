@@ -217,6 +217,7 @@ mod acl;
 mod answer;
 pub mod blocking;
 mod client;
+mod clock;
 mod connector;
 mod driver;
 mod error;

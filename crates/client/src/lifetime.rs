@@ -1,7 +1,7 @@
 //! The session of a client: its state and its end.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use zebu_proto::{EnsembleId, SessionId};
 use zebu_session::Failure;
@@ -120,6 +120,18 @@ impl Client {
     /// ```
     pub fn ensemble(&self) -> Option<EnsembleId> {
         self.shared().status.borrow().ensemble
+    }
+
+    /// The time of day, as [`Connector::wall_clock`](crate::Connector::wall_clock) tells it, or else the system.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// assert!(client.wall_clock() > std::time::UNIX_EPOCH);
+    /// # Ok(()) });
+    /// ```
+    pub fn wall_clock(&self) -> SystemTime {
+        self.shared().wall_clock()
     }
 
     /// The session timeout, as settled with the servers.

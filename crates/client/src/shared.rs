@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -15,6 +15,7 @@ use zebu_session::{
     WatchKind, WatcherId,
 };
 
+use crate::clock::Clock;
 use crate::farewell::{Farewell, Stage};
 use crate::mailbox::Mailbox;
 use crate::metrics::{Metrics, Published, nanos};
@@ -97,6 +98,7 @@ pub(crate) struct Shared {
     refused: Mutex<VecDeque<(SocketAddr, Box<str>)>>,
     queue: Mutex<Queue>,
     start: Instant,
+    clock: Clock,
     /// Nanoseconds from `start` to when something was sent last that a server has answered; zero for nothing.
     proven: AtomicU64,
     metrics: Published,
@@ -128,8 +130,29 @@ impl Shared {
         let (missing, refused) = (Mutex::default(), Mutex::default());
         let status = watch::Sender::new(status);
         let (proven, metrics) = (AtomicU64::new(0), Published::default());
-        let (queue, start) = (Mutex::new(queue), Instant::now());
-        Self { chroot, status, thread, seed, missing, refused, queue, start, proven, metrics }
+        let (queue, start, clock) = (Mutex::new(queue), Instant::now(), Clock::default());
+        Self {
+            chroot,
+            status,
+            thread,
+            seed,
+            missing,
+            refused,
+            queue,
+            start,
+            clock,
+            proven,
+            metrics,
+        }
+    }
+
+    pub(crate) fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// The time of day.
+    pub(crate) fn wall_clock(&self) -> SystemTime {
+        self.clock.now()
     }
 
     /// The time since the client was made.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry};
 
-use crate::{Children, Error, Result, path};
+use crate::{Children, Error, Result, faults, path};
 
 /// The decision about a proposal.
 ///
@@ -324,6 +324,9 @@ impl Agreement {
             || self.client.create(&path, decision.word(), CreateMode::Persistent, &self.acl);
         match Retry::default().reads(create).await {
             Ok(_) => Ok(decision),
+            Err(error) if error.code() == ErrorCode::NODE_EXISTS && faults::decides_alone() => {
+                Ok(decision)
+            }
             Err(error) if error.code() == ErrorCode::NODE_EXISTS => self.decided().await,
             Err(error) => Err(error.into()),
         }

@@ -4,8 +4,10 @@ use zebu_client::{
     Acls, Client, CreateMode, ErrorKind, Retry, SessionState, Signal, Stat, Version, Watch, Zxid,
 };
 
+use crate::cleanup::{self, Mine, Whose};
+use crate::error::found_out;
 use crate::place::Place;
-use crate::{Error, Result, path};
+use crate::{Error, Result, faults, path};
 
 /// The znode that marks the barrier as open.
 const READY: &str = "ready";
@@ -19,8 +21,8 @@ const READY: &str = "ready";
 /// ```
 ///
 /// The processes that had come when `ready` was written are inside. A process that comes later and
-/// joins them rewrites its own znode, in one transaction with the check that a process inside is
-/// still there.
+/// joins them rewrites its own znode and that of a process inside, in one transaction. The last process inside deletes its znode
+/// together with `ready`, if nobody has joined it meanwhile.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -92,7 +94,7 @@ impl DoubleBarrier {
             };
             let ((stat, change), names) = Retry::default().reads(look).await?;
             if let Some(stat) = stat {
-                let (is_in, is_late) = match self.standing(&stat, &place, &names).await? {
+                let (is_in, is_late) = match self.standing(&stat, &place).await? {
                     Standing::In => (true, false),
                     Standing::MayJoin(name) => (self.join(&place, &stat, &name).await?, true),
                     Standing::Out => (false, false),
@@ -105,7 +107,8 @@ impl DoubleBarrier {
                     continue;
                 }
             }
-            if names.iter().filter(|name| *name != READY).count() < self.size {
+            let size = self.size - usize::from(faults::opens_too_early());
+            if names.iter().filter(|name| *name != READY).count() < size {
                 change.await?;
                 continue;
             }
@@ -134,35 +137,37 @@ impl DoubleBarrier {
     }
 
     /// Whether the process with this place is inside.
-    async fn standing(&self, ready: &Stat, place: &Place, names: &[String]) -> Result<Standing> {
+    async fn standing(&self, ready: &Stat, place: &Place) -> Result<Standing> {
         if place.created() < ready.mzxid {
             return Ok(Standing::In);
         }
-        let others = || names.iter().filter(|name| *name != READY && *name != place.name());
-        let look = || async {
-            let stats: Vec<_> =
-                others().map(|name| self.client.exists(&path::join(&self.path, name))).collect();
-            let mut inside = None;
-            for (name, stat) in others().zip(stats) {
-                if stat.await?.is_some_and(|stat| is_inside(&stat, ready.mzxid)) {
-                    inside = Some(name);
-                }
-            }
-            Ok(inside)
-        };
-        let inside = Retry::default().reads(look).await?;
-        Ok(inside.map_or(Standing::Out, |name| Standing::MayJoin(name.clone())))
+        let look = || inside(&self.client, &self.path, ready.mzxid);
+        let mut inside = Retry::default().reads(look).await?;
+        if inside.iter().any(|name| name == place.name()) {
+            // It has joined, and has not heard the answer.
+            return Ok(Standing::In);
+        }
+        let inside = inside.pop();
+        Ok(inside.map_or(Standing::Out, Standing::MayJoin))
     }
 
     /// Joins the processes inside. False if they have left meanwhile.
     async fn join(&self, place: &Place, ready: &Stat, inside: &str) -> Result<bool> {
         let (ready_path, inside) = (path::join(&self.path, READY), path::join(&self.path, inside));
-        let join = || {
+        // The data say who has created a znode, and stay.
+        let look = || async {
+            let (inside, mine) =
+                (self.client.get_data(&inside), self.client.get_data(place.path()));
+            Ok((inside.await?.0, mine.await?.0))
+        };
+        let join = || async {
+            let (theirs, own) = look().await?;
             let mut transaction = self.client.transaction();
-            transaction.check(&inside, Version::ANY);
+            // The last process inside sees that it is not the last one any more.
+            let _ = transaction.set_data(&inside, &theirs, Version::ANY);
             transaction.check(&ready_path, Version(ready.version));
-            let _ = transaction.set_data(place.path(), "", Version::ANY);
-            transaction.commit()
+            let _ = transaction.set_data(place.path(), &own, Version::ANY);
+            transaction.commit().await
         };
         match Retry::default().reads(join).await {
             Ok(_) => Ok(true),
@@ -178,23 +183,31 @@ impl DoubleBarrier {
 
     /// Creates the znode of a process that comes.
     async fn come(&self, mine: String) -> Result<Place> {
-        let create = || self.client.create(&mine, "", CreateMode::Ephemeral, &self.acl);
-        let error = match Retry::default().writes(create).await {
+        // Tells this znode from all others of this name.
+        let unique = self.client.unique_name();
+        let create = || self.client.create(&mine, &unique, CreateMode::Ephemeral, &self.acl);
+        let unknown = match Retry::default().writes(create).await {
             Ok(created) => return Ok(Place::of(&self.client, created.path, created.stat)),
+            Err(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
             Err(error) => error,
         };
-        if error.kind() != ErrorKind::Unknown {
-            return Err(error.into());
-        }
         let look = || async {
             self.client.sync(&mine).await?;
-            self.client.exists(&mine).await
-        };
-        match Retry::default().reads(look).await? {
-            Some(stat) if stat.ephemeral_owner == self.client.session_id().0 => {
-                Ok(Place::of(&self.client, mine, stat))
+            match self.client.get_data(&mine).await {
+                Ok((data, stat)) => Ok((data == *unique.as_bytes()).then_some(stat)),
+                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+                Err(error) => Err(error),
             }
-            _ => Err(error.into()),
+        };
+        match found_out(Retry::default().reads(look).await, &unknown) {
+            Ok(Some(stat)) => Ok(Place::of(&self.client, mine, stat)),
+            Ok(None) => Err(unknown.into()),
+            Err(error) => {
+                // The others would wait for it.
+                let whose = Whose::WithData(unique.into_bytes());
+                cleanup::delete_behind(&self.client, Mine { path: mine, whose });
+                Err(error.into())
+            }
         }
     }
 }
@@ -214,6 +227,28 @@ enum Standing {
 /// come before, or has joined since.
 fn is_inside(stat: &Stat, round: Zxid) -> bool {
     stat.czxid < round || stat.version > 0
+}
+
+/// The names of the processes inside, in order, at one moment: a process that joins another while they are looked at one by one
+/// is not overlooked when the other leaves.
+async fn inside(client: &Client, path: &str, round: Zxid) -> zebu_client::Result<Vec<String>> {
+    loop {
+        let (mut names, before) = client.get_children(path).await?;
+        names.retain(|name| name != READY);
+        names.sort_unstable();
+        let stats: Vec<_> =
+            names.iter().map(|name| client.exists(&path::join(path, name))).collect();
+        let after = client.exists(path);
+        let mut inside = Vec::new();
+        for (name, stat) in names.into_iter().zip(stats) {
+            if stat.await?.is_some_and(|stat| is_inside(&stat, round)) {
+                inside.push(name);
+            }
+        }
+        if after.await?.is_some_and(|after| after.pzxid == before.pzxid) {
+            return Ok(inside);
+        }
+    }
 }
 
 /// A process inside a [`DoubleBarrier`]. Dropping it leaves without waiting for the others.
@@ -276,14 +311,25 @@ impl Inside {
     pub async fn leave(mut self) -> Result<()> {
         let ready = path::join(&self.path, READY);
         loop {
-            let look = || self.client.get_children(&self.path);
-            let (names, _) = Retry::default().reads(look).await?;
+            // In this order, a process that joins this one after the list was made changes the version.
+            let look = || async {
+                let (mine, ready) =
+                    (self.client.exists(self.place.path()), self.client.exists(&ready));
+                let names = self.client.get_children(&self.path);
+                Ok((mine.await?, ready.await?, names.await?.0))
+            };
+            let (mine, open, names) = Retry::default().reads(look).await?;
             if !names.iter().any(|name| name == self.place.name()) {
                 break;
             }
             match leaving(&names, self.place.name()) {
                 Leaving::Last => {
-                    self.shut(&ready).await?;
+                    let open = open.filter(|stat| stat.mzxid == self.round);
+                    if let (Some(mine), Some(open)) = (mine, open)
+                        && !self.leave_as_last(&mine, &ready, &open).await?
+                    {
+                        continue;
+                    }
                     self.place.leave().await?;
                     return Ok(());
                 }
@@ -294,6 +340,9 @@ impl Inside {
         self.place.leave().await?;
         let mut watched: Option<(String, Watch)> = None;
         while let Some(inside) = self.lowest_inside(&ready).await? {
+            if faults::leaves_alone() {
+                break;
+            }
             match watched.take() {
                 Some((name, change)) if name == inside => heard(change).await?,
                 // The znode may belong to the next round by now, so it is checked once more under
@@ -306,45 +355,40 @@ impl Inside {
                 }
             }
         }
-        self.shut(&ready).await
+        // `ready` is the business of the last one inside. The next round takes over what is left of it.
+        Ok(())
+    }
+
+    /// Leaves and closes the barrier. False if another process may have joined meanwhile.
+    async fn leave_as_last(&self, mine: &Stat, ready: &str, open: &Stat) -> Result<bool> {
+        let leave = || {
+            let mut transaction = self.client.transaction();
+            transaction.delete(self.place.path(), Version(mine.version));
+            transaction.delete(ready, Version(open.version));
+            transaction.commit()
+        };
+        match Retry::default().reads(leave).await {
+            Ok(_) => Ok(true),
+            // Gone: an attempt whose answer was lost has succeeded, or the session's znodes were deleted.
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                Ok(error.path() == Some(self.place.path()))
+            }
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The first process still inside; `None` once this round is over.
     async fn lowest_inside(&self, ready: &str) -> Result<Option<String>> {
         let look = || async {
-            let (mut names, _) = self.client.get_children(&self.path).await?;
-            names.retain(|name| name != READY);
-            names.sort_unstable();
-            let path_of = |name: &String| path::join(&self.path, name);
-            let stats: Vec<_> = names.iter().map(|it| self.client.exists(&path_of(it))).collect();
+            let inside = inside(&self.client, &self.path, self.round).await?.into_iter().next();
             // Asked last: if the round is still the same, the processes found inside are in this
             // round.
             let ready = self.client.exists(ready);
-            let mut inside = None;
-            for (name, stat) in names.iter().zip(stats) {
-                let stat = stat.await?;
-                if inside.is_none() && stat.is_some_and(|stat| is_inside(&stat, self.round)) {
-                    inside = Some(name.clone());
-                }
-            }
             let goes_on = ready.await?.is_some_and(|stat| stat.mzxid == self.round);
             Ok(inside.filter(|_| goes_on))
         };
         Ok(Retry::default().reads(look).await?)
-    }
-
-    /// Closes the barrier, unless it is closed.
-    async fn shut(&self, ready: &str) -> Result<()> {
-        let stat = Retry::default().reads(|| self.client.exists(ready)).await?;
-        let Some(stat) = stat.filter(|stat| stat.mzxid == self.round) else { return Ok(()) };
-        let delete = || self.client.delete(ready, Version(stat.version));
-        match Retry::default().reads(delete).await {
-            // Another process has closed it, or the next round has begun.
-            Err(error) if !matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
-                Err(error.into())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Waits until the znode of a process changes, is deleted, or can no longer be observed.

@@ -1,6 +1,6 @@
 //! Queues with Curator's znodes: plain, by priority, with a delay, and with ids.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use zebu_client::{Acls, Client};
 
@@ -258,8 +258,7 @@ impl DelayQueue {
         "assert_eq!(client.get_children(\"/jobs\").await?.0, [\"queue-|00000000|0000000000\"]);"
     )]
     pub async fn put(&self, elements: &[&[u8]], ready: SystemTime) -> Result<()> {
-        let since = ready.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let ready_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let ready_ms = order::since_epoch_ms(ready);
         self.queue.put_as(&order::of_time(ready_ms), &written(elements)).await
     }
 }

@@ -6,9 +6,10 @@ mod strategy;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tracing::warn;
 use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version, Zxid};
 

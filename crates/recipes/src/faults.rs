@@ -40,3 +40,48 @@ pub(crate) fn ignores_versions() -> bool {
 pub(crate) fn forgets_the_unknown() -> bool {
     zebu_proto::mutant!("unknown outcome forgotten")
 }
+
+/// A kept znode that was created with older data keeps them.
+pub(crate) fn leaves_older_data() -> bool {
+    zebu_proto::mutant!("older data left in a kept znode")
+}
+
+/// A kept znode that its program closes stays.
+pub(crate) fn keeps_what_is_closed() -> bool {
+    zebu_proto::mutant!("closed znode left behind")
+}
+
+/// A cache does not hear that it has missed events.
+pub(crate) fn overhears_gaps() -> bool {
+    zebu_proto::mutant!("cache with a hole")
+}
+
+/// A member of a double barrier takes the barrier for open before enough have come.
+pub(crate) fn opens_too_early() -> bool {
+    zebu_proto::mutant!("barrier open too early")
+}
+
+/// A member of a double barrier leaves without waiting for the others.
+pub(crate) fn leaves_alone() -> bool {
+    zebu_proto::mutant!("barrier left alone")
+}
+
+/// A barrier is judged by what any server knows, however old that is.
+pub(crate) fn trusts_old_news() -> bool {
+    zebu_proto::mutant!("barrier passed on old news")
+}
+
+/// A participant that comes second decides for itself.
+pub(crate) fn decides_alone() -> bool {
+    zebu_proto::mutant!("decision of its own")
+}
+
+/// An item of a delay queue is given out at once.
+pub(crate) fn ignores_delays() -> bool {
+    zebu_proto::mutant!("delay ignored")
+}
+
+/// A holder does not hear that its lock is wanted back.
+pub(crate) fn hears_no_request() -> bool {
+    zebu_proto::mutant!("request for a lock unheard")
+}

@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use zebu_client::{
-    Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Stat, Version, Watch, Zxid,
+    Acls, Client, CreateMode, ErrorCode, ErrorKind, Pending, Retry, Stat, Version, Watch, Zxid,
 };
 
 use crate::cleanup::{self, Mine, Whose};
 use crate::place::is_passing;
-use crate::{Error, Result, path};
+use crate::{Error, Result, faults, path};
 
 /// Pause after a server was too busy.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -53,8 +53,10 @@ pub struct PersistentNode {
 /// The state of the znode.
 #[derive(Clone, Debug)]
 enum State {
-    /// It does not exist, or not again yet.
+    /// It does not exist, or not again yet. Whatever creates it will take the newest data.
     Missing,
+    /// It is being created, or taken over: it may exist with older data.
+    Unsettled,
     /// It exists at this path.
     Kept(Kept),
     /// It is no longer kept.
@@ -72,6 +74,8 @@ struct Shared {
     path: String,
     mode: CreateMode,
     acl: Acls,
+    /// The newest data. A request to write them is made, and `State::Unsettled` entered and left, under this lock: so the
+    /// last request has the newest data.
     data: Mutex<Vec<u8>>,
     /// For a TTL znode, which stays afterwards: how often to refresh it.
     touch: Option<Duration>,
@@ -123,7 +127,8 @@ impl PersistentNode {
         let task = client.thread().spawn(driver.run(stopped));
         let node =
             Self { client: client.clone(), shared, state: state.clone(), stop: Some(stop), task };
-        let settled = state.wait_for(|state| !matches!(state, State::Missing)).await;
+        let is_settled = |state: &State| matches!(state, State::Kept(_) | State::Ended(_));
+        let settled = state.wait_for(is_settled).await;
         match settled.as_deref() {
             Ok(State::Ended(error)) => Err(error.clone()),
             _ => Ok(node),
@@ -149,7 +154,8 @@ impl PersistentNode {
         }
     }
 
-    /// Writes the data, now and whenever the znode is created again.
+    /// Writes the data, now and whenever the znode is created again. Returns when the znode has them; if it is missing, at
+    /// once: it is created with them.
     ///
     /// # Errors
     /// The errors of writing. After [`ErrorKind::Unknown`] they may be written; writing them again is
@@ -167,13 +173,46 @@ impl PersistentNode {
     /// # Ok(()) });
     /// ```
     pub async fn set_data(&self, data: impl AsRef<[u8]>) -> Result<()> {
-        *self.shared.data.lock() = data.as_ref().to_vec();
-        // A znode that is missing is created with them.
-        let Some(path) = self.path() else { return Ok(()) };
-        let set = || self.client.set_data(&path, &data, Version::ANY);
-        match Retry::default().reads(set).await {
-            Err(error) if error.kind() != ErrorKind::Gone => Err(error.into()),
-            _ => Ok(()),
+        let state = {
+            let mut newest = self.shared.data.lock();
+            *newest = data.as_ref().to_vec();
+            self.state.borrow().clone()
+        };
+        match state {
+            // It is created with them.
+            State::Missing | State::Ended(_) => Ok(()),
+            State::Unsettled if faults::leaves_older_data() => Ok(()),
+            State::Unsettled => self.settled().await,
+            State::Kept(kept) => {
+                let write = || self.shared.write(&self.client, &kept.path);
+                match Retry::default().reads(write).await {
+                    Err(error) if error.kind() != ErrorKind::Gone => Err(error.into()),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Waits until no create is in progress any more. The task writes the newest data before it says so.
+    async fn settled(&self) -> Result<()> {
+        let mut state = self.state.clone();
+        // The task tries for ever; its caller does not.
+        let in_vain = async {
+            loop {
+                tokio::time::sleep(PAUSE).await;
+                let look = || self.client.exists(&self.shared.path);
+                if let Err(error) = Retry::default().reads(look).await {
+                    return error;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            state = state.wait_for(|state| !matches!(state, State::Unsettled)) => match state.as_deref() {
+                Ok(State::Ended(error)) => Err(error.clone()),
+                _ => Ok(()),
+            },
+            error = in_vain => Err(error.into()),
         }
     }
 
@@ -222,13 +261,21 @@ impl PersistentNode {
         let _ = (&mut self.task).await;
         let state = self.state.borrow().clone();
         match state {
-            State::Missing => Ok(()),
+            State::Missing | State::Unsettled => Ok(()),
             State::Ended(error) => Err(error),
-            State::Kept(kept) if self.shared.touch.is_none() => {
+            State::Kept(kept) if self.shared.touch.is_none() && !faults::keeps_what_is_closed() => {
                 cleanup::delete(&self.client, &mine(kept)).await.map(drop)
             }
             State::Kept(_) => Ok(()),
         }
+    }
+}
+
+impl Shared {
+    /// Writes the newest data.
+    fn write(&self, client: &Client, path: &str) -> Pending<Stat> {
+        let newest = self.data.lock();
+        client.set_data(path, &*newest, Version::ANY)
     }
 }
 
@@ -254,7 +301,7 @@ impl Driver {
                     tokio::select! {
                         biased;
                         _ = stopped.recv() => {
-                            self.resolve(error.kind(), &name).await;
+                            self.resolve(&name).await;
                             break;
                         }
                         connected = self.again() => if let Err(error) = connected {
@@ -273,14 +320,16 @@ impl Driver {
             State::Kept(kept) if self.shared.touch.is_none() => kept.clone(),
             _ => return,
         };
-        cleanup::delete_behind(&self.client, mine(kept));
+        if !faults::keeps_what_is_closed() {
+            cleanup::delete_behind(&self.client, mine(kept));
+        }
     }
 
-    /// Finds out the result of a create whose answer was lost, however long that takes, so that the
-    /// znode can be deleted.
-    async fn resolve(&self, kind: ErrorKind, name: &Option<String>) {
-        let (ErrorKind::Unknown, Some(path)) = (kind, self.name(name)) else { return };
-        loop {
+    /// Finds out whether a znode is there that the newest attempt may have created or found, however long that takes, so that it can
+    /// be deleted.
+    async fn resolve(&self, name: &Option<String>) {
+        let Some(path) = self.name(name) else { return };
+        while matches!(*self.state.borrow(), State::Unsettled) {
             match self.client.exists(path).await {
                 Ok(stat) => {
                     let mine = stat.filter(|stat| self.is_ours(stat));
@@ -309,7 +358,17 @@ impl Driver {
             let (stat, changed) = self.client.watch_exists(path).await?;
             if let Some(stat) = stat {
                 let is_ours = self.is_ours(&stat);
-                self.settle(is_ours.then_some((path, &stat)));
+                if !is_ours {
+                    self.settle(None);
+                } else if !self.is_kept(&stat) {
+                    // A create whose answer was lost, or another program, has left data that may be older.
+                    self.begin();
+                    let written =
+                        faults::leaves_older_data().then(|| self.shared.data.lock().clone());
+                    if !self.bring_up_to_date(path, &stat, written).await? {
+                        return Ok(true);
+                    }
+                }
                 return self.rest(stopped, path, changed, is_ours).await;
             }
         }
@@ -317,17 +376,55 @@ impl Driver {
         if stopped.is_closed() {
             return Ok(false);
         }
-        let data = self.shared.data.lock().clone();
-        if let Some((path, stat)) = self.create(self.name(name), &data).await? {
-            self.settle(Some((&path, &stat)));
-            // Data set until now were left to this task.
-            let newest = self.shared.data.lock().clone();
-            if newest != data {
-                self.client.set_data(&path, &newest, Version::ANY).await?;
+        let data = self.begin();
+        let created = self.create(self.name(name), &data).await;
+        match &created {
+            Err(Error::Client(error)) if error.kind() == ErrorKind::NotExecuted => {
+                self.settle(None)
             }
-            *name = Some(path);
+            _ => {}
+        }
+        if let Some((path, stat)) = created? {
+            *name = Some(path.clone());
+            self.bring_up_to_date(&path, &stat, Some(data)).await?;
         }
         Ok(true)
+    }
+
+    /// From now on a request that creates the znode may be on its way, with the data returned.
+    fn begin(&self) -> Vec<u8> {
+        let newest = self.shared.data.lock();
+        self.state.send_replace(State::Unsettled);
+        newest.clone()
+    }
+
+    /// Writes the newest data into a znode, unless it was written with them, and then says that it is kept. Returns false if it
+    /// is gone.
+    async fn bring_up_to_date(
+        &self,
+        path: &str,
+        stat: &Stat,
+        mut written: Option<Vec<u8>>,
+    ) -> Result<bool> {
+        loop {
+            let write = {
+                let newest = self.shared.data.lock();
+                if written.as_ref() == Some(&*newest) || faults::leaves_older_data() {
+                    self.settle(Some((path, stat)));
+                    return Ok(true);
+                }
+                written = Some(newest.clone());
+                self.client.set_data(path, &*newest, Version::ANY)
+            };
+            match write.await {
+                Err(error) if error.kind() == ErrorKind::Gone => return Ok(false),
+                result => drop(result?),
+            }
+        }
+    }
+
+    fn is_kept(&self, stat: &Stat) -> bool {
+        matches!(&*self.state.borrow(), State::Kept(kept) if kept.created == stat.czxid)
     }
 
     fn name<'a>(&'a self, name: &'a Option<String>) -> Option<&'a str> {

@@ -103,14 +103,14 @@ pub(crate) fn fixed(id: &str) -> String {
 }
 
 /// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+pub(crate) fn since_epoch_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The time left until `ready_ms`: at most one hour, because the clock may be adjusted meanwhile.
-pub(crate) fn left(ready_ms: u64) -> Duration {
-    Duration::from_millis(ready_ms.saturating_sub(now_ms())).min(Duration::from_secs(3600))
+pub(crate) fn left(ready_ms: u64, now_ms: u64) -> Duration {
+    Duration::from_millis(ready_ms.saturating_sub(now_ms)).min(Duration::from_secs(3600))
 }
 
 #[cfg(test)]

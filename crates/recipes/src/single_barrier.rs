@@ -2,8 +2,8 @@
 
 use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version};
 
-use crate::Result;
 use crate::counts::create_with_parents;
+use crate::{Result, faults};
 
 /// A barrier that is closed while its znode exists. It is compatible with Curator's
 /// `DistributedBarrier` of the same znode.
@@ -86,7 +86,7 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier is open. Dropping the future removes its watch.
+    /// Waits until the barrier is open, as the leader knows it. Dropping the future removes its watch.
     ///
     /// # Errors
     /// The errors of reading; the session has ended.
@@ -100,6 +100,10 @@ impl Barrier {
     /// # Ok(()) });
     /// ```
     pub async fn wait(&self) -> Result<()> {
+        // A server that is behind may not know yet that the barrier is closed.
+        if !faults::trusts_old_news() {
+            Retry::default().reads(|| self.client.sync(&self.path)).await?;
+        }
         loop {
             let look = || self.client.watch_exists(&self.path);
             let (stat, changed) = Retry::default().reads(look).await?;

@@ -56,7 +56,7 @@ impl Vigil {
             if let Some(news) = self.look().await {
                 return news;
             }
-            if !self.is_suspended && self.is_wanted == Some(true) {
+            if !self.is_suspended && self.is_wanted == Some(true) && !faults::hears_no_request() {
                 self.is_wanted = None;
                 return News::Wanted;
             }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::Zxid;
+use zebu_proto::{Version, Zxid};
 
 use crate::net::Message;
 use crate::world::{Happening, Outcome, World};
@@ -164,6 +164,11 @@ impl World {
     pub fn znode(&self, path: &str) -> Option<(Zxid, Vec<u8>)> {
         let node = self.checks.reference.tree().node(path)?;
         Some((node.stat().czxid, node.data().unwrap_or_default().to_vec()))
+    }
+
+    /// The version of the data of a znode, as the committed transactions make it.
+    pub fn version(&self, path: &str) -> Option<Version> {
+        Some(Version(self.checks.reference.tree().node(path)?.stat().version))
     }
 
     /// The names of the children of this path as the committed transactions make them, in order.

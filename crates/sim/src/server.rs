@@ -12,7 +12,7 @@ use parking_lot::RwLockReadGuard;
 use zebu_engine::journal::{MemberFiles, Order};
 use zebu_engine::load::LoadLimits;
 use zebu_engine::{ClientRules, Common, Engine, EngineOptions, Turn};
-use zebu_proto::{EnsembleId, HostPort, ServerId, SessionId, Zxid};
+use zebu_proto::{EnsembleId, ExtendedTypes, HostPort, ServerId, SessionId, Zxid};
 use zebu_replica::{
     Input, IntakeOptions, MemberOptions, Now, Options, Passwords, ReaperOptions, Replica, Rules,
     SessionKey, SnapshotOptions, ThrottleOptions,
@@ -229,8 +229,19 @@ impl Server {
     }
 }
 
+/// Guests do not wait a minute for the end of a time to live.
+fn reaper(plan: &Plan) -> ReaperOptions {
+    let all = ReaperOptions::default();
+    if plan.guests > 0 { ReaperOptions { interval: plan.tick * 4, ..all } } else { all }
+}
+
 pub(crate) fn tree_options(plan: &Plan) -> zebu_tree::Options {
-    zebu_tree::Options { hash_seed: plan.seed, ..zebu_tree::Options::default() }
+    zebu_tree::Options { hash_seed: plan.seed, types: types(plan), ..zebu_tree::Options::default() }
+}
+
+/// Znodes may have a time to live where guests may want that.
+fn types(plan: &Plan) -> ExtendedTypes {
+    ExtendedTypes { enabled: plan.guests > 0, emulate_353: false }
 }
 
 fn store_options(plan: &Plan) -> zebu_store::Options {
@@ -263,13 +274,14 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         rules: Rules {
             reconfig: plan.reconfig,
             members: zebu_zab::config::Rules { standalone: false, multi_address: false },
+            types: types(plan),
             ..Rules::default()
         },
         eager_acl_check: plan.seed.is_multiple_of(3),
         throttled_op_wait: Duration::ZERO,
         connections: ThrottleOptions::default(),
         intake: IntakeOptions::default(),
-        reaper: ReaperOptions::default(),
+        reaper: reaper(plan),
         snapshots: SnapshotOptions {
             every_txns: plan.snapshot_every,
             every_bytes: None,

@@ -9,7 +9,7 @@ use zebu_client::{
     Client, ErrorCode, ErrorKind, Notice, Pending, PersistentWatch, Stat, WatchMode,
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, faults};
 
 use super::mirror::{Depth, Found, Read};
 use super::{Shared, Znode};
@@ -152,6 +152,7 @@ async fn follow(
             biased;
             notice = watch.next() => match notice {
                 Ok(Notice::Event(event)) => shared.touch(&event.path)?,
+                Ok(Notice::Disconnected | Notice::Missed) if faults::overhears_gaps() => {}
                 Ok(Notice::Disconnected) => shared.suspend(),
                 Ok(Notice::Missed) => return Ok(Interruption::Missed),
                 Err(error) if error.code() == ErrorCode::NO_WATCHER => {

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
@@ -25,6 +25,9 @@ const STORMY: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const SERVERS: usize = 3;
+
+/// The time of day when the world begins.
+pub(crate) const WALL: Duration = Duration::from_secs(1_700_000_000);
 
 /// A program that runs in a process.
 pub(crate) type Program = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -88,6 +91,10 @@ impl Guest {
                 .seed(self.random.next())
                 .session_timeout(timeout)
                 .on_thread(&thread)
+                .wall_clock({
+                    let clock = self.clock;
+                    move || UNIX_EPOCH + WALL + clock.now()
+                })
                 .transport(self.port.clone());
             match connector.connect_to(Hosts(SERVERS)).await {
                 Ok(client) => {

@@ -48,6 +48,8 @@ pub(crate) struct Ledger {
     pub(crate) grants: u64,
     /// How often the register has refused a holder.
     pub(crate) refusals: u64,
+    /// How often a holder has heard that another wants what it holds.
+    pub(crate) wanted: u64,
 }
 
 impl Ledger {

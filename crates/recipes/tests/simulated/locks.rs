@@ -26,6 +26,8 @@ pub(crate) enum Recipe {
     Selector,
     Latch,
     Multi,
+    /// A lock that its holder keeps until another wants it.
+    WantedBack,
 }
 
 pub(crate) const GUESTS: usize = 4;
@@ -97,6 +99,21 @@ async fn ask(
             let held = if reads { lock.shared().await? } else { lock.exclusive().await? };
             (vec!["/lock"], alone, Hold::Held(held))
         }
+        Recipe::WantedBack => {
+            let lock = Lock::new(client, "/wanted", acl);
+            let held = {
+                let mut waiting = std::pin::pin!(lock.exclusive());
+                loop {
+                    let wait = tokio::time::sleep(Duration::from_millis(400));
+                    tokio::select! {
+                        biased;
+                        held = &mut waiting => break held?,
+                        () = wait => drop(lock.ask_back().await),
+                    }
+                }
+            };
+            (vec!["/wanted"], Share::Alone, Hold::Held(held))
+        }
         Recipe::Mutex => {
             let guard = Mutex::new(client, "/mutex", acl).acquire().await?;
             (vec!["/mutex"], Share::Alone, Hold::Guard(guard))
@@ -156,7 +173,11 @@ impl Family for Locks {
 
     fn reached(&self) -> Vec<(&'static str, u64)> {
         let ledger = self.ledger.lock();
-        vec![("granted", ledger.grants), ("refused by the register", ledger.refusals)]
+        vec![
+            ("granted", ledger.grants),
+            ("refused by the register", ledger.refusals),
+            ("wanted back", ledger.wanted),
+        ]
     }
 }
 
@@ -199,6 +220,7 @@ impl Locks {
                 .collect()
         };
         // Some hold for so long that they must hear of the end of their session.
+        let waits = self.recipe == Recipe::WantedBack;
         let longest = if guest.random.one_in(10) && guest.is_busy() { 25_000 } else { 1_500 };
         let until = tokio::time::Instant::now() + guest.random.ms(0, longest);
         if guest.random.one_in(3) {
@@ -220,14 +242,19 @@ impl Locks {
                             ids.iter().for_each(|id| ledger.ends(*id));
                             return;
                         }
-                        News::Wanted => {}
+                        News::Wanted => {
+                            ledger.wanted += 1;
+                            if waits {
+                                break;
+                            }
+                        }
                     }
                 }
                 () = tokio::time::sleep(next) => {
                     self.write(&ids, share);
                 }
             }
-            if tokio::time::Instant::now() >= until {
+            if tokio::time::Instant::now() >= until && !waits {
                 break;
             }
         }

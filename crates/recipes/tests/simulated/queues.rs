@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use zebu_client::{Acls, Client, ErrorKind};
-use zebu_recipes::{Error, Item, PlainQueue, PriorityQueue, Queue, Result, ShardedQueue};
+use zebu_recipes::{
+    DelayQueue, Error, IdQueue, Item, PlainQueue, PriorityQueue, Queue, Result, ShardedQueue,
+};
 use zebu_sim::World;
 
-use crate::house::{Family, Guest, Program};
+use crate::house::{Family, Guest, Program, WALL};
 
 /// Which recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub(crate) enum Recipe {
     Sharded,
     Plain,
     Priority,
+    Delay,
+    Id,
 }
 
 pub(crate) const GUESTS: usize = 4;
@@ -42,6 +46,8 @@ struct Known {
     /// Somebody has begun to finish it.
     is_ending: bool,
     finished: u32,
+    /// From when on it may be taken, where that counts.
+    ready: Duration,
 }
 
 #[derive(Default)]
@@ -50,6 +56,7 @@ struct Book {
     /// Items that are finished and gone.
     closed: BTreeSet<String>,
     twice: Option<String>,
+    early: Option<String>,
     puts: u64,
     finished: u64,
     given_back: u64,
@@ -72,11 +79,13 @@ impl Queues {
             Recipe::Sharded => {
                 (0..SHARDS).map(|shard| format!("/shards/shard-{shard:03}/items")).collect()
             }
-            Recipe::Plain | Recipe::Priority => vec!["/items".to_owned()],
+            Recipe::Plain | Recipe::Priority | Recipe::Delay | Recipe::Id => {
+                vec!["/items".to_owned()]
+            }
         }
     }
 
-    async fn put(&self, client: &Client, data: &str, priority: u8) -> Result<()> {
+    async fn put(&self, client: &Client, data: &str, priority: u8, ready: Duration) -> Result<()> {
         let acl = &Acls::open_to_all();
         match self.recipe {
             Recipe::Own => Queue::new(client, "/queue", acl).put(data, priority).await,
@@ -90,6 +99,14 @@ impl Queues {
                 let queue = PriorityQueue::new(client, "/items", "/marks", acl);
                 queue.put(&[data.as_bytes()], i32::from(priority)).await
             }
+            Recipe::Delay => {
+                let queue = DelayQueue::new(client, "/items", "/marks", acl);
+                queue.put(&[data.as_bytes()], UNIX_EPOCH + WALL + ready).await
+            }
+            Recipe::Id => {
+                let queue = IdQueue::new(client, "/items", "/marks", acl);
+                queue.put(&[data.as_bytes()], &priority.to_string()).await
+            }
         }
     }
 
@@ -100,15 +117,19 @@ impl Queues {
             Recipe::Sharded => ShardedQueue::new(client, "/shards", SHARDS, acl).take().await,
             Recipe::Plain => PlainQueue::new(client, "/items", "/marks", acl).take().await,
             Recipe::Priority => PriorityQueue::new(client, "/items", "/marks", acl).take().await,
+            Recipe::Delay => DelayQueue::new(client, "/items", "/marks", acl).take().await,
+            Recipe::Id => IdQueue::new(client, "/items", "/marks", acl).take().await,
         }
     }
 
     async fn produce(&self, guest: &mut Guest, client: &Client, number: &mut u64) {
         *number += 1;
         let data = format!("item {} of {}.", number, guest.number);
-        let begun = Known { put: Put::Begun, was_there: None, is_ending: false, finished: 0 };
+        let ready = guest.clock().now() + guest.random.ms(0, 3_000);
+        let begun =
+            Known { put: Put::Begun, was_there: None, is_ending: false, finished: 0, ready };
         self.book.lock().items.insert(data.clone(), begun);
-        let result = self.put(client, &data, guest.random.below(4) as u8).await;
+        let result = self.put(client, &data, guest.random.below(4) as u8, ready).await;
         let mut book = self.book.lock();
         book.puts += u64::from(result.is_ok());
         if let Some(known) = book.items.get_mut(&data) {
@@ -126,12 +147,23 @@ impl Queues {
         let Ok(Ok(item)) = taken else { return };
         let data = match self.recipe {
             Recipe::Own | Recipe::Sharded => item.data(),
-            Recipe::Plain | Recipe::Priority => match item.elements() {
-                Ok(elements) => elements[0],
-                Err(_) => &[],
-            },
+            Recipe::Plain | Recipe::Priority | Recipe::Delay | Recipe::Id => {
+                match item.elements() {
+                    Ok(elements) => elements[0],
+                    Err(_) => &[],
+                }
+            }
         };
         let data = String::from_utf8_lossy(data).into_owned();
+        if self.recipe == Recipe::Delay {
+            let now = guest.clock().now();
+            let mut book = self.book.lock();
+            let ready = book.items.get(&data).map_or(Duration::ZERO, |known| known.ready);
+            if now + Duration::from_millis(1) < ready {
+                book.early =
+                    Some(format!("{data} is given out at {now:?}, and not before {ready:?}"));
+            }
+        }
         guest.pauses(0, 300).await;
         if guest.random.one_in(5) {
             self.book.lock().given_back += 1;
@@ -177,6 +209,9 @@ impl Family for Queues {
         let mut book = self.book.lock();
         if let Some(data) = &book.twice {
             return Err(format!("finished twice: {data}"));
+        }
+        if let Some(early) = &book.early {
+            return Err(early.clone());
         }
         let mut there = BTreeMap::new();
         for place in self.places() {
