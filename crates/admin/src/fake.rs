@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{Seek as _, Write as _};
+use std::io::{Read, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,8 @@ use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::{Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 use crate::served::{
-    Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts, Served,
-    SnapshotFacts, TakenSnapshot,
+    Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts,
+    RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
 };
 use zebu_metrics::{Metrics, ResponseSizes};
 
@@ -286,6 +286,26 @@ impl Served for Fake {
         file.write_all(&SNAPSHOT).unwrap();
         file.rewind().unwrap();
         Ok(TakenSnapshot { file, zxid: Zxid(0x8d), bytes: SNAPSHOT.len() as u64 })
+    }
+    fn restore(&self, source: &mut dyn Read, fuzzy: bool) -> Result<Restored, RestoreDenied> {
+        let mut text = String::new();
+        let read = source.read_to_string(&mut text);
+        self.note(format!("restore {text} {fuzzy} {}", read.is_ok()));
+        match (&text[..], fuzzy) {
+            ("fuzzy", false) => Err(RestoreDenied::Fuzzy),
+            ("ensemble", _) => Err(RestoreDenied::Ensemble),
+            ("busy", _) => Err(RestoreDenied::Busy),
+            ("failed", _) => Err(RestoreDenied::Failed("no room".to_owned())),
+            ("", _) => Err(RestoreDenied::Unusable("it ends at offset 0".to_owned())),
+            _ if read.is_err() => Err(RestoreDenied::Unusable("cut".to_owned())),
+            _ => Ok(Restored {
+                zxid: Zxid(1 << 32),
+                snapshot: Zxid(0x8d),
+                znodes: 5,
+                sessions: 1,
+                has_digest: true,
+            }),
+        }
     }
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
         self.note(format!("history {path} {below}"));

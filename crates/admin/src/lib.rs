@@ -21,6 +21,7 @@ mod management;
 mod never;
 mod pages;
 mod prometheus;
+mod received;
 mod served;
 mod site;
 
@@ -31,6 +32,6 @@ pub use http::{BindError, Client, OnPlain, Running, Site, bind};
 pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 pub use served::{
     Acked, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts,
-    Served, SnapshotFacts, TakenSnapshot,
+    RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
 };
 pub use site::{Options, Watched, admin, prometheus};

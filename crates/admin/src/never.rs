@@ -19,7 +19,7 @@ pub struct Never {
 const NONE: &[&str] = &[];
 
 /// All of them.
-pub const NEVER: [Never; 6] = [
+pub const NEVER: [Never; 5] = [
     Never {
         why: "requests pass no processors with queues of their own",
         gauges: NONE,
@@ -59,13 +59,6 @@ pub const NEVER: [Never; 6] = [
         counters: &["add_dead_watcher_stall_time", "dead_watchers_cleared", "dead_watchers_queued"],
         summaries: NONE,
         percentiles: &["dead_watchers_cleaner_latency"],
-    },
-    Never {
-        why: "no snapshot is restored over HTTP",
-        gauges: NONE,
-        counters: &["restore_error_count", "restore_rate_limited_count"],
-        summaries: &["restore_time"],
-        percentiles: NONE,
     },
     Never {
         why: "answers are not cached",

@@ -83,6 +83,16 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// # Errors
     /// Why there is none, in words for a log.
     fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
+    /// Replaces the state of a standalone server by the snapshot that `source` sends; blocking. `fuzzy`: also if the
+    /// digest in it differs.
+    ///
+    /// # Errors
+    /// Why the state is the old one still.
+    fn restore(
+        &self,
+        source: &mut dyn std::io::Read,
+        fuzzy: bool,
+    ) -> Result<Restored, RestoreDenied>;
     /// Reads from the logs on the disk what happened to a znode, and with `below` to everything below it; blocking, for some
     /// seconds, at a rate that slows no client.
     ///
@@ -149,6 +159,50 @@ pub struct TakenSnapshot {
     pub zxid: Zxid,
     /// Its length.
     pub bytes: u64,
+}
+
+/// A snapshot that has become the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restored {
+    /// The last zxid of the server since.
+    pub zxid: Zxid,
+    /// The last transaction that is in the snapshot.
+    pub snapshot: Zxid,
+    /// How many znodes there are.
+    pub znodes: usize,
+    /// How many sessions live on.
+    pub sessions: usize,
+    /// Whether the snapshot has a digest.
+    pub has_digest: bool,
+}
+
+/// Why a snapshot has not become the state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreDenied {
+    /// The server is a member of an ensemble.
+    #[error(
+        "this server is a member of an ensemble, whose other members would keep another state; \
+         stop all members, and restore their directories with `zebu restore`"
+    )]
+    Ensemble,
+    /// Another snapshot is being restored.
+    #[error("another snapshot is being restored")]
+    Busy,
+    /// The snapshot is incomplete or damaged.
+    #[error("the snapshot cannot be used: {0}")]
+    Unusable(String),
+    /// The digest in the snapshot differs from that of its znodes.
+    #[error(
+        "the digest in the snapshot is not that of its znodes: transactions were applied while it was taken, or it is damaged; \
+         with ?fuzzy=true it is restored all the same"
+    )]
+    Fuzzy,
+    /// The server stops.
+    #[error("this server is stopping")]
+    Stops,
+    /// Something else, in words for the person who asks.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// An ensemble as one member sees it.

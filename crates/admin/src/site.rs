@@ -31,7 +31,8 @@ use crate::loggers;
 use crate::management::management;
 use crate::pages::Pages;
 use crate::prometheus as exposition;
-use crate::served::{Denied, Served, TakenSnapshot};
+use crate::received::{pass, received};
+use crate::served::{Denied, RestoreDenied, Served, TakenSnapshot};
 
 /// What the commands and the health of a server are served with.
 #[derive(Debug, Clone)]
@@ -40,8 +41,12 @@ pub struct Options {
     pub command_url: String,
     /// Whether somebody may take a snapshot.
     pub snapshot: bool,
-    /// Time between two snapshots.
-    pub snapshot_interval: Duration,
+    /// Whether somebody may have a snapshot restored.
+    pub restore: bool,
+    /// Time between two snapshots that are taken, and between two that are restored.
+    pub interval: Duration,
+    /// How long a client may take to send more of a snapshot.
+    pub idle_timeout: Duration,
     /// What the server was started with.
     pub started: Started,
     /// The console in the browser, where it is served.
@@ -52,8 +57,8 @@ struct Admin {
     served: Arc<dyn Served>,
     options: Options,
     health: Watched,
-    /// When the last snapshot was asked for.
-    snapshot_asked: Mutex<Option<Instant>>,
+    snapshots: Rate,
+    restores: Rate,
 }
 
 /// What is known of the server's health; clones are the same.
@@ -90,7 +95,13 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
         }
         None => beside,
     };
-    let state = Arc::new(Admin { served, options, health, snapshot_asked: Mutex::default() });
+    let state = Arc::new(Admin {
+        served,
+        options,
+        health,
+        snapshots: Rate::default(),
+        restores: Rate::default(),
+    });
     let mut router = Router::new()
         .route("/health/live", get(live))
         .route("/health/ready", get(ready))
@@ -192,7 +203,8 @@ async fn command(
         return json(StatusCode::OK, &commands::failed(&name, error));
     };
     let is_post = *method == Method::POST;
-    if is_post && command.name != commands::RESTORE {
+    let is_restore = command.name == commands::RESTORE;
+    if is_post && !is_restore {
         return allowed(StatusCode::METHOD_NOT_ALLOWED);
     }
     if !command.needs_auth {
@@ -212,9 +224,12 @@ async fn command(
     if let Err((status, why)) = authorized(admin.served.as_ref(), &client, headers).await {
         return json(status, &commands::failed(command.name, why));
     }
-    if command.name == commands::RESTORE {
-        let why = "Restore is not part of this version";
-        return json(StatusCode::SERVICE_UNAVAILABLE, &commands::failed(command.name, why));
+    if is_restore && !is_post {
+        return allowed(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if is_restore {
+        let fuzzy = arguments.get("fuzzy").is_some_and(|it| it.eq_ignore_ascii_case("true"));
+        return restore(&admin, command, request.into_body(), fuzzy).await;
     }
     let streaming = arguments.get("streaming").is_none_or(|it| it.eq_ignore_ascii_case("true"));
     snapshot(&admin, command, streaming).await
@@ -262,7 +277,7 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
         return failed(StatusCode::SERVICE_UNAVAILABLE, "Snapshot command is disabled");
     }
     let metrics = admin.served.metrics();
-    if !admin.may_take_snapshot(Instant::now()) {
+    if !admin.snapshots.allows(Instant::now(), admin.options.interval) {
         metrics.snapshot_rate_limited_count.add(1);
         return failed(StatusCode::TOO_MANY_REQUESTS, "Snapshot command is rate limited");
     }
@@ -294,22 +309,84 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
     response
 }
 
+/// Makes a snapshot that is sent the state of the server.
+///
+/// Source: `Commands.RestoreCommand`.
+async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool) -> Response {
+    let failed = |status, why: String| json(status, &commands::failed(command.name, why));
+    if !admin.options.restore {
+        let why = "Restore command is disabled";
+        return failed(StatusCode::SERVICE_UNAVAILABLE, why.to_owned());
+    }
+    let metrics = admin.served.metrics();
+    if !admin.restores.allows(Instant::now(), admin.options.interval) {
+        metrics.restore_rate_limited_count.add(1);
+        let why = "Restore command is rate limited";
+        return failed(StatusCode::TOO_MANY_REQUESTS, why.to_owned());
+    }
+    let (to, mut from) = received();
+    let served = admin.served.clone();
+    let work = tokio::task::spawn_blocking(move || served.restore(&mut from, fuzzy));
+    pass(body, &to, admin.options.idle_timeout).await;
+    // Whoever reads learns of the end by that.
+    drop(to);
+    let denied = match work.await {
+        Ok(Ok(restored)) => {
+            let fields = [
+                ("last_zxid", restored.zxid.0.into()),
+                ("snapshot_zxid", restored.snapshot.0.into()),
+                ("znodes", restored.znodes.into()),
+                ("sessions", restored.sessions.into()),
+                ("has_digest", restored.has_digest.into()),
+                ("command", command.name.into()),
+                ("error", Json::Null),
+            ];
+            return json(StatusCode::OK, &Json::object(fields));
+        }
+        Ok(Err(denied)) => denied,
+        Err(_) => RestoreDenied::Failed("the snapshot cannot be restored".to_owned()),
+    };
+    metrics.restore_error_count.add(1);
+    if !matches!(denied, RestoreDenied::Failed(_)) {
+        // Nothing was changed: whoever corrects the request need not wait.
+        admin.restores.forget();
+    }
+    error!("a snapshot that was handed in over HTTP is not restored: {denied}");
+    let status = match denied {
+        RestoreDenied::Unusable(_) | RestoreDenied::Fuzzy => StatusCode::BAD_REQUEST,
+        RestoreDenied::Busy => StatusCode::CONFLICT,
+        RestoreDenied::Ensemble | RestoreDenied::Stops => StatusCode::SERVICE_UNAVAILABLE,
+        RestoreDenied::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    failed(status, denied.to_string())
+}
+
 impl Admin {
     /// What does not move, if anything.
     fn standstill(&self) -> Vec<String> {
         let standstill = self.health.lock().standstill();
         standstill.into_iter().map(|it| it.text().to_owned()).collect()
     }
+}
 
-    /// Whether enough time has passed since the last one.
-    fn may_take_snapshot(&self, now: Instant) -> bool {
-        let mut asked = self.snapshot_asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let interval = self.options.snapshot_interval;
+/// When something was asked for last that may not be asked for often.
+#[derive(Default)]
+struct Rate(Mutex<Option<Instant>>);
+
+impl Rate {
+    /// Whether enough time has passed since the last request that was allowed.
+    fn allows(&self, now: Instant, interval: Duration) -> bool {
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let may = asked.is_none_or(|asked| now.duration_since(asked) >= interval);
         if may {
             *asked = Some(now);
         }
         may
+    }
+
+    /// The last request does not count.
+    fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

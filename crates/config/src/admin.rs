@@ -53,6 +53,7 @@ impl Reader<'_> {
             idle_timeout: self.ms("admin.idleTimeout"),
             snapshot_interval: self.ms("admin.rateLimiterIntervalInMS"),
             snapshot: self.is_on("admin.snapshot.enabled"),
+            restore: self.is_on("admin.restore.enabled"),
             tls,
             console: self.is_on("admin.console").then_some(console),
             initial_configuration: self.file().map(masked).unwrap_or_default(),

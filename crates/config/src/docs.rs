@@ -89,7 +89,7 @@ Without any file the server listens on 127.0.0.1:2181 and keeps its data in `./z
 - Properties without the prefix (`jute.maxbuffer`, `readonlymode.enabled`, `znode.container.*`) also work in `zoo.cfg`.
 - A property that is no number, or out of range, prevents the start. ZooKeeper uses the default for some of them.
 - A setting that asks for a part this version does not have prevents the start, with file and line, instead of being silently
-  without effect. `zebu.runWithout=restore,tracing` (own key; parts: restore, plugins, tracing) makes it
+  without effect. `zebu.runWithout=plugins,tracing` (own key; parts: plugins, tracing) makes it
   a warning. An ensemble cannot be waived.
 - One `server.N` line without a `myid` file is enough to take the client port from it.
 - Files are read as UTF-8, and as ISO-8859-1 if they are none. ZooKeeper always reads ISO-8859-1.

@@ -130,8 +130,6 @@ pub enum Fate {
 /// Parts of ZooKeeper this version does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Restoring a snapshot over HTTP.
-    Restore,
     /// Java classes loaded by name.
     Plugins,
     /// Request traces and path statistics written to files or logs.
@@ -140,12 +138,11 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Restore, Self::Plugins, Self::Tracing];
+    pub const ALL: [Self; 2] = [Self::Plugins, Self::Tracing];
 
     /// Name in `zebu.runWithout`.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Restore => "restore",
             Self::Plugins => "plugins",
             Self::Tracing => "tracing",
         }
@@ -154,7 +151,6 @@ impl Part {
     /// What is missing, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
-            Self::Restore => "restoring a snapshot over HTTP is not part of this version",
             Self::Plugins => {
                 "this server cannot load Java classes, and it has none of its own under this name"
             }

@@ -540,6 +540,8 @@ pub struct AdminConfig {
     pub snapshot_interval: Duration,
     /// `admin.snapshot.enabled`.
     pub snapshot: bool,
+    /// `admin.restore.enabled`.
+    pub restore: bool,
     /// Its TLS; `None` is without.
     pub tls: Option<AdminTlsConfig>,
     /// The console in the browser; `None` is off.

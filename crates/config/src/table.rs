@@ -108,7 +108,6 @@ const fn logging(setting: Setting) -> Setting {
 /// A detail of a part that another setting switches on.
 const fn detail(setting: Setting, part: Part) -> Setting {
     let group = match part {
-        Part::Restore => Group::Admin,
         Part::Plugins | Part::Tracing => OPERATIONS,
     };
     setting.not_built(part, Switch::Never).group(group)
@@ -243,7 +242,7 @@ pub static SETTINGS: &[Setting] = &[
     file("autopurge.snapRetainCount", count(I32_MIN), "3", "snapshots to keep, at least 3").group(OPERATIONS),
     file("autopurge.purgeInterval", Kind::Interval, "0", "time between purges; 0: never").group(OPERATIONS),
     prop("4lw.commands.whitelist", Kind::List, "", "four-letter words that are answered; *: all").computed("`ruok,srvr` with zebu.hardened, else `srvr`").group(OPERATIONS),
-    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: restore, plugins, tracing").unset().group(OPERATIONS),
+    full(super::RUN_WITHOUT, Kind::List, "", "parts this version lacks and may be configured all the same: plugins, tracing").unset().group(OPERATIONS),
     file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "what publishes metrics: this, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
     file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),
     file("metricsProvider.httpPort", PORT, "7000", "port of the Prometheus page; 0: one that the system chooses").group(OPERATIONS),
@@ -430,9 +429,9 @@ pub static SETTINGS: &[Setting] = &[
     prop("admin.commandURL", Kind::Text, "/commands", "path of the commands: segments of letters, digits, `.`, `_` and `-`").group(ADMIN),
     prop("admin.idleTimeout", ms(1), "30000", "time a client may take for the header of a request, and make an answer wait").group(ADMIN),
     prop("admin.httpVersion", Kind::Choice(&["11"]), "11", "HTTP/1.1, the only version").group(ADMIN),
-    prop("admin.rateLimiterIntervalInMS", ms(0), "300000", "time between two snapshots that clients ask for").group(ADMIN),
+    prop("admin.rateLimiterIntervalInMS", ms(0), "300000", "time between two snapshots that clients ask for, and between two that they restore").group(ADMIN),
     prop("admin.snapshot.enabled", Kind::JavaBool, "true", "the command `snapshot`, for those who have every permission on `/`").group(ADMIN),
-    prop("admin.restore.enabled", Kind::JavaBool, "false", "the command `restore`").not_built(Part::Restore, Switch::True).group(ADMIN),
+    prop("admin.restore.enabled", Kind::JavaBool, "true", "the command `restore` of a server alone, for those who have every permission on `/`").group(ADMIN),
     prop("admin.console", Kind::JavaBool, "false", "the console in the browser, at `/console/`: [console.md](console.md)").group(ADMIN),
     prop("admin.console.hosts", Kind::List, "", "names by which browsers reach the console, besides `localhost` and addresses").unset().group(ADMIN),
     prop("admin.console.idleTimeout", ms(1000), "900000", "how long somebody who does nothing stays signed in to the console").group(ADMIN),

@@ -678,10 +678,6 @@ fn the_dynamic_file_is_read() {
 fn parts_not_built_are_refused_when_switched_on() {
     for (line, text) in [
         (
-            "admin.restore.enabled=true",
-            "restoring a snapshot over HTTP is not part of this version\nhint: --set zebu.runWithout=restore starts without it",
-        ),
-        (
             "audit.impl.class=com.example.AuditLogger",
             "this server cannot load Java classes, and it has none of its own under this name\nhint: --set zebu.runWithout=plugins starts without it",
         ),
@@ -716,11 +712,11 @@ fn an_operator_may_choose_to_run_without_a_part() {
          ssl.keyStore.location=/k.jks\nssl.keyStore.password=apassword\nssl.trustStore.location=/t.jks\n\
          ssl.trustStore.password=apassword",
     )
-    .set("admin.restore.enabled=true")
-    .set("zebu.runWithout=restore");
+    .set("audit.impl.class=com.example.AuditLogger")
+    .set("zebu.runWithout=plugins");
     assert_eq!(case.config().limits.connections_per_address, None);
     let notes = case.notes().join("\n");
-    assert!(notes.contains("admin.restore.enabled=true has no effect"), "{notes}");
+    assert!(notes.contains("audit.impl.class=com.example.AuditLogger has no effect"), "{notes}");
     assert!(!notes.contains("apassword"), "{notes}");
     Case::file("").set("zebu.runWithout=tsl").fails("--set: zebu.runWithout: there is no part tsl");
 }

@@ -387,6 +387,12 @@ metrics! {
     snapshot_error_count: Counter,
     /// Snapshot requests to the admin server refused because the previous one was too recent.
     snapshot_rate_limited_count: Counter,
+    /// Milliseconds from a request to restore a snapshot until the server serves with it.
+    restore_time: Summary,
+    /// Snapshots handed to the admin server that did not become the state.
+    restore_error_count: Counter,
+    /// Requests to restore a snapshot refused because the previous one was too recent.
+    restore_rate_limited_count: Counter,
 
     // Watches.
 

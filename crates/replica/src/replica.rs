@@ -182,6 +182,32 @@ impl Replica {
         }
     }
 
+    /// Continues a standalone server with another tree, which is later than everything so far.
+    /// Sessions that are not in the tree are over; the others start with their full timeout.
+    ///
+    /// # Panics
+    /// If something is in progress, the server is a member of an ensemble, or the tree is not later.
+    pub fn restored(&mut self, tree: &Tree, now: Now) {
+        assert!(self.work.is_empty() && self.outstanding.len() == 0, "something is in progress");
+        let Order::Alone { logged, .. } = self.order else {
+            unreachable!("an ensemble takes the tree of its leader")
+        };
+        let zxid = tree.last_zxid();
+        assert!(logged < zxid, "a state goes back from {logged} to {zxid}");
+        self.order = Order::Alone { logged: zxid, flushed: zxid };
+        self.committed = zxid;
+        self.applied = zxid;
+        self.handed_out = zxid;
+        self.outstanding = Outstanding::new(self.options.rules.digest);
+        self.pack = Pack::default();
+        self.reaper = Reaper::new(self.options.reaper.clone(), tree, now);
+        // The tree may have sessions that another server has begun since this one was started.
+        let server = self.options.server;
+        self.next_session = self.next_session.max(SessionId::first(server, now.wall_ms));
+        self.track_all_sessions(tree, now);
+        self.check();
+    }
+
     /// Counts transactions replayed at the start towards the next snapshot. Otherwise a server that
     /// restarts often would never take one.
     pub fn replayed(&mut self, txns: u64, bytes: u64) {

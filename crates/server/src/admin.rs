@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::future::Future;
+use std::io::Read;
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use std::time::UNIX_EPOCH;
 use tracing::{info, warn};
 use zebu_admin::{
     Client, ConsoleOptions, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, InsideSession,
-    LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, Running, Served, Site,
-    SnapshotFacts, Started, TakenSnapshot, Watched,
+    LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, RestoreDenied, Restored,
+    Running, Served, Site, SnapshotFacts, Started, TakenSnapshot, Watched,
 };
 use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
@@ -29,6 +30,7 @@ use crate::disk::snapshotter::Snapshotter;
 use crate::error::StartError;
 use crate::four_letter::Mode;
 use crate::metrics::Histograms;
+use crate::restoring;
 use crate::retiring;
 use crate::shared::Shared;
 
@@ -121,7 +123,9 @@ impl Bound {
             let options = Options {
                 command_url: config.command_url.clone(),
                 snapshot: config.snapshot,
-                snapshot_interval: config.snapshot_interval,
+                restore: config.restore,
+                interval: config.snapshot_interval,
+                idle_timeout: config.idle_timeout,
                 started,
                 console: config.console.as_ref().map(|console| ConsoleOptions {
                     hosts: console.hosts.clone(),
@@ -374,6 +378,10 @@ impl Served for ServerFactsView {
         let taken = taken.ok_or_else(|| "this server's state is another one now".to_owned())?;
         let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
         Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })
+    }
+
+    fn restore(&self, source: &mut dyn Read, fuzzy: bool) -> Result<Restored, RestoreDenied> {
+        restoring::restore(&self.0, source, fuzzy)
     }
 
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {

@@ -4,6 +4,8 @@
 //! do takes a turn itself, see [`crate::clients::worker_turns`], and so do others, see [`crate::turns`]. **Invariant:** a turn is taken under the lock of [`Driver`], so that
 //! inputs are stepped through in the order in which they came.
 
+mod replacing;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -59,6 +59,7 @@ mod driver;
 mod ensemble;
 mod error;
 mod logging;
+mod restoring;
 mod retiring;
 mod run;
 mod sasl;

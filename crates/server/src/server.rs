@@ -253,6 +253,7 @@ impl Server {
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, &driver, takes_turns, count)?;
         if alone {
+            shared.restoring.allow(&driver);
             shared.serve(Some(Mode::Standalone));
         }
         let gate = handshakes.as_ref().map(Handshakes::gate);

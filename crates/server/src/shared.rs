@@ -29,6 +29,7 @@ use crate::clients::conn::{Conn, Side};
 use crate::config::Config;
 use crate::error::RunError;
 use crate::metrics::Metrics;
+use crate::restoring::Restoring;
 use crate::turns::Turns;
 
 pub use clients::Clients;
@@ -87,6 +88,8 @@ pub struct Shared {
     pub http: HttpPorts,
     /// Whether and why the server is to stop.
     pub ending: Ending,
+    /// How its state can be replaced, at a standalone server.
+    pub restoring: Restoring,
 }
 
 /// Reads the newest changes of a znode, and with `true` of everything below it, from the directories of snapshots and of logs.
@@ -142,6 +145,7 @@ impl Shared {
             counting: Counting::new(config.ensemble.as_ref()),
             http: HttpPorts::default(),
             ending: Ending::default(),
+            restoring: Restoring::default(),
             common: Common::new(tree, schemes, client_rules(&config, sasl)),
             config,
             metrics,

@@ -6,6 +6,7 @@
 
 mod copy;
 mod differing;
+mod handed_in;
 pub mod membership;
 mod rebuild;
 mod snapshot;
@@ -14,6 +15,7 @@ mod stretch;
 
 pub use copy::{Copied, CopyError, Cutting, Entering, Filing, Receiving, Sending};
 pub use differing::{Difference, Differing};
+pub use handed_in::{DigestFound, HandedIn, HandedInError, Limits, read_handed_in, write_unused};
 pub use rebuild::{Rebuild, Rebuilt, reload, truncate};
 pub use snapshot::{Outline, Step, Taking};
 pub use start::Found;

@@ -1,10 +1,11 @@
-//! Replaces all data by a leader's snapshot.
+//! Replaces all data by a snapshot of a leader or of an operator.
 //!
 //! The snapshot is complete and durable when this starts. Renaming it to `received.snapshot.<zxid>`
 //! is the decisive step: a crash before it leaves the old state, and after it the next start
 //! finishes the installation. Old logs and snapshots are renamed rather than removed: no start may
 //! use them, since they may be of another history or have gaps, but an operator may want them. The
-//! next installation removes them, or a purge that has enough newer snapshots.
+//! next snapshot of a leader removes them, or a purge that has enough newer snapshots. A snapshot of
+//! an operator leaves them: the state before a mistake must outlive the attempts to correct it.
 
 use std::path::PathBuf;
 
@@ -13,10 +14,25 @@ use crate::snapshot::Received;
 use crate::store::Shared;
 use crate::{StoreError, Written, names, recover};
 
+/// What becomes of the files that earlier installations have replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// They stay.
+    Stay,
+    /// They are removed.
+    Go,
+}
+
 /// Installs `received`. The caller holds the generation.
-pub(crate) fn install(shared: &Shared, received: &Received) -> Result<Written, StoreError> {
+pub(crate) fn install(
+    shared: &Shared,
+    received: &Received,
+    earlier: Earlier,
+) -> Result<Written, StoreError> {
     let Shared { vfs, snap_dir, .. } = shared;
-    remove_superseded(shared)?;
+    if earlier == Earlier::Go {
+        remove_superseded(shared)?;
+    }
     let decided = snap_dir.join(names::received(&received.name));
     vfs.rename(&received.temporary, &decided)
         .and_then(|()| vfs.sync_dir(snap_dir))

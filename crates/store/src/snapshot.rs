@@ -14,7 +14,7 @@ use crate::store::Shared;
 use crate::vfs::{UNSYNCED_BYTES_MAX, Vfs};
 use crate::{Compression, LogFiles, Purged, StoreError, names, purge};
 
-pub use compress::decompressed;
+pub use compress::{decompressed, uncompressed};
 pub use write::{Received, SnapshotWriter, Written};
 
 /// The first bytes of a snapshot: magic "ZKSN", version 2, database −1.

@@ -53,10 +53,24 @@ pub fn ask(port: u16, method: &str, path: &str, header: &str) -> Result<Answer> 
 /// # Errors
 /// There is no answer.
 pub fn ask_at(at: SocketAddr, method: &str, path: &str, header: &str) -> Result<Answer> {
+    send(at, method, path, header, b"")
+}
+
+/// Posts a body to a port on this machine.
+///
+/// # Errors
+/// There is no answer.
+pub fn post(port: u16, path: &str, header: &str, body: &[u8]) -> Result<Answer> {
+    let header = format!("{header}Content-Length: {}\r\n", body.len());
+    send((Ipv4Addr::LOCALHOST, port).into(), "POST", path, &header, body)
+}
+
+fn send(at: SocketAddr, method: &str, path: &str, header: &str, body: &[u8]) -> Result<Answer> {
     let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     // With HTTP/1.0 the body ends with the connection and has no chunks.
     write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n")?;
+    stream.write_all(body)?;
     let mut all = Vec::new();
     stream.read_to_end(&mut all)?;
     let end = all.windows(4).position(|bytes| bytes == b"\r\n\r\n").context("no header")?;

@@ -2,11 +2,13 @@
 //! fields and names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use zebu_interop::dump::{self, with_super};
 use zebu_interop::ensemble::{Ensemble, options};
-use zebu_interop::http::{ask, get};
+use zebu_interop::http::{ask, get, post};
 use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
@@ -252,5 +254,118 @@ fn the_original_starts_from_a_snapshot_that_was_sent() -> Result<()> {
         Ok(std::fs::write(data.join(&name), &taken.body)?)
     })?;
     assert_eq!(server.monitor("zk_znode_count")?, original.monitor("zk_znode_count")?);
+    Ok(())
+}
+
+const AUTH: &str = "Authorization: digest u:p\r\n";
+
+/// Starts a server with an admin server on its data again.
+fn again(server: &mut Server, kind: Kind) -> Result<()> {
+    server.stop()?;
+    server.change_kind(kind);
+    server.launch()
+}
+
+/// What the original sends becomes the state of a running Zebu server, and the original goes on from what is on the disk
+/// then. What it does itself with the same request is in COMPAT: its disk keeps the old state.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_snapshot_of_the_original_is_restored_and_the_original_goes_on_from_it() -> Result<()> {
+    let ports = [free_port(), free_port()];
+    let options = |port| with_super(with_admin(Options::default(), port));
+    let source = Server::start(Java395, &options(ports[0]))?;
+    let _session = story(&source, "n")?;
+    let taken = ask(ports[0], "GET", "/commands/snapshot", AUTH)?;
+    ensure!(taken.status == 200, "{}", taken.head);
+    let expected = dump::tree(source.address())?;
+
+    for (kind, outlives) in [(Java395, false), (Zebu, true)] {
+        let mut server = Server::start(kind, &options(ports[1]))?;
+        let mut session = Session::open(server.address(), 60_000)?;
+        session.create("/overwritten", b"", 0)?;
+        let answer = post(ports[1], "/commands/restore", AUTH, &taken.body)?;
+        ensure!(answer.status == 200, "{kind:?}: {} {}", answer.head, answer.text());
+        ensure!(answer.json()?["last_zxid"].is_i64(), "{}", answer.text());
+        ensure!(dump::tree(server.address())? == expected, "{kind:?}: another tree");
+        again(&mut server, Java395)?;
+        let found = dump::tree(server.address())?;
+        assert_eq!(found == expected, outlives, "{kind:?} and a restart of the original");
+        assert_eq!(found.contains("/overwritten"), !outlives, "{kind:?}");
+        let mut session = Session::open(server.address(), 60_000)?;
+        session.create("/later", b"", 0)?;
+        again(&mut server, Zebu)?;
+        ensure!(dump::tree(server.address())?.contains("/later"), "{kind:?}: a write is lost");
+    }
+    Ok(())
+}
+
+/// A kill at any moment of a restore leaves the old state with everything acknowledged, or the new one.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_kill_during_a_restore_leaves_the_old_state_or_the_new_one() -> Result<()> {
+    let port = free_port();
+    let mut server = Server::start(Zebu, &with_admin(Options::default(), port))?;
+    let mut session = Session::open(server.address(), 60_000)?;
+    let data = vec![7; 100_000];
+    for n in 0..100 {
+        session.create(&format!("/n{n}"), &data, 0)?;
+    }
+    let taken = ask(port, "GET", "/commands/snapshot", AUTH)?;
+    let mut states = [0, 0];
+    for round in 0..40 {
+        let mut session = Session::open(server.address(), 60_000)?;
+        let mark = format!("/mark{round}");
+        session.create(&mark, b"", 0)?;
+        let body = taken.body.clone();
+        let upload = std::thread::spawn(move || post(port, "/commands/restore", AUTH, &body));
+        std::thread::sleep(Duration::from_millis(2 * round));
+        server.kill()?;
+        let was_told = upload.join().is_ok_and(|answer| answer.is_ok_and(|it| it.status == 200));
+        server.launch()?;
+        let mut session = Session::open(server.address(), 60_000)?;
+        let has = |session: &mut Session, path: &str| {
+            Ok::<_, anyhow::Error>(
+                session.call(op::EXISTS, Writer::new().string(path).bool(false))?.err == 0,
+            )
+        };
+        ensure!(has(&mut session, "/n0")? && has(&mut session, "/n99")?, "round {round}: neither");
+        let is_old = has(&mut session, &mark)?;
+        ensure!(!(is_old && was_told), "round {round}: what was told is undone");
+        states[usize::from(is_old)] += 1;
+    }
+    println!("{} new, {} old", states[0], states[1]);
+    ensure!(states[1] > 0, "never killed before the end: {states:?}");
+    Ok(())
+}
+
+/// A disk that is full during a restore: the state is the old one, and the server serves on or returns by itself.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn a_restore_onto_a_full_disk_changes_nothing() -> Result<()> {
+    let port = free_port();
+    let small =
+        with_admin(Options::default(), port).small_disk(24).property("zookeeper.preAllocSize", 64);
+    let mut server = Server::start(Zebu, &small)?;
+    if !server.has_small_disk() {
+        eprintln!("no file system of its own can be mounted here");
+        return Ok(());
+    }
+    let mut session = Session::open(server.address(), 60_000)?;
+    let data = vec![7; 100_000];
+    for n in 0..40 {
+        session.create(&format!("/n{n}"), &data, 0)?;
+    }
+    let taken = ask(port, "GET", "/commands/snapshot", AUTH)?;
+    ensure!(taken.status == 200, "{}", taken.text());
+    session.create("/mark", b"", 0)?;
+    server.fill_disk()?;
+    let answer = post(port, "/commands/restore", AUTH, &taken.body)?;
+    ensure!(answer.status == 500, "{} {}", answer.head, answer.text());
+    server.empty_disk()?;
+    server.wait_until_serving()?;
+    let mut session = Session::open(server.address(), 60_000)?;
+    session.expect(op::EXISTS, Writer::new().string("/mark").bool(false))?;
+    let answer = post(port, "/commands/restore", AUTH, &taken.body)?;
+    ensure!(answer.status == 200, "{} {}", answer.head, answer.text());
     Ok(())
 }

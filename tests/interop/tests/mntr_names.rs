@@ -10,7 +10,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, Server};
 
 /// The original's metrics that Zebu lacks, and the reasons.
-const EXEMPT: [(&str, &[&str]); 7] = [
+const EXEMPT: [(&str, &[&str]); 6] = [
     (
         "requests pass no processors with queues of their own: what a session waits for is in the replica's one queue",
         &[
@@ -46,10 +46,6 @@ const EXEMPT: [(&str, &[&str]); 7] = [
             "dead_watchers_cleared",
             "dead_watchers_queued",
         ],
-    ),
-    (
-        "no snapshot is restored over HTTP",
-        &["restore_error_count", "restore_rate_limited_count", "restore_time"],
     ),
     (
         "answers are not cached",

@@ -21,7 +21,9 @@ fn options() -> Options {
     Options {
         command_url: "/commands".to_owned(),
         snapshot: true,
-        snapshot_interval: Duration::ZERO,
+        restore: true,
+        interval: Duration::ZERO,
+        idle_timeout: Duration::from_secs(30),
         started: Started {
             configuration: "tickTime=5\n".to_owned(),
             properties: [("zookeeper.a".to_owned(), "b".to_owned())].into(),
@@ -44,6 +46,14 @@ impl Asked {
         }
         let request = request.body(Body::empty()).unwrap();
         Answered::to(request, &self.router, &runtime())
+    }
+
+    fn hand_in(&self, url: &str, auth: Option<&str>, body: Body) -> Answered {
+        let mut request = Request::builder().method("POST").uri(url);
+        if let Some(auth) = auth {
+            request = request.header(AUTHORIZATION, auth);
+        }
+        Answered::to(request.body(body).unwrap(), &self.router, &runtime())
     }
 
     fn get(&self, name: &str) -> Answered {
@@ -118,7 +128,8 @@ fn every_command_answers_by_all_its_names() {
     for command in commands::COMMANDS {
         for name in [&[command.name], command.also].concat() {
             let auth = Some("digest root:root");
-            let answered = asked.send("GET", &format!("/commands/{name}?streaming=false"), auth);
+            let method = if command.name == "restore" { "POST" } else { "GET" };
+            let answered = asked.send(method, &format!("/commands/{name}?streaming=false"), auth);
             assert_eq!(answered.json()["command"], command.name, "{name}");
             let own = ["set_trace_mask", "restore"].contains(&command.name);
             assert_eq!(answered.json()["error"].is_null(), !own, "{name}");
@@ -379,7 +390,7 @@ fn a_snapshot_is_for_those_who_may_do_everything() {
 
 #[test]
 fn snapshots_are_limited_and_can_be_switched_off() {
-    let limited = Options { snapshot_interval: Duration::from_secs(3600), ..options() };
+    let limited = Options { interval: Duration::from_secs(3600), ..options() };
     let limited = asked(Fake::default(), limited);
     let snap = |asked: &Asked| asked.send("GET", "/commands/snap", Some("digest root:root"));
     assert_eq!([snap(&limited).status, snap(&limited).status], [200, 429]);
@@ -391,12 +402,70 @@ fn snapshots_are_limited_and_can_be_switched_off() {
 }
 
 #[test]
-fn a_restore_is_refused_and_says_so() {
+fn a_snapshot_is_restored_for_those_who_may_do_everything() {
     let asked = asked(Fake::default(), options());
-    let restore = |auth| asked.send("POST", "/commands/restore", auth).error();
-    assert_eq!(restore(None).0, 401);
-    let refused = "Restore is not part of this version".to_owned();
-    assert_eq!(restore(Some("digest root:root")), (503, refused));
+    let restore = |auth, url: &str, body: &str| {
+        asked.hand_in(&format!("/commands/{url}"), auth, Body::from(body.to_owned()))
+    };
+    assert_eq!(restore(None, "restore", "ZKSN").status, 401);
+    assert_eq!(restore(Some("digest u:p"), "restore", "ZKSN").status, 403);
+    assert_eq!(asked.asked(), [""; 0]);
+    let root = Some("digest root:root");
+    assert_eq!(
+        restore(root, "rest", "ZKSN").text(),
+        "{\n  \"last_zxid\" : 4294967296,\n  \"snapshot_zxid\" : 141,\n  \"znodes\" : 5,\n  \"sessions\" : 1,\n  \
+         \"has_digest\" : true,\n  \"command\" : \"restore\",\n  \"error\" : null\n}"
+    );
+    assert_eq!(asked.asked(), ["restore ZKSN false true"]);
+    for (body, status) in
+        [("", 400), ("fuzzy", 400), ("busy", 409), ("ensemble", 503), ("failed", 500)]
+    {
+        let (found, why) = restore(root, "restore", body).error();
+        assert!(found == status && why != "none", "{body}: {found} {why}");
+    }
+    assert_eq!(restore(root, "restore?fuzzy=true", "fuzzy").status, 200);
+    assert_eq!(asked.fake.metrics.restore_error_count.value(), 5);
+}
+
+/// What an operator corrects and sends again need not wait; a state is not replaced twice in a row.
+#[test]
+fn restores_are_limited_and_can_be_switched_off() {
+    let limited = Options { interval: Duration::from_secs(3600), ..options() };
+    let limited = asked(Fake::default(), limited);
+    let restore = |asked: &Asked, body: &'static str| {
+        asked.hand_in("/commands/restore", Some("digest root:root"), Body::from(body))
+    };
+    let statuses = ["fuzzy", "ZKSN", "ZKSN"].map(|body| restore(&limited, body).status);
+    assert_eq!(statuses, [400, 200, 429]);
+    assert_eq!(limited.fake.metrics.restore_rate_limited_count.value(), 1);
+    let off = asked(Fake::default(), Options { restore: false, ..options() });
+    assert_eq!(restore(&off, "ZKSN").error(), (503, "Restore command is disabled".to_owned()));
+    assert_eq!(off.asked(), [""; 0]);
+}
+
+/// A body that never goes on.
+struct Stuck;
+
+impl hyper::body::Body for Stuck {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_snapshot_that_does_not_arrive_is_given_up() {
+    let hasty = Options { idle_timeout: Duration::from_millis(1), ..options() };
+    let asked = asked(Fake::default(), hasty);
+    let body = Body::new(Stuck);
+    let answered = asked.hand_in("/commands/restore", Some("digest root:root"), body);
+    assert_eq!(answered.status, 400);
+    assert_eq!(asked.asked(), ["restore  false false"]);
 }
 
 #[test]
@@ -476,7 +545,7 @@ fn the_prometheus_page_has_facts_and_metrics() {
             "response_bytes 3.0",
             "avg_latency 1.0",
             "# TYPE quota_bytes_limit_per_namespace gauge",
-            "# HELP restore_error_count Always 0: no snapshot is restored over HTTP.",
+            "# HELP jvm_pause_time_ms Always 0: there is no JVM and no Netty, and a fault that cannot be handled ends the process.",
             "restore_error_count 0.0",
             "jvm_pause_time_ms{quantile=\"0.99\"} NaN",
             "jvm_pause_time_ms_count 0.0",

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use zebu_engine::journal::{Done, Job, MemberFiles, Order, Records};
 use zebu_proto::Zxid;
 use zebu_replica::Input;
-use zebu_store::TxnLog;
+use zebu_store::{Received, TxnLog};
 use zebu_zab::ConfigChange;
 
 use crate::ensemble::evidence;
@@ -78,6 +78,17 @@ impl Journal {
         let mut batch = Batch::default();
         batch.append(&mut self.log, records, Instant::now(), shared);
         self.commit(batch, shared)
+    }
+
+    /// Makes an operator's snapshot the state on the disk.
+    ///
+    /// # Errors
+    /// When the disk failed.
+    pub fn restore(&mut self, snapshot: Received) -> Result<(), RunError> {
+        self.log
+            .restore(snapshot)
+            .map_err(RunError::log("cannot begin again behind a snapshot"))?;
+        Ok(())
     }
 
     /// Makes a batch durable; says up to where.

@@ -18,16 +18,22 @@ const PROMETHEUS: &str =
 /// An answer: its first line, its header and its body.
 pub struct Answer {
     head: String,
-    body: Vec<u8>,
+    pub body: Vec<u8>,
 }
 
 impl Answer {
+    pub fn parse(mut all: Vec<u8>) -> Self {
+        let end = all.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a header");
+        let head = String::from_utf8_lossy(&all[..end]).into_owned();
+        Self { head, body: all.split_off(end + 4) }
+    }
+
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     #[track_caller]
-    fn has(&self, text: &str) {
+    pub fn has(&self, text: &str) {
         assert!(self.text().contains(text), "{text}: {}\n{}", self.head, self.text());
     }
 
@@ -47,9 +53,7 @@ pub fn ask(method: &str, port: u16, path: &str, header: &str) -> Answer {
     write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n").unwrap();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
-    let end = all.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a header");
-    let head = String::from_utf8_lossy(&all[..end]).into_owned();
-    Answer { head, body: all.split_off(end + 4) }
+    Answer::parse(all)
 }
 
 fn http(settings: &[&str]) -> Running {

@@ -19,6 +19,7 @@ mod peer_tls;
 mod records;
 mod refused;
 mod rejoin;
+mod restoring;
 mod running;
 mod sasl;
 mod sessions;

@@ -12,6 +12,7 @@ use super::growing::Growing;
 use super::read::zxid_of;
 use super::sidecar::{Mark, Sidecar};
 use super::{HEADER_BYTES, encode_record};
+use crate::install::Earlier;
 use crate::recover::{self, Recovered};
 use crate::store::Shared;
 use crate::{Received, Recover, StoreError, Truncated, Written, install, names};
@@ -239,11 +240,26 @@ impl TxnLog {
     /// # Errors
     /// The failure; the log is unusable afterwards.
     pub fn install(&mut self, received: Received) -> Result<Written, StoreError> {
+        self.replace(received, Earlier::Go)
+    }
+
+    /// Makes an operator's snapshot the state of this standalone server, and continues after it. The
+    /// snapshot must end after the log does.
+    ///
+    /// Differs from [`TxnLog::install`] in that files set aside earlier stay until a purge.
+    ///
+    /// # Errors
+    /// As for [`TxnLog::install`].
+    pub fn restore(&mut self, received: Received) -> Result<Written, StoreError> {
+        self.replace(received, Earlier::Stay)
+    }
+
+    fn replace(&mut self, received: Received, earlier: Earlier) -> Result<Written, StoreError> {
         self.roll()?;
         self.guarded(|log| {
             let mut generation = log.shared.generation();
             *generation += 1;
-            let written = install::install(&log.shared, &received)?;
+            let written = install::install(&log.shared, &received, earlier)?;
             drop(generation);
             log.continue_behind(received.zxid());
             Ok(written)

@@ -3,7 +3,7 @@
 //! A block's decompressed length is limited to [`BLOCK_BYTES_MAX`], so that a small file cannot
 //! claim much memory.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, Read, Write};
 
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -33,6 +33,23 @@ pub fn decompressed<'a>(source: impl Read + 'a, compression: Compression) -> Box
         Compression::Gzip => Box::new(MultiGzDecoder::new(buffered(source))),
         Compression::Snappy => Box::new(SnappyReader::new(buffered(source))),
     }
+}
+
+/// The uncompressed content of a stream whose first bytes show how it is compressed.
+///
+/// # Errors
+/// The first bytes cannot be read.
+pub fn uncompressed<'a>(source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let mut source = io::BufReader::with_capacity(FILE_BLOCK_BYTES, source);
+    let first = source.fill_buf()?;
+    let compression = if first.starts_with(&GZIP_MAGIC) {
+        Compression::Gzip
+    } else if first.first() == SNAPPY_MAGIC.first() {
+        Compression::Snappy
+    } else {
+        Compression::None
+    };
+    Ok(decompressed(source, compression))
 }
 
 /// Reads xerial's framing: a header, then blocks with a compressed-length prefix.

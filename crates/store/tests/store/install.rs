@@ -1,13 +1,13 @@
 //! A leader's snapshot takes the place of everything, at once, and nothing older comes back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zebu_proto::{Epoch, Zxid};
 use zebu_store::vfs::{Fault, FaultVfs, MemVfs};
 use zebu_store::{
-    DamageKind, EpochFile, Options, Range, Snapshots, StoreError, Truncated, TxnLog, Vfs, Warning,
-    names,
+    DamageKind, EpochFile, Options, Range, Received, Snapshots, StoreError, Truncated, TxnLog, Vfs,
+    Warning, Written, names,
 };
 
 use crate::crash::crashes;
@@ -106,13 +106,18 @@ fn a_start_says_that_a_leaders_snapshot_has_replaced_what_was_there() {
 
 #[test]
 fn a_crash_leaves_the_old_state_or_the_leaders() {
+    type Install = fn(&mut TxnLog, Received) -> Result<Written, StoreError>;
     let mut cases = 0;
-    for (last, options) in LEADERS.into_iter().flat_map(|l| [(l, options()), (l, separate())]) {
+    let of_leaders = LEADERS.into_iter().flat_map(|l| [(l, options()), (l, separate())]);
+    let of_leaders = of_leaders.map(|(last, options)| (last, options, TxnLog::install as Install));
+    let of_an_operator = (LEADERS[1], options(), TxnLog::restore as Install);
+    for (last, options, install) in of_leaders.chain([of_an_operator]) {
         for calls in 0.. {
             let (disk, old, mut log, snapshots) = member(options.clone());
             let new = leader(last);
             disk.stop_at(disk.mutations() + calls);
-            let done = new.received(&snapshots).and_then(|received| log.install(received)).is_ok();
+            let done =
+                new.received(&snapshots).and_then(|received| install(&mut log, received)).is_ok();
             drop((log, snapshots));
             for crash in crashes(&disk) {
                 let disk = disk.crash(crash);
@@ -141,6 +146,21 @@ fn a_crash_leaves_the_old_state_or_the_leaders() {
     }
     println!("{cases} crashes");
     assert!(cases > 1_000, "only {cases} crashes");
+}
+
+/// A leader's snapshot replaces them; an operator who has made a mistake wants the state before it.
+#[test]
+fn an_operators_snapshot_leaves_what_an_earlier_one_has_replaced() {
+    for stays in [true, false] {
+        let (disk, _, mut log, snapshots) = member(options());
+        for last in [&[(1, 1), (2, 3)], &[(2, 3), (3, 3)]] {
+            let received = leader(last).received(&snapshots).unwrap();
+            let install = if stays { TxnLog::restore } else { TxnLog::install };
+            install(&mut log, received).unwrap();
+        }
+        let is_first = |path: &PathBuf| path.ends_with("version-2/old.log.100000001");
+        assert_eq!(disk.files().iter().any(is_first), stays);
+    }
 }
 
 fn is_one_of(

@@ -1,0 +1,67 @@
+//! The body of a request for code that blocks: one task passes on what arrives, one thread reads it.
+
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Buf as _, Bytes};
+use hyper::body::Body as _;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout;
+
+/// Pieces that wait for the reader.
+const PIECES_MAX: usize = 4;
+
+/// A piece, or why there are no more.
+type Piece = io::Result<Bytes>;
+
+/// What has arrived, for the thread that reads it.
+pub struct Received {
+    pieces: Receiver<Piece>,
+    piece: Bytes,
+}
+
+/// The two ends.
+pub fn received() -> (Sender<Piece>, Received) {
+    let (to, pieces) = channel(PIECES_MAX);
+    (to, Received { pieces, piece: Bytes::new() })
+}
+
+/// Passes a body on until its end, until it breaks off, until nothing more arrives for so long, or until nobody reads it.
+pub async fn pass(mut body: Body, to: &Sender<Piece>, idle_timeout: Duration) {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+        let piece = match timeout(idle_timeout, frame).await {
+            Ok(None) => return,
+            Ok(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => Ok(data),
+                // Trailers.
+                Err(_) => continue,
+            },
+            Ok(Some(Err(error))) => Err(io::Error::other(error)),
+            Err(_) => {
+                let why = format!("nothing more arrives for {} ms", idle_timeout.as_millis());
+                Err(io::Error::new(io::ErrorKind::TimedOut, why))
+            }
+        };
+        let is_last = piece.is_err();
+        if to.send(piece).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+impl Read for Received {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.pieces.blocking_recv() {
+                Some(piece) => self.piece = piece?,
+                None => return Ok(0),
+            }
+        }
+        let bytes = self.piece.len().min(into.len());
+        self.piece.copy_to_slice(&mut into[..bytes]);
+        Ok(bytes)
+    }
+}
