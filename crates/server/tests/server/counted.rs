@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::members::{Three, client_of, deserted, ensemble};
 use crate::outside::{self, Program};
 use crate::rejoin::with_another_tree;
+use crate::restoring;
 use crate::running::Running;
 use crate::storage::rot;
 use crate::tls;
@@ -243,10 +244,15 @@ fn every_metric_moves() {
 
     // More snapshots than one may ask for.
     let running = Running::new(&["admin.enableServer=true", "admin.serverPort=0"]);
+    let mut taken = Vec::new();
     for status in ["200", "429"] {
         let path = "/commands/snapshot";
         let answer = admin::get(running.admin_port(), path, "Authorization: digest u:p\r\n");
         assert_eq!(answer.status(), status);
+        taken.push(answer.body);
+    }
+    for (snapshot, status) in [(&b"ZKSN"[..], "400"), (&taken[0], "200"), (&taken[0], "429")] {
+        assert_eq!(restoring::restore(&running, snapshot).status(), status);
     }
     moved(&running, &mut all);
 

@@ -45,7 +45,7 @@ fn hand_in(running: &Running, url: &str, body: &[u8]) -> Answer {
     hand_in_part(running.admin_port(), url, body.len(), body)
 }
 
-fn restore(running: &Running, body: &[u8]) -> Answer {
+pub fn restore(running: &Running, body: &[u8]) -> Answer {
     hand_in(running, "/commands/restore", body)
 }
 
