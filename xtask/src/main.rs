@@ -99,6 +99,12 @@ enum Task {
         #[arg(long, value_name = "NAME,...")]
         workload: Option<String>,
     },
+    /// Kill servers at their system calls, one call after the other, and start them again.
+    CrashPoints {
+        /// How many calls are tried of a server alone, and how many of a member.
+        #[arg(long, value_name = "N")]
+        points: Option<u64>,
+    },
     /// Run simulated ensembles, and print each failure with its seed.
     ///
     /// The words go to zebu-sim, for example [--seeds N | --minutes M] [--first S].
@@ -146,6 +152,7 @@ fn run(task: Task) -> Result<()> {
         Task::Torture { minutes, seed, nemesis, workload } => {
             steps::torture(minutes, seed, nemesis, workload)
         }
+        Task::CrashPoints { points } => steps::crash_points(points),
         Task::Sim(further) => steps::sim(&further.words),
         Task::Mutants(further) => steps::mutants(&further.words),
     }
@@ -196,6 +203,7 @@ mod tests {
         for line in [
             "xtask capi --debug --into target/x --prefix /usr",
             "xtask dist --only tar,deb --out /tmp --program zebu --version 1.2.3",
+            "xtask crash-points --points 500",
             "xtask diff --ops 1000 --seed 3",
             "xtask mutants --seeds 512",
         ] {

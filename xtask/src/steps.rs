@@ -178,6 +178,12 @@ pub(crate) fn torture(
     one_test("torture", "ensembles_outlive_everything", &variables)
 }
 
+/// Servers that are killed at their system calls.
+pub(crate) fn crash_points(points: Option<u64>) -> Result<()> {
+    let variables = [("ZEBU_CRASH_POINTS", points.map(|points| points.to_string()))];
+    one_test("crash_points", "that_is_killed_at_any_call", &variables)
+}
+
 /// One interop test; the options that were given become environment variables.
 fn one_test(file: &str, name: &str, variables: &[(&str, Option<String>)]) -> Result<()> {
     deps::install()?;

@@ -15,7 +15,7 @@ use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::{Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 use crate::served::{
-    Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts,
+    DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts,
     RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
 };
 use zebu_metrics::{Metrics, ResponseSizes};
@@ -306,6 +306,19 @@ impl Served for Fake {
                 has_digest: true,
             }),
         }
+    }
+    fn data_files(&self) -> Result<Vec<DataFile>, String> {
+        Ok(vec![DataFile { name: "log.1".to_owned(), bytes: 5 }])
+    }
+    fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String> {
+        self.note(format!("open {name}"));
+        if name != "log.1" {
+            return Ok(None);
+        }
+        let mut file: File = tempfile::tempfile().unwrap();
+        file.write_all(b"ZKLG, and room").unwrap();
+        file.rewind().unwrap();
+        Ok(Some((file, 5)))
     }
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
         self.note(format!("history {path} {below}"));

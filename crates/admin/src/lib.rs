@@ -31,7 +31,7 @@ pub use health::Progress;
 pub use http::{BindError, Client, OnPlain, Running, Site, bind};
 pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 pub use served::{
-    Acked, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts,
-    RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
+    Acked, DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts,
+    ObserverFacts, RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
 };
 pub use site::{Options, Watched, admin, prometheus};

@@ -93,6 +93,16 @@ pub trait Served: Facts + Send + Sync + 'static {
         source: &mut dyn std::io::Read,
         fuzzy: bool,
     ) -> Result<Restored, RestoreDenied>;
+    /// The logs, sidecars and snapshots on the disk; blocking.
+    ///
+    /// # Errors
+    /// Why they cannot be listed, in words for a log.
+    fn data_files(&self) -> Result<Vec<DataFile>, String>;
+    /// Opens one of them; `None` when there is none of that name. Blocking.
+    ///
+    /// # Errors
+    /// Why it cannot be opened, in words for a log.
+    fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String>;
     /// Reads from the logs on the disk what happened to a znode, and with `below` to everything below it; blocking, for some
     /// seconds, at a rate that slows no client.
     ///
@@ -148,6 +158,15 @@ pub struct SnapshotFacts {
     pub zxid: Zxid,
     /// When it was written, in seconds since 1970.
     pub taken_s: i64,
+}
+
+/// A file of the server's data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFile {
+    /// Its name.
+    pub name: String,
+    /// Its length; that of a log without the room that is not used yet.
+    pub bytes: u64,
 }
 
 /// A snapshot that was just taken.

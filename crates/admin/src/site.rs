@@ -32,7 +32,7 @@ use crate::management::management;
 use crate::pages::Pages;
 use crate::prometheus as exposition;
 use crate::received::{pass, received};
-use crate::served::{Denied, RestoreDenied, Served, TakenSnapshot};
+use crate::served::{DataFile, Denied, RestoreDenied, Served, TakenSnapshot};
 
 /// What the commands and the health of a server are served with.
 #[derive(Debug, Clone)]
@@ -106,6 +106,8 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
         .route("/health/live", get(live))
         .route("/health/ready", get(ready))
         .route("/ensemble", get(ensemble))
+        .route("/backup/files", get(data_files))
+        .route("/backup/files/{name}", get(data_file))
         .route(&format!("{url}/"), get(list))
         .route(&format!("{url}/{{*name}}"), any(command));
     if !url.is_empty() {
@@ -359,6 +361,66 @@ async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool)
         RestoreDenied::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     failed(status, denied.to_string())
+}
+
+/// The files of this server's data, for somebody who has every permission on `/`.
+async fn data_files(
+    State(admin): Shared,
+    Extension(client): Extension<Client>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refused) = may_copy(&admin, &client, &headers).await {
+        return refused;
+    }
+    let served = admin.served.clone();
+    let listed = tokio::task::spawn_blocking(move || served.data_files()).await;
+    let Ok(Ok(files)) = listed else {
+        error!("the files of the data cannot be listed: {listed:?}");
+        return failed_copy(StatusCode::INTERNAL_SERVER_ERROR, "The files cannot be listed");
+    };
+    let file = |file: DataFile| {
+        Json::object([("name", file.name.as_str().into()), ("bytes", file.bytes.into())])
+    };
+    let files = Json::List(files.into_iter().map(file).collect());
+    json(StatusCode::OK, &Json::object([("files", files)]))
+}
+
+/// One of the files.
+async fn data_file(
+    State(admin): Shared,
+    Path(name): Path<String>,
+    Extension(client): Extension<Client>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(refused) = may_copy(&admin, &client, &headers).await {
+        return refused;
+    }
+    let served = admin.served.clone();
+    match tokio::task::spawn_blocking(move || served.open_data_file(&name)).await {
+        Ok(Ok(Some((file, bytes)))) => {
+            let body = Body::new(FileBody { file, left: bytes });
+            ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
+        }
+        Ok(Ok(None)) => failed_copy(StatusCode::NOT_FOUND, "No such file"),
+        failed => {
+            error!("a file of the data cannot be opened: {failed:?}");
+            failed_copy(StatusCode::INTERNAL_SERVER_ERROR, "The file cannot be opened")
+        }
+    }
+}
+
+/// Whether somebody may copy everything that this server has.
+async fn may_copy(admin: &Admin, client: &Client, headers: &HeaderMap) -> Result<(), Response> {
+    if !admin.options.snapshot {
+        let why = "Copies are disabled, as snapshots are";
+        return Err(failed_copy(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    let authorized = authorized(admin.served.as_ref(), client, headers).await;
+    authorized.map_err(|(status, why)| failed_copy(status, &why))
+}
+
+fn failed_copy(status: StatusCode, why: &str) -> Response {
+    json(status, &Json::object([("error", why.into())]))
 }
 
 impl Admin {

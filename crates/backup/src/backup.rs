@@ -2,6 +2,7 @@
 
 mod live;
 mod plan;
+mod shipped;
 mod show;
 mod take;
 mod verify;
@@ -70,8 +71,8 @@ enum Command {
     Of a directory (--dir), reads and checks all logs and snapshots, and copies those that the last backup does not have. A log \
     is copied up to its last whole record. Snapshots that are damaged are left out, with exit code 1; a damaged log ends the \
     backup. Every backup is complete: it needs no other one.\n\n\
-    Of a server (--server), takes a snapshot over HTTP, with the command `snapshot` of Zebu and of ZooKeeper since 3.9. Such a \
-    backup has no logs, so only the moments of its snapshots can be restored."
+    Of a server (--server), does the same over HTTP, if the server is Zebu. ZooKeeper since 3.9 sends a snapshot with the \
+    command `snapshot`. Such a backup has no logs, so only the moments of its snapshots can be restored."
 )]
 struct CreateArgs {
     /// The data directory (dataDir), or its version-2
@@ -200,6 +201,14 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
             let authorization = args.auth_file.as_deref().map(read_authorization).transpose()?;
             let door = args.credentials.load(|remark| eprintln!("note: {remark}"))?.door()?;
             let (repository, lock) = begin(args)?;
+            let wish = wish(format!("server {server}"));
+            let last = take::last(&repository, &wish)?;
+            if let Some(shipped) =
+                shipped::ship(server, &door, authorization.as_ref(), last.as_ref())?
+            {
+                let made = take(&shipped.source, &repository, &wish)?;
+                return finish(args, horizon_ms, &made, &repository, out);
+            }
             let received = receive(server, &door, authorization, &repository, now_ms)?;
             if let Some(traces) = received.traces() {
                 eprintln!(
@@ -208,18 +217,28 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
                     received.entry.zxid
                 );
             }
-            let wish = wish(format!("server {server}"));
             (take_received(received, &repository, &wish)?, repository, lock)
         }
         (None, None) => {
             return Err(BackupError::Usage("--dir or --server is needed".to_owned()));
         }
     };
+    finish(args, horizon_ms, &made, &repository, out)
+}
+
+/// Removes what is too old, and says what was made.
+fn finish(
+    args: &CreateArgs,
+    horizon_ms: Option<i64>,
+    made: &Made,
+    repository: &Repository,
+    out: &mut dyn Write,
+) -> Result<bool> {
     let pruned = match horizon_ms {
-        Some(horizon_ms) => prune(&repository, horizon_ms, KEPT_MIN),
+        Some(horizon_ms) => prune(repository, horizon_ms, KEPT_MIN),
         None => Ok((0, 0)),
     };
-    show::made(&made, *pruned.as_ref().unwrap_or(&(0, 0)), args.json, out)
+    show::made(made, *pruned.as_ref().unwrap_or(&(0, 0)), args.json, out)
         .map_err(BackupError::Output)?;
     for left_out in &made.left_out {
         eprintln!(

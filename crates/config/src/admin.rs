@@ -12,7 +12,7 @@ const NULL_METRICS: &str = "org.apache.zookeeper.metrics.impl.NullMetricsProvide
 const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
 /// What is served beside the commands: first segments of paths.
-const TAKEN: [&str; 3] = ["health", "jmx", "console"];
+const TAKEN: [&str; 4] = ["health", "jmx", "console", "backup"];
 
 impl Reader<'_> {
     pub(super) fn admin(&self) -> Option<AdminConfig> {

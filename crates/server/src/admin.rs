@@ -11,9 +11,9 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Client, ConsoleOptions, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, InsideSession,
-    LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, RestoreDenied, Restored,
-    Running, Served, Site, SnapshotFacts, Started, TakenSnapshot, Watched,
+    Client, ConsoleOptions, DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts,
+    InsideSession, LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, RestoreDenied,
+    Restored, Running, Served, Site, SnapshotFacts, Started, TakenSnapshot, Watched,
 };
 use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
@@ -26,6 +26,7 @@ use crate::clients::conn::Conn;
 use crate::clients::inside::Inside;
 use crate::config::Config;
 use crate::counting::server_facts::ServerFactsView;
+use crate::disk::data_files;
 use crate::disk::snapshotter::Snapshotter;
 use crate::error::StartError;
 use crate::four_letter::Mode;
@@ -382,6 +383,14 @@ impl Served for ServerFactsView {
 
     fn restore(&self, source: &mut dyn Read, fuzzy: bool) -> Result<Restored, RestoreDenied> {
         restoring::restore(&self.0, source, fuzzy)
+    }
+
+    fn data_files(&self) -> Result<Vec<DataFile>, String> {
+        data_files::list(&self.0.config.data).map_err(|error| error.to_string())
+    }
+
+    fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String> {
+        data_files::open(&self.0.config.data, name).map_err(|error| error.to_string())
     }
 
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {

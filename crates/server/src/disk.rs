@@ -1,5 +1,6 @@
 //! The log thread, snapshots, and the recovery at a start.
 
+pub mod data_files;
 pub mod journal;
 pub mod recovery;
 pub mod scrubber;

@@ -122,12 +122,16 @@ impl Ensemble {
         Ok(Self { members, network, clocks: None })
     }
 
-    /// Prepares members to which everything may happen: small disks, clocks of their own, a port
-    /// for operators, and a membership that can be changed.
+    /// Prepares members to which everything may happen: with clocks of their own, a port for
+    /// operators, and a membership that can be changed. `more`: further options.
     ///
     /// # Errors
     /// A folder cannot be created.
-    pub fn prepare_for_all(network: Network, kinds: &[Kind]) -> Result<Self> {
+    pub fn prepare_for_all(
+        network: Network,
+        kinds: &[Kind],
+        more: &dyn Fn(Options) -> Options,
+    ) -> Result<Self> {
         let clocks = Clocks::build()
             .inspect_err(|error| eprintln!("no clocks of their own on this machine: {error:#}"));
         let clocks = clocks.ok();
@@ -139,7 +143,6 @@ impl Ensemble {
         let is_uniform = network.is_uniform();
         let options = |index: usize| {
             let mut options = options_with_cuts()
-                .small_disk(96)
                 .config("admin.enableServer", true)
                 .config("admin.serverAddress", admin[index].0)
                 .config("admin.serverPort", admin[index].1)
@@ -152,7 +155,7 @@ impl Ensemble {
             for (name, value) in variables.into_iter().flatten() {
                 options = options.environment(name, value);
             }
-            options
+            more(options)
         };
         let ensemble = Self::prepare_each(network, kinds, 0, &options)?;
         Ok(Self { clocks, ..ensemble })

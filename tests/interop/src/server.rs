@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::deps;
 use crate::disk::SmallDisk;
 use crate::network::Place;
+use crate::tamper;
 
 /// A server that takes longer hangs, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -193,6 +194,21 @@ impl Server {
     /// # Errors
     /// The program cannot be run.
     pub fn spawn(&mut self) -> Result<()> {
+        self.spawn_as(|command| command)
+    }
+
+    /// As [`Server::spawn`]; the process is killed at one of its system calls, before it happens.
+    ///
+    /// `calls`: the calls that are counted, each thread by itself, as in `fsync,fdatasync`. `when`:
+    /// the number of the call.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn spawn_killed_at(&mut self, calls: &str, when: u32) -> Result<()> {
+        self.spawn_as(|command| tamper::killed_at(calls, when, &command))
+    }
+
+    fn spawn_as(&mut self, change: impl FnOnce(Command) -> Command) -> Result<()> {
         let config = self.config();
         if !self.options.keeps_config || !config.exists() {
             fs::write(&config, self.options.zoo_cfg(self.address(), &self.data))?;
@@ -216,6 +232,7 @@ impl Server {
         command.arg(&config);
         let variables = self.options.environment.iter();
         command.envs(variables.map(|(name, value)| (name, value)));
+        command = change(command);
         if let Some(namespace) = &self.place.namespace {
             command = within(namespace, &command);
         }

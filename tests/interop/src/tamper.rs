@@ -105,6 +105,18 @@ impl Tampered {
     }
 }
 
+/// The same command, whose process is killed before one of these calls. It stays a child of this
+/// process.
+pub fn killed_at(calls: &str, when: u32, command: &Command) -> Command {
+    let mut outer = Command::new("strace");
+    outer.args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]);
+    outer.args(["-e", &format!("trace={calls}")]);
+    outer.args(["-e", &format!("inject={calls}:signal=KILL:when={when}"), "--"]);
+    outer.arg(command.get_program()).args(command.get_args());
+    outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
+
 /// A library that moves the wall clock of the processes into which it is loaded.
 #[derive(Debug)]
 pub struct Clocks {

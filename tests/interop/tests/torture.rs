@@ -16,6 +16,7 @@ use zebu_interop::load::{Figures, Load, Outsiders, Workload};
 use zebu_interop::network::Network;
 use zebu_interop::random::Random;
 use zebu_interop::scenario::subject;
+use zebu_interop::server::Options;
 
 /// How long faults continue before the checks.
 const ROUND: Duration = Duration::from_secs(45);
@@ -88,7 +89,9 @@ impl Round {
         let choice = nemeses(*members);
         ensure!(!choice.is_empty() && !workloads.is_empty(), "no such nemesis or workload");
         let kinds = vec![subject(); *members];
-        let mut ensemble = Ensemble::prepare_for_all(self.network()?, &kinds)?.started()?;
+        let small = |options: Options| options.small_disk(96);
+        let ensemble = Ensemble::prepare_for_all(self.network()?, &kinds, &small)?;
+        let mut ensemble = ensemble.started()?;
         let addresses = ensemble.addresses();
         let load = Load::start_some(&addresses, &addresses, workloads, random.next())?;
         let mut outsiders = Outsiders::start(&addresses)?;

@@ -402,6 +402,31 @@ fn snapshots_are_limited_and_can_be_switched_off() {
 }
 
 #[test]
+fn the_files_of_the_data_are_for_those_who_may_do_everything() {
+    let asked = asked(Fake::default(), options());
+    let get = |path: &str, auth| asked.send("GET", &format!("/backup/files{path}"), auth);
+    for path in ["", "/log.1"] {
+        assert_eq!(get(path, None).status, 401, "{path}");
+        assert_eq!(get(path, Some("digest u:p")).status, 403, "{path}");
+    }
+    assert_eq!(asked.asked(), [""; 0]);
+    let who = Some("digest root:root");
+    let listed = get("", who).json();
+    assert_eq!(listed, serde_json::json!({ "files": [{ "name": "log.1", "bytes": 5 }] }));
+    let file = get("/log.1", who);
+    assert_eq!(
+        (file.status, file.header("content-length"), &file.body[..]),
+        (200, "5", &b"ZKLG,"[..])
+    );
+    for path in ["/log.2", "/..%2Fmyid"] {
+        assert_eq!(get(path, who).status, 404, "{path}");
+    }
+    assert_eq!(asked.asked(), ["open log.1", "open log.2", "open ../myid"]);
+    let off = self::asked(Fake::default(), Options { snapshot: false, ..options() });
+    assert_eq!(off.send("GET", "/backup/files", who).status, 503);
+}
+
+#[test]
 fn a_snapshot_is_restored_for_those_who_may_do_everything() {
     let asked = asked(Fake::default(), options());
     let restore = |auth, url: &str, body: &str| {

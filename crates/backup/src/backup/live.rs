@@ -5,13 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::http::response::Parts;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -89,7 +91,10 @@ pub enum ServerError {
     /// The answer is not that of the command `snapshot`.
     #[error("the answer has no header last_zxid, so it is not that of a server")]
     NoZxid,
-    /// The snapshot cannot be kept here.
+    /// The list of the server's files is none.
+    #[error("the server's list of files cannot be understood")]
+    List,
+    /// What is received cannot be kept here.
     #[error(transparent)]
     Kept(Box<BackupError>),
 }
@@ -163,10 +168,7 @@ pub fn receive(
     now_ms: i64,
 ) -> Result<Received> {
     let failed = |source| BackupError::Server { address: address.to_string(), source };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|source| failed(ServerError::Connection { what: "no runtime", source }))?;
+    let runtime = runtime().map_err(failed)?;
     let (zxid, staged) =
         runtime.block_on(download(address, door, authorization, repository)).map_err(failed)?;
     check(address, zxid, staged, now_ms)
@@ -178,8 +180,68 @@ async fn download(
     authorization: Option<HeaderValue>,
     repository: &Repository,
 ) -> Result<(Zxid, Staged), ServerError> {
-    let no = |what| move |source| ServerError::Connection { what, source };
     let kept = |error| ServerError::Kept(Box::new(error));
+    let mut answer = ask(address, door, authorization, "/commands/snapshot").await?;
+    if answer.head.status != StatusCode::OK {
+        return Err(answer.refused().await);
+    }
+    let zxid = zxid_of(&answer.head)?;
+    let mut staged = repository.stage().map_err(kept)?;
+    while let Some(data) = answer.next().await? {
+        staged.write_all(&data).map_err(kept)?;
+    }
+    Ok((zxid, staged))
+}
+
+/// An answer whose body is read as it comes.
+pub(super) struct Answer {
+    pub(super) head: Parts,
+    body: Incoming,
+    /// The connection lives as long as this.
+    _sender: SendRequest<Empty<Bytes>>,
+    driver: JoinHandle<hyper::Result<()>>,
+}
+
+impl Answer {
+    /// The next bytes; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ServerError> {
+        while let Some(frame) =
+            within(SILENCE_MAX, self.body.frame(), "the server is silent").await?
+        {
+            if let Ok(data) = frame?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the server says instead of what was asked for.
+    pub(super) async fn refused(&mut self) -> ServerError {
+        let mut text = Vec::new();
+        while text.len() < SHOWN_BYTES_MAX
+            && let Ok(Some(data)) = self.next().await
+        {
+            text.extend_from_slice(&data);
+        }
+        text.truncate(SHOWN_BYTES_MAX);
+        ServerError::Refused(format!("{}{}", refusal(self.head.status), said(&text)))
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Asks a server for a page, over a connection of its own.
+pub(super) async fn ask(
+    address: &Address,
+    door: &Door,
+    authorization: Option<HeaderValue>,
+    path: &str,
+) -> Result<Answer, ServerError> {
+    let no = |what| move |source| ServerError::Connection { what, source };
     let stream = TcpStream::connect((address.host.as_str(), address.port));
     let stream = within(SILENCE_MAX, stream, "no connection in time").await?;
     let stream = stream.map_err(no("no connection"))?;
@@ -192,33 +254,20 @@ async fn download(
     } else {
         speak(stream).await?
     };
-    let mut request = Request::get("/commands/snapshot").header(HOST, address.to_string());
+    let mut request = Request::get(path).header(HOST, address.to_string());
     if let Some(authorization) = authorization {
         request = request.header(AUTHORIZATION, authorization);
     }
     let answer = sender.send_request(request.body(Empty::<Bytes>::new())?);
     let answer = within(FIRST_BYTE_MAX, answer, "no answer in time").await??;
-    let (head, mut body) = answer.into_parts();
-    if head.status != StatusCode::OK {
-        let mut text = Vec::new();
-        while text.len() < SHOWN_BYTES_MAX
-            && let Ok(Some(Ok(frame))) = timeout(SILENCE_MAX, body.frame()).await
-        {
-            text.extend_from_slice(&frame.into_data().unwrap_or_default());
-        }
-        text.truncate(SHOWN_BYTES_MAX);
-        return Err(ServerError::Refused(format!("{}{}", refusal(head.status), said(&text))));
-    }
-    let zxid = zxid_of(&Response::from_parts(head, ()))?;
-    let mut staged = repository.stage().map_err(kept)?;
-    while let Some(frame) = within(SILENCE_MAX, body.frame(), "the server is silent").await? {
-        if let Ok(data) = frame?.into_data() {
-            staged.write_all(&data).map_err(kept)?;
-        }
-    }
-    drop(sender);
-    driver.abort();
-    Ok((zxid, staged))
+    let (head, body) = answer.into_parts();
+    Ok(Answer { head, body, _sender: sender, driver })
+}
+
+/// What drives the connections of one run.
+pub(super) fn runtime() -> Result<Runtime, ServerError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|source| ServerError::Connection { what: "no runtime", source })
 }
 
 /// What comes of this, if it comes in time.
@@ -241,8 +290,8 @@ where
     Ok((sender, tokio::spawn(connection)))
 }
 
-fn zxid_of(answer: &Response<()>) -> Result<Zxid, ServerError> {
-    let header = answer.headers().get("last_zxid").and_then(|value| value.to_str().ok());
+fn zxid_of(head: &Parts) -> Result<Zxid, ServerError> {
+    let header = head.headers.get("last_zxid").and_then(|value| value.to_str().ok());
     let digits = header.and_then(|value| value.strip_prefix("0x"));
     let zxid =
         digits.and_then(|digits| i64::from_str_radix(digits, 16).ok()).filter(|zxid| *zxid >= 0);

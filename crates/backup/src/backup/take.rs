@@ -111,6 +111,11 @@ pub fn take_received(received: Received, repository: &Repository, wish: &Wish) -
     Ok(Made { manifest, copied, copied_bytes, left_out: Vec::new() })
 }
 
+/// The backup that the next one goes on from.
+pub(super) fn last(repository: &Repository, wish: &Wish) -> Result<Option<Manifest>> {
+    begin(repository, wish).map(|(_, last)| last)
+}
+
 /// The number of the next backup, and the backup that it goes on from.
 fn begin(repository: &Repository, wish: &Wish) -> Result<(u64, Option<Manifest>)> {
     let newest = repository.manifests()?.last().copied();

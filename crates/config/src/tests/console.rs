@@ -6,7 +6,7 @@ use super::Case;
 
 #[test]
 fn the_commands_leave_the_paths_of_others_alone() {
-    for url in ["/jmx", "/health/x", "/console/"] {
+    for url in ["/jmx", "/health/x", "/console/", "/backup"] {
         let fault = Case::file(&format!("admin.commandURL={url}")).load().unwrap_err().to_string();
         assert!(fault.contains("is served already"), "{fault}");
     }
