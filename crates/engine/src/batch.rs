@@ -28,6 +28,9 @@ use crate::sync::{MutexGuard, RwLockReadGuard};
 /// Frames taken in a row before other connections get their turn.
 const FRAMES_MAX: usize = 1024;
 
+/// The same while other connections need the worker: they wait for all of these frames.
+const FRAMES_BESIDE_OTHERS_MAX: usize = 128;
+
 /// Reads of one connection that may wait behind its writes. The size of an answer is unknown until
 /// it is made; an outbox has room for this many answers, each of the longest size.
 const QUEUED_READS_MAX: u32 = 32;
@@ -60,6 +63,7 @@ const BYTES_PER_COST: usize = 1024;
 /// Znodes that a long read visits in one turn.
 const STEP_ZNODES: usize = 1024;
 
+const _: () = assert!(FRAMES_BESIDE_OTHERS_MAX > 0 && FRAMES_BESIDE_OTHERS_MAX <= FRAMES_MAX);
 const _: () = assert!(FRAMES_MAX > 0 && COST_MAX > 0 && STEP_ZNODES > 0, "each run gets further");
 
 /// A read that takes more than one turn.
@@ -139,7 +143,8 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         submitted: &mut Vec<Input>,
     ) -> Result<Option<Waiting>, End> {
         let mut result = Ok(());
-        for _ in 0..FRAMES_MAX {
+        let is_alone = self.worker.is_alone(self.conn, self.received);
+        for _ in 0..if is_alone { FRAMES_MAX } else { FRAMES_BESIDE_OTHERS_MAX } {
             match self.frame(input, submitted) {
                 Ok(Next::Frame) if self.is_over_time() => break,
                 Ok(Next::Frame) => {}

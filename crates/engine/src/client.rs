@@ -56,7 +56,8 @@ const TURN_BYTES_MAX: usize = 128 << 10;
 
 /// What a connection needs from its network worker: the time, a way into the replica, and counters.
 ///
-/// The default methods know no four-letter words, hand requests in at once, and count nothing.
+/// The default methods know no four-letter words and one connection, hand requests in at once, and
+/// count nothing.
 pub trait Worker<S: Side> {
     /// Time since the server started.
     fn monotonic(&self) -> Duration;
@@ -65,6 +66,11 @@ pub trait Worker<S: Side> {
     /// the bytes received after them.
     fn word(&self, _first: [u8; 4], _rest: &[u8]) -> Word {
         Word::No
+    }
+
+    /// Whether a connection had this worker to itself just now.
+    fn is_alone(&self, _conn: &Conn<S>, _now: Duration) -> bool {
+        true
     }
 
     /// Hands requests of a connection to the replica. `received`: when they were read. `inputs` is

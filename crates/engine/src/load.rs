@@ -8,6 +8,10 @@ use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// One connection may always have 1/`SHARES` of the permitted requests in flight.
 const SHARES: u32 = 32;
 
+/// Most requests that one connection may have in flight while others have some, too. Requests of others wait behind all
+/// that are in flight: for a client with one at a time, that is its latency.
+const BESIDE_OTHERS_MAX: u32 = 256;
+
 /// Limits on requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadLimits {
@@ -123,13 +127,17 @@ impl Load {
     /// Above the limit, a connection may still have its share in flight. With one at a time, each
     /// request would cost a round trip. Source: `ZooKeeperServer.shouldThrottle`, whose share is
     /// one.
+    ///
+    /// Below the limit, a connection waits only if it has [`BESIDE_OTHERS_MAX`] in flight and is
+    /// not alone.
     pub fn holds(&self, in_flight: u32, entering: &Several) -> bool {
         let outstanding_bytes = self.limits.bytes;
         let outstanding_requests = self.requests_max.load(Ordering::Relaxed);
         let share = (outstanding_requests / SHARES).max(1);
+        let all = self.requests() + entering.requests;
         in_flight > 0
-            && (in_flight >= share
-                && self.requests() + entering.requests > outstanding_requests as usize
+            && (in_flight >= share && all > outstanding_requests as usize
+                || in_flight >= BESIDE_OTHERS_MAX && all > in_flight as usize
                 || self.bytes.load(Ordering::Relaxed) + entering.bytes > outstanding_bytes)
     }
 
@@ -207,6 +215,19 @@ mod tests {
         let full = load(64, 10_000);
         (0..11).for_each(|_| assert!(full.enter_one(999)));
         assert!(full.holds_now(1));
+    }
+
+    #[test]
+    fn a_connection_with_many_requests_waits_while_others_have_some() {
+        let load = load(u32::MAX, usize::MAX);
+        let most = BESIDE_OTHERS_MAX;
+        (0..2 * most).for_each(|_| assert!(load.enter_one(1)));
+        assert!(!load.holds_now(2 * most), "it is alone");
+        assert!(load.enter_one(1), "another one comes");
+        assert!(load.holds_now(2 * most) && load.holds_now(most));
+        assert!(!load.holds_now(most - 1) && !load.holds_now(1));
+        load.leave_one(1);
+        assert!(!load.holds_now(2 * most), "the other one has its answer");
     }
 
     #[test]

@@ -116,6 +116,13 @@ impl WorkerTurns {
         self.other.is_none_or(|at| now.saturating_sub(at) >= LATELY)
     }
 
+    /// Whether no other connection was served lately.
+    pub fn is_alone(&self, conn: ConnId, now: Duration) -> bool {
+        let is_over = |at: Duration| now.saturating_sub(at) >= LATELY;
+        self.other.is_none_or(is_over)
+            && self.last.is_none_or(|(before, at)| before == conn || is_over(at))
+    }
+
     /// Notes that a connection is about to be served. Returns whether the replica's thread should
     /// run the kept requests.
     pub fn passes(&mut self) -> bool {
@@ -181,6 +188,18 @@ mod tests {
         turns.serves(A, ms(4));
         assert!(!turns.keeps(B, ms(5), 1), "and may be again");
         assert!(turns.keeps(B, ms(6), 1));
+    }
+
+    #[test]
+    fn a_connection_is_alone_once_no_other_was_served_for_a_while() {
+        let mut turns = WorkerTurns::default();
+        assert!(turns.is_alone(A, ms(0)));
+        turns.serves(A, ms(0));
+        assert!(turns.is_alone(A, ms(0)) && !turns.is_alone(B, ms(1)));
+        turns.serves(B, ms(1));
+        assert!(!turns.is_alone(A, ms(2)), "the other one was here just now");
+        turns.serves(A, ms(2));
+        assert!(!turns.is_alone(A, ms(2)) && turns.is_alone(A, ms(3)));
     }
 
     #[test]

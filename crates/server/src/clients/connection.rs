@@ -387,6 +387,10 @@ impl Worker<Side> for Desk<'_> {
         }
     }
 
+    fn is_alone(&self, conn: &Conn, now: Duration) -> bool {
+        worker_turns::is_alone(conn.id, now)
+    }
+
     fn hand_in(
         &mut self,
         _: &Common<Side>,

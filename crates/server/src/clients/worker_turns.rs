@@ -21,6 +21,11 @@ pub fn serves(conn: ConnId, now: Duration) {
     TURNS.with_borrow_mut(|turns| turns.serves(conn, now));
 }
 
+/// Whether a connection had this worker to itself just now.
+pub fn is_alone(conn: ConnId, now: Duration) -> bool {
+    TURNS.with_borrow(|turns| turns.is_alone(conn, now))
+}
+
 /// Notes that the worker turns to a connection: it has something else to do.
 pub fn passes(shared: &Shared) {
     if TURNS.with_borrow_mut(WorkerTurns::passes) {
