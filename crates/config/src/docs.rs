@@ -59,15 +59,15 @@ fn fate(setting: &Setting) -> String {
 const INTRODUCTION: &str = "\
 # Configuration
 
-Every key of `zoo.cfg` and every property of ZooKeeper 3.9, and what this version does with it. The tables are written from
-the server's own registry: `UPDATE_EXPECT=1 cargo test -p zebu-config` rewrites this page.
+This page lists every key of `zoo.cfg` and every property of ZooKeeper 3.9, and says what this version does with it.
+The server's own registry generates the tables: `UPDATE_EXPECT=1 cargo test -p zebu-config` rewrites this page.
 
-`zebu server --check zoo.cfg` validates a file and prints every setting with its value and where it comes from; secrets are
-masked.
+`zebu server --check zoo.cfg` validates a file and prints every setting with its value and its source.
+It masks secrets.
 
 ## Where values come from
 
-Weakest first:
+From the weakest source to the strongest:
 
 1. the default;
 2. `-Dname=value` words in the environment variable `SERVER_JVMFLAGS`, then those in `JVMFLAGS`;
@@ -75,10 +75,10 @@ Weakest first:
 4. `zoo.cfg`: the file beats the property, as in ZooKeeper;
 5. `--set key=value` on the command line.
 
-A property is called `zookeeper.` and the key, unless the table says otherwise; a key without property is read from the file
-and from `--set` only. Other flags in the two variables (`-Xmx1g`, `-XX:...`, `-cp ...`) are for a JVM; they are named in one
-line of the log and otherwise ignored. So are properties of other programs (`log4j.*`, `com.sun.management.*`,
-`java.security.*`), without their values.
+The name of a property is `zookeeper.` and the key, unless the table says otherwise.
+A key without a property is read from the file and from `--set` only.
+Other flags in the two variables (`-Xmx1g`, `-XX:...`, `-cp ...`) are meant for a JVM and have no effect; the server lists them in one line of its log.
+It also lists properties of other programs (`log4j.*`, `com.sun.management.*`, `java.security.*`), without their values.
 
 Without any file the server listens on 127.0.0.1:2181 and keeps its data in `./zebu-data`.
 
@@ -87,13 +87,13 @@ Without any file the server listens on 127.0.0.1:2181 and keeps its data in `./z
 - An unknown key in `zoo.cfg`, and an unknown `-Dzookeeper.*`, is a warning with file and line, and with `--check` an error.
   ZooKeeper says nothing.
 - Properties without the prefix (`jute.maxbuffer`, `readonlymode.enabled`, `znode.container.*`) also work in `zoo.cfg`.
-- A property that is no number, or out of range, prevents the start. ZooKeeper uses the default for some of them.
+- A property that must be a number and is not, or is out of range, prevents the start. ZooKeeper uses the default for some of them.
 - A setting that asks for a part this version does not have prevents the start, with file and line, instead of being silently
   without effect. `zebu.runWithout=plugins,tracing` (own key; parts: plugins, tracing) makes it
   a warning. An ensemble cannot be waived.
 - One `server.N` line without a `myid` file is enough to take the client port from it.
-- Files are read as UTF-8, and as ISO-8859-1 if they are none. ZooKeeper always reads ISO-8859-1.
-- All faults of a configuration are reported at once.
+- The server reads a file as UTF-8, or as ISO-8859-1 if it is not valid UTF-8. ZooKeeper always reads ISO-8859-1.
+- The server reports all faults of a configuration at once.
 - `zebu server 0 DIR` and `--set clientPort=0` listen on a port the system chooses. In a file 0 means no listener, as in
   ZooKeeper.
 - The HTTP admin server listens on 127.0.0.1 unless `admin.serverAddress` says otherwise; ZooKeeper's listens on all addresses.

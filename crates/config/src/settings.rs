@@ -116,7 +116,7 @@ pub struct FileConfig {
     pub path: PathBuf,
     /// Its size when a new one is begun.
     pub bytes_max: u64,
-    /// How many remain, that which is written to among them.
+    /// How many files are kept, including the current one.
     pub files_max: u32,
     /// When a new one is begun, besides.
     pub period: FilePeriod,
@@ -146,7 +146,7 @@ pub struct LogConfig {
     pub fsync: bool,
     /// `fsync.warningthresholdms`.
     pub fsync_warning: Duration,
-    /// `flushDelay`: how long txns may wait for company.
+    /// `flushDelay`: how long a txn may wait for further txns.
     pub flush_delay: Duration,
     /// `maxWriteQueuePollTime`.
     pub queue_poll_max: Duration,

@@ -207,7 +207,7 @@ fn drive(
     }
 }
 
-/// Waits for company until `due`, when a delay is configured, but not longer than `most`.
+/// Waits until `due` for further txns if a delay is configured, but not longer than `most`.
 fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Command> {
     let left = due.saturating_duration_since(Instant::now()).min(most);
     if left == Duration::ZERO {
