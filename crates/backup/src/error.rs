@@ -37,6 +37,14 @@ pub enum BackupError {
     /// The caller cannot write what it has been given.
     #[error("{0}")]
     Output(#[source] io::Error),
+    /// Damage that cannot be repaired from what is there.
+    #[error("{}: {what}", path.display())]
+    Unrepairable {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
     /// A live ensemble does not answer, or refuses.
     #[error("{servers}: {error}")]
     Ensemble {

@@ -9,6 +9,7 @@ mod error;
 pub mod history;
 mod identity;
 pub mod manifest;
+pub mod repair;
 pub mod repository;
 pub mod restore;
 pub mod source;

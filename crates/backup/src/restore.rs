@@ -170,7 +170,7 @@ fn new_ensemble() -> EnsembleId {
 }
 
 /// Refuses a directory that has anything.
-fn check_empty(into: &Path) -> Result<()> {
+pub(crate) fn check_empty(into: &Path) -> Result<()> {
     match fs::read_dir(into) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),

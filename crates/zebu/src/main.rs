@@ -37,6 +37,8 @@ enum Command {
     Backup(zebu_backup::backup::BackupArgs),
     /// Restore a data directory as it was at a point.
     Restore(zebu_backup::restore::RestoreArgs),
+    /// Make damaged data of one member whole, from what other members have.
+    Repair(zebu_backup::repair::RepairArgs),
     /// Show who changed a znode, when, from which session.
     History(zebu_backup::history::HistoryArgs),
     /// Ask a server a four-letter word.
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => zebu_tools::snapshot::run(&args),
         Command::Backup(args) => zebu_backup::backup::run(&args),
         Command::Restore(args) => zebu_backup::restore::run(&args),
+        Command::Repair(args) => zebu_backup::repair::run(&args),
         Command::History(args) => zebu_backup::history::run(&args),
         Command::Word(args) => zebu_tools::word::run(&args),
         Command::Digest(args) => zebu_tools::digest::run(&args),

@@ -1,14 +1,17 @@
 //! The procedures in `docs/recovery.md`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use zebu_interop::deps;
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::http::get;
 use zebu_interop::members::Members;
 use zebu_interop::raw::Session;
+use zebu_interop::run::succeed;
 use zebu_interop::server::Kind::{self, Zebu};
 use zebu_interop::server::PATIENCE;
 
@@ -267,4 +270,72 @@ fn an_empty_member_does_not_elect_one_of_the_originals_that_is_behind() {
 #[test]
 fn a_changed_ensemble_goes_on_with_the_history_of_one_server_and_takes_a_removed_one_back() {
     done(a_majority_of_a_changed_ensemble_loses_its_data());
+}
+
+/// All members have damage, each at another place: the ensemble waits, and with repaired files of two members nothing is
+/// lost. F13.
+fn all_are_damaged_at_different_places() -> Result<()> {
+    let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
+    write_all(&mut ensemble, 0, 0..300)?;
+    let before = ensemble.agreed_tree()?;
+    let copies = tempfile::tempdir()?;
+    for index in 0..3 {
+        ensemble.member(index).stop()?;
+        let history = ensemble.member(index).data().join("version-2");
+        let is_log = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("log."))
+        };
+        let paths = fs::read_dir(&history)?.map(|entry| Ok(entry?.path()));
+        let logs = paths.collect::<Result<Vec<PathBuf>>>()?.into_iter().filter(is_log);
+        let longest = |path: &PathBuf| fs::read(path).map_or(0, |bytes| written(&bytes));
+        let log = logs.max_by_key(longest).context("no log")?;
+        let mut bytes = fs::read(&log)?;
+        // A sector of zeros, which looks like the end of the log.
+        let at = written(&bytes) * (index + 1) / 4 / 512 * 512;
+        bytes[at..at + 512].fill(0);
+        fs::write(&log, bytes)?;
+        ensemble.member(index).spawn()?;
+    }
+    for index in 0..3 {
+        wait_for_words(&mut ensemble, index, "damage")?;
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    for index in 0..3 {
+        let said = ensemble.member(index).four_letter_word("srvr")?;
+        ensure!(said.contains("not currently serving"), "{said}");
+    }
+    let member = |index: usize| copies.path().join(format!("member{index}"));
+    for index in 0..3 {
+        ensemble.member(index).kill()?;
+        fs::create_dir(member(index))?;
+        copy_history(ensemble.member(index).data(), &member(index))?;
+    }
+    for index in [0, 1] {
+        let into = copies.path().join(format!("repaired{index}"));
+        let mut command = Command::new(deps::zebu());
+        command.arg("repair").arg(member(index)).arg("--into").arg(&into);
+        for other in (0..3).filter(|other| *other != index) {
+            command.arg("--from").arg(member(other));
+        }
+        let said = succeed(&mut command, PATIENCE)?;
+        ensure!(said.contains("transactions are from others"), "{said}");
+        copy_history(&into, ensemble.member(index).data())?;
+    }
+    for index in 0..3 {
+        ensemble.member(index).spawn()?;
+    }
+    let after = ensemble.agreed_tree()?;
+    let config = |line: &&str| !line.starts_with("/zookeeper/config");
+    ensure!(after.lines().filter(config).eq(before.lines().filter(config)), "{after}");
+    Ok(())
+}
+
+/// How much of a log is written.
+fn written(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+#[test]
+fn members_that_are_all_damaged_are_repaired_from_each_other() {
+    done(all_are_damaged_at_different_places());
 }
