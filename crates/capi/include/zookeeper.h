@@ -428,6 +428,29 @@ ZOOAPI int zoo_aremove_all_watches(zhandle_t *zh, const char *path, ZooWatcherTy
 ZOOAPI int zebu_aadd_watch(zhandle_t *zh, const char *path, int mode, watcher_fn watcher, void *watcherCtx,
                            void_completion_t completion, const void *data);
 
+/*
+ * Several reads in one request. The original's C client has no such function. It needs a server from version 3.6 on. Each read
+ * succeeds or fails alone: the code of the call is ZOK if the server has answered, and err is the code of the read. Results must
+ * stay in place until the completion is called. data is zero-terminated, and null for a read that failed and for null data; data_len
+ * is -1 then. Free what the results hold with zebu_free_read_results.
+ */
+#define ZEBU_READ_DATA 4
+#define ZEBU_READ_CHILDREN 8
+typedef struct zebu_read {
+    int type;
+    const char *path;
+} zebu_read_t;
+typedef struct zebu_read_result {
+    int err;
+    char *data;
+    int data_len;
+    struct Stat stat;               /* of ZEBU_READ_DATA */
+    struct String_vector children;  /* of ZEBU_READ_CHILDREN */
+} zebu_read_result_t;
+ZOOAPI int zebu_amulti_read(zhandle_t *zh, int count, const zebu_read_t *reads, zebu_read_result_t *results,
+                            void_completion_t completion, const void *data);
+ZOOAPI void zebu_free_read_results(int count, zebu_read_result_t *results);
+
 #ifdef THREADED
 /*
  * Synchronous functions: each returns when its answer has arrived. Completions and watchers may call them, too.
@@ -468,6 +491,7 @@ ZOOAPI int zoo_remove_watches(zhandle_t *zh, const char *path, ZooWatcherType wt
                               int local);
 ZOOAPI int zoo_remove_all_watches(zhandle_t *zh, const char *path, ZooWatcherType wtype, int local);
 ZOOAPI int zebu_add_watch(zhandle_t *zh, const char *path, int mode, watcher_fn watcher, void *watcherCtx);
+ZOOAPI int zebu_multi_read(zhandle_t *zh, int count, const zebu_read_t *reads, zebu_read_result_t *results);
 #endif
 
 #ifdef __cplusplus

@@ -14,6 +14,7 @@ use crate::errors;
 use crate::handle::Handle;
 use crate::memory;
 use crate::multi::Multi;
+use crate::multi_read::Reads;
 use crate::records::{ACL, ACL_vector, Id, Stat, String_vector};
 use crate::watchers::Watcher;
 
@@ -47,8 +48,25 @@ pub(crate) enum Function {
 pub(crate) struct Completion {
     pub(crate) function: Function,
     pub(crate) data: *const c_void,
-    /// Where to store the results of a multi before the function is called.
-    pub(crate) multi: Option<Multi>,
+    /// Where to store the results of several operations before the function is called.
+    pub(crate) results: Option<Results>,
+}
+
+/// Where to store the results of several operations.
+#[derive(Debug)]
+pub(crate) enum Results {
+    Multi(Multi),
+    Reads(Reads),
+}
+
+impl Results {
+    /// Stores the results. Returns the code of the whole.
+    fn fill(&self, code: c_int, body: &[u8], chroot: &Chroot) -> c_int {
+        match self {
+            Self::Multi(multi) => multi.fill(code, body, chroot),
+            Self::Reads(reads) => reads.fill(code, body),
+        }
+    }
 }
 
 // SAFETY: this library never reads behind `data`. The C client's contract lets it use `data` on
@@ -68,7 +86,7 @@ impl Waiter {
     /// A receiver that calls the program's function, if there is one.
     pub(crate) fn of(function: Option<Function>, data: *const c_void) -> Self {
         match function {
-            Some(function) => Self::Completion(Completion { function, data, multi: None }),
+            Some(function) => Self::Completion(Completion { function, data, results: None }),
             None => Self::Nobody,
         }
     }
@@ -130,8 +148,8 @@ impl Callback {
 
 impl Completion {
     fn run(self, code: c_int, body: &[u8], chroot: &Chroot) {
-        let Self { function, data, multi } = self;
-        let code = multi.map_or(code, |multi| multi.fill(code, body, chroot));
+        let Self { function, data, results } = self;
+        let code = results.map_or(code, |results| results.fill(code, body, chroot));
         let is_ok = code == errors::OK;
         let failed = if is_ok { errors::MARSHALLING_ERROR } else { code };
         // An answer that cannot be decoded is reported as a failure.

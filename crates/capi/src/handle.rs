@@ -199,8 +199,12 @@ impl Handle {
     /// Changes the session, unless it has ended. `is_urgent`: sends on this thread, at once.
     pub(crate) fn act(&self, is_urgent: bool, act: impl FnOnce(&mut Driver)) -> c_int {
         let mut driver = self.driver.lock();
-        if driver.is_unrecoverable() || driver.is_closed() {
+        if driver.is_unrecoverable() {
             return errors::INVALID_STATE;
+        }
+        // A watcher may ask while another thread closes the handle.
+        if driver.is_closed() {
+            return errors::CLOSING;
         }
         act(&mut driver);
         // A single request gains nothing from waiting for others.

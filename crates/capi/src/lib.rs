@@ -29,6 +29,7 @@ mod hosts;
 mod log;
 mod memory;
 mod multi;
+mod multi_read;
 mod probe;
 mod queue;
 mod records;

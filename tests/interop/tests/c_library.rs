@@ -282,6 +282,54 @@ remove all: -121
     assert_eq!(text, expected);
 }
 
+/// Several reads in one request, which the original's C client does not have.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn several_reads_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile_with_ours(folder.path(), "reads");
+    let server = server();
+    let text =
+        succeed(with_ours(&program).arg(server.connect_string()), PATIENCE).expect("it runs");
+    let expected = "reads: 0
+0: more 4, version 1, 0 children
+0: - -1, version 0, 1 children null
+-101: - -1, version 0, 0 children
+0: - -1, version 0, 0 children
+reads: 0
+0: more 4, version 1, 0 children
+0: - -1, version 0, 1 children null
+-101: - -1, version 0, 0 children
+0: - -1, version 0, 0 children
+wrong: -8 -8 -8 -8 -8
+none: 0
+reads: 0
+0: - -1, version 0, 0 children
+0: - -1, version 0, 1 children null
+-101: - -1, version 0, 0 children
+0: more 4, version 1, 0 children
+";
+    assert_eq!(text, expected);
+}
+
+/// The test programs under AddressSanitizer and UndefinedBehaviorSanitizer: memory that crosses the boundary in either direction is
+/// neither overrun nor used after it was freed, nor freed twice. Both see the library's allocations, too.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn sanitizers_find_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags =
+        ["-DTHREADED", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    for name in ["reads", "lasting", "rough", "scenario"] {
+        let program = compile_with(folder.path(), name, &flags, &["-lzookeeper_mt", "-lpthread"]);
+        let server = server();
+        let mut command = with_ours(&program);
+        // Programs end without freeing everything; valgrind looks for leaks.
+        command.env("ASAN_OPTIONS", "detect_leaks=0").arg(server.connect_string());
+        succeed(&mut command, PATIENCE).expect(name);
+    }
+}
+
 /// A key or certificate of the tests of `zebu-auth`.
 fn certificate(name: &str) -> String {
     deps::repository().join("crates/auth/tests/fixtures").join(name).display().to_string()

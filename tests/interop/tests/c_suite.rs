@@ -1,13 +1,15 @@
-//! The tests of the original's C client, built from its source with TLS and SASL, against both servers.
+//! The tests of the original's C client, built from its source with TLS and SASL, against both servers; and those of them that
+//! concern any library, over ours.
 //!
 //! They name ports in their text: 22181, and 22281 for TLS. So one run at a time has this machine.
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use zebu_interop::deps;
-use zebu_interop::run::run;
+use zebu_interop::run::{run, succeed};
 use zebu_interop::scenario::subject;
 use zebu_interop::server::Kind;
 
@@ -32,6 +34,39 @@ const SUITES: [(&str, usize, &[&str]); 5] = [
     ("Zookeeper_clientretry", 1, &[]),
 ];
 
+/// The ports are for one run at a time.
+static PORTS: Mutex<()> = Mutex::new(());
+
+/// The suites over our library, and how many tests of each pass.
+const OURS: [(&str, usize); 4] = [
+    ("Zookeeper_simpleSystem", 23),
+    ("Zookeeper_multi", 13),
+    ("Zookeeper_readOnly", 2),
+    ("Zookeeper_clientretry", 1),
+];
+
+/// Their files, and what these need. The other files replace functions inside the original's library.
+const FILES: [&str; 9] = [
+    "TestDriver",
+    "TestClient",
+    "TestMulti",
+    "TestReadOnlyClient",
+    "TestClientRetry",
+    "TestLogClientEnv",
+    "Util",
+    "ThreadingUtil",
+    "LibCSymTable",
+];
+
+/// Tests that read the private fields of a handle.
+const PRIVATE: [&str; 2] = ["testServersResolutionDelay", "testLastZxid"];
+
+/// In place of the original's private header, so that the text of those tests compiles.
+const FIELDS: &str = "#include <sys/time.h>
+#include <zookeeper.h>
+struct _zhandle { int io_count, resolve_delay_ms; zsock_t *fd; int64_t last_zxid; struct timeval last_resolve; };
+";
+
 /// Stops the server that a suite has left, in this folder.
 struct Stops(PathBuf);
 
@@ -46,6 +81,7 @@ impl Drop for Stops {
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_tests_of_the_c_client_with_tls_and_sasl() {
+    let _ports = PORTS.lock();
     let root = deps::repository().join("tests/interop/shim");
     let installed = deps::installed("c-suite");
     let folder = tempfile::tempdir().expect("a folder");
@@ -68,5 +104,63 @@ fn the_tests_of_the_c_client_with_tls_and_sasl() {
         for test in tests {
             assert!(text.contains(&format!("{suite}::{test} ")), "{suite}::{test}\n{text}");
         }
+    }
+}
+
+/// The files of the suite, compiled with our headers and linked to our library.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_tests_of_the_c_client_over_our_library() {
+    let _ports = PORTS.lock();
+    let root = deps::repository().join("tests/interop/shim");
+    let installed = deps::installed("c-suite");
+    let client = installed.join("source/zookeeper-client/zookeeper-client-c");
+    let (tests, ours) = (client.join("tests"), deps::our_libraries());
+    let folder = tempfile::tempdir().expect("a folder");
+    let _stops = Stops(folder.path().to_owned());
+
+    let text = std::fs::read_to_string(tests.join("TestClient.cc")).expect("the suite");
+    let mut text = text.replace("#include \"ZKMocks.h\"", FIELDS);
+    for test in PRIVATE {
+        let line = format!("CPPUNIT_TEST({test});");
+        assert!(text.contains(&line), "{test}");
+        text = text.replace(&line, "");
+    }
+    std::fs::write(folder.path().join("TestClient.cc"), text).expect("a file");
+    let mut link = Command::new("g++");
+    for name in FILES {
+        let file = format!("{name}.cc");
+        let changed = folder.path().join(&file);
+        let source = if changed.exists() { changed } else { tests.join(file) };
+        let object = folder.path().join(format!("{name}.o"));
+        let mut compile = Command::new("g++");
+        compile.args(["-w", "-DTHREADED", "-DHAVE_OPENSSL_H", "-c", "-o"]).arg(&object).arg(source);
+        compile.arg(format!("-DZKSERVER_CMD=\"{}\"", tests.join("zkServer.sh").display()));
+        let headers =
+            [ours.join("include/zookeeper"), tests.clone(), installed.join("build/include")];
+        for headers in headers {
+            compile.arg("-I").arg(headers);
+        }
+        succeed(&mut compile, LIMIT).expect(name);
+        link.arg(object);
+    }
+    let program = folder.path().join("zktest");
+    link.arg("-o").arg(&program).arg("-L").arg(ours.join("lib"));
+    succeed(link.args(["-lzookeeper_mt", "-lcppunit", "-lpthread"]), LIMIT).expect("it links");
+
+    for (suite, count) in OURS {
+        let mut command = Command::new(&program);
+        command.arg(suite).current_dir(folder.path());
+        command.env("LD_LIBRARY_PATH", ours.join("lib"));
+        command.env("ZKTEST_SERVER", root.join("zktest-server"));
+        command.env("ZKTEST_SOURCE", &client);
+        command.env("ZKTEST_CLASSPATH", deps::classpath_395());
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", root.display()));
+        command.env("ZEBU_BIN", deps::zebu());
+        let output = run(&mut command, LIMIT).expect("the suite ends");
+        let text = output.text;
+        assert!(output.status.success(), "{suite}: {}\n{text}", output.status);
+        assert!(text.contains(&format!("OK ({count})")), "{suite}: {count} tests\n{text}");
     }
 }

@@ -12,8 +12,8 @@ use zebu_proto::OpCode;
 use zebu_session::{Frame, WatchKind};
 
 use crate::callback::{
-    AclFn, Completion, DataFn, Function, StatFn, StringFn, StringStatFn, StringsFn, StringsStatFn,
-    VoidFn, Waiter,
+    AclFn, Completion, DataFn, Function, Results, StatFn, StringFn, StringStatFn, StringsFn,
+    StringsStatFn, VoidFn, Waiter,
 };
 use crate::driver::{Driver, Watch};
 use crate::handle::Handle;
@@ -64,7 +64,7 @@ pub(super) struct Request {
 
 impl Request {
     /// A request that sets no watch.
-    fn plain(op: OpCode, write: impl FnOnce(&mut Encoder<'_>)) -> Self {
+    pub(super) fn plain(op: OpCode, write: impl FnOnce(&mut Encoder<'_>)) -> Self {
         let frame = Frame::new(op, write);
         Self { frame, who: Who::Nobody, kind: WatchKind::Data, path: "".into() }
     }
@@ -458,18 +458,32 @@ extern "C" fn zoo_amulti(
     completion: Option<VoidFn>,
     data: *const c_void,
 ) -> c_int {
+    send_many(zh, "zoo_amulti", completion, data, |handle| {
+        let (request, multi) = multi(handle, count, ops, results)?;
+        Ok((request, Results::Multi(multi)))
+    })
+}
+
+/// Sends several operations. Their results are stored before the function is called.
+pub(super) fn send_many(
+    zh: *const Handle,
+    name: &'static str,
+    completion: Option<VoidFn>,
+    data: *const c_void,
+    make: impl FnOnce(&Handle) -> Result<(Request, Results), Refused>,
+) -> c_int {
     unsafe extern "C" fn nothing(_: c_int, _: *const c_void) {}
 
     let handle = match of(zh) {
         Ok(handle) => handle,
         Err(code) => return code,
     };
-    let (request, multi) = match multi(&handle, count, ops, results) {
+    let (request, results) = match make(&handle) {
         Ok(made) => made,
-        Err(refused) => return handle.refuse("zoo_amulti", refused),
+        Err(refused) => return handle.refuse(name, refused),
     };
     let function = Function::Void(completion.unwrap_or(nothing));
-    let waiter = Waiter::Completion(Completion { function, data, multi: Some(multi) });
+    let waiter = Waiter::Completion(Completion { function, data, results: Some(results) });
     handle.act(false, |driver| request.submit(driver, waiter))
 }
 

@@ -1,16 +1,18 @@
-//! Persistent watches, which the C client does not have. The functions' names begin with `zebu_`.
+//! Persistent watches and several reads in one request, which the C client does not have. The functions' names begin with `zebu_`.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use zebu_proto::OpCode;
 use zebu_session::{Frame, WatchKind};
 
-use crate::callback::{Function, VoidFn};
+use crate::callback::{Function, Results, VoidFn};
 use crate::handle::Handle;
+use crate::memory;
+use crate::multi_read::{self, Read, ReadResult, Reads};
 use crate::request::{self, Refused, bad};
 use crate::watchers::WatcherFn;
 
-use super::asynchronous::{Request, Who, of, send};
+use super::asynchronous::{Request, Who, of, send, send_many};
 
 /// Builds the request for a persistent watch.
 fn request(
@@ -70,4 +72,58 @@ extern "C" fn zebu_add_watch(
         Ok(request) => handle.call(|driver, waiter| request.submit(driver, waiter)).0,
         Err(refused) => handle.refuse("zebu_add_watch", refused),
     }
+}
+
+/// Builds the request for several reads.
+fn reads(
+    handle: &Handle,
+    count: c_int,
+    reads: *const Read,
+    results: *mut ReadResult,
+) -> Result<(Request, Reads), Refused> {
+    let number = usize::try_from(count).map_err(|_| bad(format!("{count} reads")))?;
+    if number > 0 && (reads.is_null() || results.is_null()) {
+        return Err(bad("reads or results are NULL"));
+    }
+    // SAFETY: the C caller passes `count` reads and as many results.
+    let bytes =
+        unsafe { multi_read::encode(memory::slice(reads, count), results, handle.chroot()) }?;
+    let request = Request::plain(OpCode::MULTI_READ, |out| out.raw(&bytes));
+    Ok((request, Reads { results, count: number }))
+}
+
+/// Reads several znodes in one request. Each read succeeds or fails alone.
+#[unsafe(no_mangle)]
+extern "C" fn zebu_amulti_read(
+    zh: *const Handle,
+    count: c_int,
+    asked: *const Read,
+    results: *mut ReadResult,
+    completion: Option<VoidFn>,
+    data: *const c_void,
+) -> c_int {
+    send_many(zh, "zebu_amulti_read", completion, data, |handle| {
+        let (request, reads) = reads(handle, count, asked, results)?;
+        Ok((request, Results::Reads(reads)))
+    })
+}
+
+/// As above, and waits for the answer.
+#[unsafe(no_mangle)]
+extern "C" fn zebu_multi_read(
+    zh: *const Handle,
+    count: c_int,
+    asked: *const Read,
+    results: *mut ReadResult,
+) -> c_int {
+    let handle = match of(zh) {
+        Ok(handle) => handle,
+        Err(code) => return code,
+    };
+    let (request, reads) = match reads(&handle, count, asked, results) {
+        Ok(made) => made,
+        Err(refused) => return handle.refuse("zebu_multi_read", refused),
+    };
+    let (code, body) = handle.call(|driver, waiter| request.submit(driver, waiter));
+    reads.fill(code, &body)
 }

@@ -151,7 +151,7 @@ static void children(zhandle_t *zh, const char *path) {
     int rc = zoo_get_children2(zh, path, 0, &names, &stat);
     printf("children %s: rc=%d", path, rc);
     if (rc == ZOK) {
-        qsort(names.data, (size_t)names.count, sizeof names.data[0], by_name);
+        if (names.count) qsort(names.data, (size_t)names.count, sizeof names.data[0], by_name);
         for (int i = 0; i < names.count; i++) printf(" %s", names.data[i]);
         printf("\n");
         show_stat(&stat);
