@@ -22,6 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["jute", "model"],
     &["proto", "gssapi"],
     &["tree", "store", "zab", "session", "auth"],
+    &["ocsp"],
     &["replica", "state", "client"],
     &["engine", "transport", "config", "metrics", "logs", "credentials"],
     &["admin", "backup"],

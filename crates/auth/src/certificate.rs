@@ -41,6 +41,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) signature: &'a [u8],
     /// 1 to 3.
     pub(crate) version: u32,
+    /// The content of the serial number.
+    pub(crate) serial: &'a [u8],
     /// The issuer's name, without tag and length.
     pub(crate) issuer: &'a [u8],
     /// The two dates.
@@ -74,7 +76,7 @@ impl<'a> Parts<'a> {
             Some(version) => Reader::new(version).number()?.saturating_add(1),
             None => 1,
         };
-        tbs.expect(INTEGER)?; // The serial number.
+        let serial = tbs.expect(INTEGER)?;
         if tbs.expect(SEQUENCE)? != algorithm {
             return Err(NotACertificate("it names two algorithms for its signature".to_owned()));
         }
@@ -97,12 +99,33 @@ impl<'a> Parts<'a> {
             algorithm,
             signature,
             version,
+            serial,
             issuer,
             validity,
             subject,
             public_key: public_key.whole,
             extensions,
         })
+    }
+
+    /// The value of the extension with that identifier, if it is there.
+    ///
+    /// # Errors
+    /// The extensions cannot be read.
+    pub(crate) fn extension(&self, identifier: &str) -> Result<Option<&'a [u8]>, DerError> {
+        let Some(extensions) = self.extensions else { return Ok(None) };
+        let mut extensions = Reader::new(extensions).inside(SEQUENCE)?;
+        let mut found = None;
+        while !extensions.is_empty() {
+            let mut extension = extensions.inside(SEQUENCE)?;
+            let oid = oid_text(extension.expect(OID)?);
+            extension.optional(crate::der::BOOLEAN)?;
+            let value = extension.expect(OCTET_STRING)?;
+            if oid.as_deref() == Some(identifier) {
+                found = Some(value);
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -154,30 +177,20 @@ impl Facts {
             not_after,
             has_alternative_names: false,
         };
-        if let Some(extensions) = parts.extensions {
-            facts.extensions(Reader::new(extensions).inside(SEQUENCE)?)?;
+        if let Some(names) = parts.extension(SUBJECT_ALT_NAME)? {
+            facts.alternative_names(Reader::new(names).inside(SEQUENCE)?)?;
         }
         Ok(facts)
     }
 
-    fn extensions(&mut self, mut extensions: Reader<'_>) -> Result<(), DerError> {
-        while !extensions.is_empty() {
-            let mut extension = extensions.inside(SEQUENCE)?;
-            let oid = oid_text(extension.expect(OID)?);
-            extension.optional(crate::der::BOOLEAN)?;
-            let value = extension.expect(OCTET_STRING)?;
-            if oid.as_deref() != Some(SUBJECT_ALT_NAME) {
-                continue;
-            }
-            let mut names = Reader::new(value).inside(SEQUENCE)?;
-            while !names.is_empty() {
-                self.has_alternative_names = true;
-                let name = names.any()?;
-                match name.tag {
-                    0x82 => self.dns_names.push(String::from_utf8_lossy(name.content).into_owned()),
-                    0x87 => self.addresses.push(address(name.content).ok_or(DerError::Value)?),
-                    _ => {}
-                }
+    fn alternative_names(&mut self, mut names: Reader<'_>) -> Result<(), DerError> {
+        while !names.is_empty() {
+            self.has_alternative_names = true;
+            let name = names.any()?;
+            match name.tag {
+                0x82 => self.dns_names.push(String::from_utf8_lossy(name.content).into_owned()),
+                0x87 => self.addresses.push(address(name.content).ok_or(DerError::Value)?),
+                _ => {}
             }
         }
         Ok(())
@@ -222,7 +235,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// `UTCTime` or `GeneralizedTime`, which certificates write to the second and in UTC.
-fn time(reader: &mut Reader<'_>) -> Result<Timestamp, DerError> {
+pub(crate) fn time(reader: &mut Reader<'_>) -> Result<Timestamp, DerError> {
     let element = reader.any()?;
     let year_digits = match element.tag {
         UTC_TIME => 2,

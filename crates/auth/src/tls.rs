@@ -10,6 +10,7 @@ pub mod fault;
 mod files;
 mod hostname;
 mod names;
+pub mod ocsp;
 mod verify;
 mod version1;
 
@@ -31,6 +32,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
 
 use crate::store::Identity;
+use ocsp::Ocsp;
 use verify::{AnyServer, Trust};
 
 /// Whether a server asks for a client's certificate (`clientAuth`).
@@ -88,12 +90,21 @@ pub struct Common {
     pub trusted: Vec<CertificateDer<'static>>,
     /// Revocation lists. Where there are any, each certificate of a path must be found good by one that is not out of date.
     pub revocations: Vec<CertificateRevocationListDer<'static>>,
+    /// What knows the responders of authorities. With it, the owner of each connection has the certificates of the other
+    /// side checked once the handshake is over, and the lists decide where a responder does not.
+    pub ocsp: Option<Arc<Ocsp>>,
 }
 
 impl Common {
     /// Both versions, all suites, and trust in these certificates.
     pub fn trusting(trusted: Vec<CertificateDer<'static>>) -> Self {
-        Self { protocols: PROTOCOLS.to_vec(), suites: None, trusted, revocations: Vec::new() }
+        Self {
+            protocols: PROTOCOLS.to_vec(),
+            suites: None,
+            trusted,
+            revocations: Vec::new(),
+            ocsp: None,
+        }
     }
 
     fn provider(&self) -> Result<Arc<CryptoProvider>, TlsError> {
@@ -121,7 +132,7 @@ impl Common {
     }
 
     fn trust(&self, provider: &Arc<CryptoProvider>) -> Result<Trust, TlsError> {
-        Trust::new(&self.trusted, &self.revocations, provider.clone())
+        Trust::new(&self.trusted, &self.revocations, self.ocsp.clone(), provider.clone())
     }
 }
 

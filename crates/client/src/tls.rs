@@ -16,6 +16,7 @@ use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 use zebu_auth::Secret;
 use zebu_auth::store::{PasswordSource, StoreFile};
+use zebu_auth::tls::ocsp::{Ocsp, Side};
 use zebu_auth::tls::{self, Common, PROTOCOLS, fault};
 
 pub(crate) use fault::of_connection as fault_of;
@@ -51,6 +52,7 @@ pub struct Tls {
     has_system_roots: bool,
     key: Store,
     revocations: Option<PathBuf>,
+    asks_responders: bool,
     is_name_checked: bool,
     protocols: Option<String>,
     suites: Option<String>,
@@ -96,6 +98,7 @@ impl Tls {
             has_system_roots: false,
             key: Store::default(),
             revocations: None,
+            asks_responders: false,
             is_name_checked: true,
             protocols: None,
             suites: None,
@@ -225,6 +228,22 @@ impl Tls {
         self
     }
 
+    /// Whether the responder that each certificate of a server's path names (OCSP) must say that it is good, which is not
+    /// the default. An answer that the server sends along is taken. Without an answer, revocation lists decide; without
+    /// them, the server is refused.
+    ///
+    /// ```
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
+    /// # let file = format!("{folder}/ca.pem");
+    /// zebu_client::Tls::new().trust_store(file).ocsp(true).check()?;
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ocsp(mut self, is_on: bool) -> Self {
+        self.asks_responders = is_on;
+        self
+    }
+
     /// Whether a server's certificate must be for the name that is connected to, which is the default. Without that, every
     /// holder of a certificate of a trusted authority can pass for every server.
     ///
@@ -291,7 +310,7 @@ impl Tls {
     /// Reads all stores, and gives what rustls makes connections with, for a program that makes its own.
     ///
     /// # Errors
-    /// As [`Tls::check`].
+    /// As [`Tls::check`]. Also with [`Tls::ocsp`]: a handshake alone asks no responder.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -301,10 +320,20 @@ impl Tls {
     /// # Ok::<(), zebu_client::Error>(())
     /// ```
     pub fn rustls_config(&self) -> Result<Arc<ClientConfig>> {
-        self.config().map(Arc::new).map_err(|fault| Error::tls(&fault))
+        if self.asks_responders {
+            return Err(Error::tls("with OCSP, rustls alone does not know whom to trust"));
+        }
+        self.config().map(|(config, _)| Arc::new(config)).map_err(|fault| Error::tls(&fault))
     }
 
-    fn config(&self) -> std::result::Result<ClientConfig, String> {
+    /// As [`Tls::rustls_config`], with what asks responders once a handshake is over.
+    #[doc(hidden)]
+    pub fn rustls_config_and_ocsp(&self) -> Result<(Arc<ClientConfig>, Option<Arc<Ocsp>>)> {
+        let config = self.config().map_err(|fault| Error::tls(&fault));
+        config.map(|(config, ocsp)| (Arc::new(config), ocsp))
+    }
+
+    fn config(&self) -> std::result::Result<(ClientConfig, Option<Arc<Ocsp>>), String> {
         let named = |error: &dyn std::fmt::Display| error.to_string();
         let mut trusted = match self.trust.file() {
             Some(file) => file.trusted().map_err(|error| named(&error))?,
@@ -331,8 +360,13 @@ impl Tls {
             .map(tls::cipher_suites)
             .transpose()
             .map_err(|error| named(&error))?;
-        let common = Common { protocols, suites, trusted, revocations };
-        tls::client(&common, identity.as_ref(), self.is_name_checked).map_err(|error| named(&error))
+        let ocsp = (self.asks_responders && !trusted.is_empty())
+            .then(|| Ocsp::new(&trusted, &revocations).map(Arc::new))
+            .transpose()
+            .map_err(|error| named(&error))?;
+        let common = Common { protocols, suites, trusted, revocations, ocsp: ocsp.clone() };
+        let config = tls::client(&common, identity.as_ref(), self.is_name_checked);
+        config.map(|config| (config, ocsp)).map_err(|error| named(&error))
     }
 
     /// Every file that has to do with it.
@@ -369,8 +403,11 @@ fn stamp(path: &Path) -> Stamp {
 struct Loaded {
     /// Of each file, before it was read.
     stamps: Vec<Stamp>,
-    config: Arc<ClientConfig>,
+    now: Now,
 }
+
+/// What makes the next connection: the configuration, and what asks responders.
+type Now = (Arc<ClientConfig>, Option<Arc<Ocsp>>);
 
 /// The settings of TLS, and what was read last. All sessions of a connector and its clones share it.
 pub(crate) struct Material {
@@ -387,26 +424,26 @@ impl Material {
     ///
     /// # Errors
     /// A store cannot be used, and none could be before.
-    pub(crate) fn load(&self) -> std::result::Result<Arc<ClientConfig>, String> {
+    pub(crate) fn load(&self) -> std::result::Result<Now, String> {
         let mut loaded = self.loaded.lock();
         let stamps: Vec<Stamp> = self.tls.paths().map(stamp).collect();
         let before = loaded.as_mut();
         if let Some(before) = before.as_ref().filter(|before| before.stamps == stamps) {
-            return Ok(before.config.clone());
+            return Ok(before.now.clone());
         }
         match (self.tls.config(), before) {
-            (Ok(config), before) => {
+            (Ok((config, ocsp)), before) => {
                 if before.is_some() {
                     info!("keys and certificates were read again, since their files have changed");
                 }
-                let config = Arc::new(config);
-                *loaded = Some(Loaded { stamps, config: config.clone() });
-                Ok(config)
+                let now = (Arc::new(config), ocsp);
+                *loaded = Some(Loaded { stamps, now: now.clone() });
+                Ok(now)
             }
             (Err(fault), Some(before)) => {
                 warn!("changed keys or certificates are not used: {fault}");
                 before.stamps = stamps;
-                Ok(before.config.clone())
+                Ok(before.now.clone())
             }
             (Err(fault), None) => Err(fault),
         }
@@ -424,10 +461,17 @@ impl Material {
         let material = self.clone();
         // Deriving the key of a password takes long.
         let loaded = tokio::task::spawn_blocking(move || material.load()).await;
-        let config = loaded.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        let (config, ocsp) = loaded.map_err(io::Error::other)?.map_err(io::Error::other)?;
         let connector = TlsConnector::from(config);
         let handshake = connector.connect(server_name(&to), tcp).await;
-        handshake.map_err(|error| io::Error::other(fault::of_handshake(&error, self.shows_key())))
+        let stream = handshake
+            .map_err(|error| io::Error::other(fault::of_handshake(&error, self.shows_key())))?;
+        if let Some(ocsp) = ocsp {
+            let chain = stream.get_ref().1.peer_certificates();
+            let checked = zebu_ocsp::check(&ocsp, chain, Side::Server).await;
+            checked.map_err(|error| io::Error::other(format!("TLS handshake failed: {error}")))?;
+        }
+        Ok(stream)
     }
 
     /// Whether this client has a certificate to show.
@@ -471,17 +515,18 @@ mod tests {
         let put = |name: &str| std::fs::copy(fixture(name), file.path()).unwrap();
         put("ca.pem");
         let material = Material::new(Tls::new().trust_store(file.path()));
-        let first = material.load().unwrap();
-        assert!(Arc::ptr_eq(&first, &material.load().unwrap()));
+        let load = || material.load().unwrap().0;
+        let first = load();
+        assert!(Arc::ptr_eq(&first, &load()));
         put("other-ca.pem");
-        let second = material.load().unwrap();
+        let second = load();
         assert!(!Arc::ptr_eq(&first, &second));
         std::fs::write(file.path(), "half a file").unwrap();
-        assert!(Arc::ptr_eq(&second, &material.load().unwrap()));
+        assert!(Arc::ptr_eq(&second, &load()));
         std::fs::remove_file(file.path()).unwrap();
-        assert!(Arc::ptr_eq(&second, &material.load().unwrap()));
+        assert!(Arc::ptr_eq(&second, &load()));
         put("ca.pem");
-        assert!(!Arc::ptr_eq(&second, &material.load().unwrap()));
+        assert!(!Arc::ptr_eq(&second, &load()));
     }
 
     #[test]

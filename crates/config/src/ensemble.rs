@@ -17,6 +17,8 @@ use super::value;
 const COMMITTED_TXNS_MIN: i64 = 500;
 /// Tries to bind the election port when what is configured makes no sense.
 const BIND_TRIES: u32 = 3;
+/// Longest time that a stranger may stay at the election port, as at the others.
+const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// What a member of an ensemble is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +79,7 @@ pub struct ElectionNetConfig {
     pub notify_max: Duration,
     /// `cnxTimeout`: time to connect.
     pub connect_timeout: Duration,
-    /// `quorumCnxnTimeoutMs`: time a new connection has to say who it is; `syncLimit` unless set.
+    /// `quorumCnxnTimeoutMs`: time a new connection has to say who it is; `syncLimit` unless set. At most 15 s.
     pub handshake_timeout: Duration,
     /// `electionPortBindRetry`: tries to bind; `None` is forever.
     pub bind_tries: Option<u32>,
@@ -221,7 +223,8 @@ impl Reader<'_> {
             notify_max: self.ms("fastleader.maxNotificationInterval"),
             connect_timeout: self.ms("cnxTimeout"),
             handshake_timeout: above_zero("quorumCnxnTimeoutMs")
-                .unwrap_or_else(|| self.ms("tickTime") * sync_ticks),
+                .unwrap_or_else(|| self.ms("tickTime") * sync_ticks)
+                .min(GREETING_TIME_MAX),
             bind_tries,
             tcp_keep_alive: self.is_on("tcpKeepAlive"),
             listen_on_all: self.is_on("quorumListenOnAllIPs"),

@@ -520,6 +520,8 @@ fn every_key_of_an_ensemble_has_its_place() {
          snapshotSizeFactor=-1\nforceSnapshotSync=true\ntestingonly.initialZxid=4294967293",
     )
     .ensemble();
+    let patient = Case::of_three("quorumCnxnTimeoutMs=600000").ensemble();
+    assert_eq!(patient.election.handshake_timeout, 15_000 * MS, "strangers keep no connection");
     assert_eq!(ensemble.connect_ticks, 7);
     assert!(ensemble.local_sessions && ensemble.upgrade_local_sessions && !ensemble.leader_serves);
     assert_eq!(ensemble.oracle, Some("/o".into()));

@@ -271,14 +271,7 @@ impl Reader<'_> {
             fault(reverse_lookup, text);
         }
         let revocations = keys.crl_file.and_then(|key| self.text(key)).map(PathBuf::from);
-        if let (Some(ocsp), Some(crl_file)) = (keys.ocsp, keys.crl_file)
-            && self.is_on(ocsp)
-        {
-            let text = format!(
-                "{ocsp}=true: OCSP is not part of this version\nhint: {crl_file} names a file of revocation lists"
-            );
-            fault(ocsp, text);
-        }
+        let ocsp = keys.ocsp.is_some_and(|key| self.is_on(key));
         if let (Some(crl), Some(crl_file)) = (keys.crl, keys.crl_file)
             && self.is_on(crl)
             && revocations.is_none()
@@ -324,6 +317,7 @@ impl Reader<'_> {
             key_store: key_store?,
             trust_store,
             revocations,
+            ocsp,
             client_auth,
             protocols: versions,
             suites,

@@ -5,13 +5,16 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection};
+use zebu_auth::tls::ocsp::{Ocsp, Side};
 
 /// Makes connections with TLS or without.
 #[derive(Clone, Debug, Default)]
 pub struct Door {
     tls: Option<Arc<ClientConfig>>,
+    /// What asks responders once a handshake is over.
+    ocsp: Option<Arc<Ocsp>>,
 }
 
 impl Door {
@@ -20,8 +23,8 @@ impl Door {
         Self::default()
     }
 
-    pub(crate) fn secure(config: Arc<ClientConfig>) -> Self {
-        Self { tls: Some(config) }
+    pub(crate) fn secure(config: Arc<ClientConfig>, ocsp: Option<Arc<Ocsp>>) -> Self {
+        Self { tls: Some(config), ocsp }
     }
 
     /// Whether its connections have TLS.
@@ -29,9 +32,18 @@ impl Door {
         self.tls.is_some()
     }
 
-    /// What its handshakes are done with, if they are.
+    /// What its handshakes are done with, if they are; [`Door::check`] follows.
     pub fn config(&self) -> Option<Arc<ClientConfig>> {
         self.tls.clone()
+    }
+
+    /// Asks about the certificates of a handshake that the caller has done with [`Door::config`], where that is to be done.
+    ///
+    /// # Errors
+    /// One of them is revoked, or nobody says that it is good.
+    pub async fn check(&self, chain: Option<&[CertificateDer<'_>]>) -> io::Result<()> {
+        let Some(ocsp) = &self.ocsp else { return Ok(()) };
+        zebu_ocsp::check(ocsp, chain, Side::Server).await.map_err(zebu_ocsp::refused)
     }
 
     /// Does the handshake of a connection to that host, if it is to have one. The deadline is that of the whole connection.
@@ -59,6 +71,10 @@ impl Door {
                 }
                 Err(error) => return Err(failed(ErrorKind::InvalidData, &error)),
             }
+        }
+        if let (Some(ocsp), Some(tls)) = (&self.ocsp, &wire.tls) {
+            zebu_ocsp::check_blocking(ocsp, tls.peer_certificates(), Side::Server)
+                .map_err(|error| failed(ErrorKind::InvalidData, &error))?;
         }
         Ok(wire)
     }

@@ -76,7 +76,10 @@ impl Credentials {
         let failed = |error: zebu_client::Error| Failure::new(error.to_string());
         match &self.tls {
             None => Ok(Door::plain()),
-            Some(tls) => Ok(Door::secure(tls.rustls_config().map_err(failed)?)),
+            Some(tls) => {
+                let (config, ocsp) = tls.rustls_config_and_ocsp().map_err(failed)?;
+                Ok(Door::secure(config, ocsp))
+            }
         }
     }
 }

@@ -44,11 +44,10 @@ const NAMES: [&str; 17] = [
 ];
 
 /// Settings for unsupported features. They are refused unless they are empty or `false`.
-const REFUSED: [(&str, &str); 3] = [
-    ("ocsp", "OCSP is not part of this program; revocation is known from lists only"),
+const REFUSED: [(&str, &str); 2] = [
     (
         "tcnative.ocsp.stapling",
-        "OCSP is not part of this program; revocation is known from lists only",
+        "a setting of OpenSSL, which is not part of this program; zookeeper.ssl.ocsp takes stapled answers",
     ),
     ("context.supplier.class", "classes of Java cannot be used here"),
 ];
@@ -161,6 +160,9 @@ impl Properties {
             // The file by itself is enough, as at a server.
             (_, Some(file)) => tls = tls.revocation_lists(file),
             _ => {}
+        }
+        if let Some((value, place)) = self.get("ocsp") {
+            tls = tls.ocsp(boolean(value, &format!("{SSL}ocsp"), place)?);
         }
         if let Some((value, place)) = self.get("hostnameVerification") {
             let key = format!("{SSL}hostnameVerification");
@@ -296,7 +298,8 @@ mod tests {
                 "zookeeper.fips-mode: the cryptography of this program is",
             ),
             ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: lists are not fetched"),
-            ("zookeeper.ssl.ocsp", "true", "zookeeper.ssl.ocsp: OCSP is not part of this program"),
+            ("zookeeper.ssl.ocsp", "yes", "zookeeper.ssl.ocsp is neither true nor false: yes"),
+            ("zookeeper.ssl.tcnative.ocsp.stapling", "true", "a setting of OpenSSL"),
             ("zookeeper.ssl.context.supplier.class", "a.B", "classes of Java cannot be used here"),
             ("zookeeper.ssl.keyStore.type", "BCFKS", "unknown type of store: BCFKS"),
             ("zookeeper.ssl.hostnameVerification", "no", "is neither true nor false: no"),

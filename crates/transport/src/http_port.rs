@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use zebu_auth::certificate::Facts;
+use zebu_auth::tls::ocsp::Side;
 use zebu_auth::tls::{PortError, PortFiles};
 
 use crate::bounded::Bounded;
@@ -70,6 +71,8 @@ impl HttpPort {
         let socket = Bounded::new(socket);
         let mut stream = acceptor.accept(socket).await.map_err(HandshakeError::Failed)?;
         stream.get_mut().0.lift();
+        let chain = stream.get_ref().1.peer_certificates();
+        self.port.check(chain, Side::Client).await.map_err(HandshakeError::Failed)?;
         let client =
             certificate(stream.get_ref().1.peer_certificates()).map_err(HandshakeError::from)?;
         Ok(HttpStream { stream: Either::Secured(Box::new(stream)), client })

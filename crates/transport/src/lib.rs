@@ -24,14 +24,13 @@ pub use stream::{Parked, READ_BYTES, Stream};
 
 use std::io;
 use std::net::TcpStream as StdStream;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use zebu_auth::certificate::{Facts, NotACertificate};
+use zebu_auth::tls::ocsp::Side;
 use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
 
 use crate::bounded::Bounded;
@@ -112,17 +111,16 @@ pub struct Secured {
     pub client: Option<Facts>,
 }
 
-/// Does the TLS handshake of an accepted connection.
+/// Does the TLS handshake of an accepted connection, and asks about its certificates where the port has that done.
 ///
 /// # Errors
 /// The handshake failed. The client was informed and the connection is closed.
-pub async fn secure(
-    socket: TcpStream,
-    config: Arc<ServerConfig>,
-) -> Result<Secured, HandshakeError> {
+pub async fn secure(socket: TcpStream, port: &Port) -> Result<Secured, HandshakeError> {
     let socket = Bounded::new(socket);
-    let stream = TlsAcceptor::from(config).accept(socket).await.map_err(HandshakeError::Failed)?;
+    let stream =
+        TlsAcceptor::from(port.config()).accept(socket).await.map_err(HandshakeError::Failed)?;
     let (socket, tls) = stream.into_inner();
+    port.check(tls.peer_certificates(), Side::Client).await.map_err(HandshakeError::Failed)?;
     let own = tls.peer_certificates().and_then(<[_]>::first);
     let client = own.map(|der| Facts::of(der)).transpose()?;
     let socket = socket.into_inner().into_std().map_err(HandshakeError::Failed)?;

@@ -7,6 +7,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use zebu_auth::certificate::{Facts, NotACertificate};
+use zebu_auth::tls::ocsp::Side;
 use zebu_auth::tls::{HostnameError, PortError, PortFiles, verify_hostname};
 
 use crate::bounded::Bounded;
@@ -109,6 +110,7 @@ impl PeerPort {
         }
         let peer = socket.peer_addr()?;
         let stream = TlsAcceptor::from(self.port.config()).accept(Bounded::new(socket)).await?;
+        self.port.check(stream.get_ref().1.peer_certificates(), Side::Client).await?;
         let certificate = certificate(stream.get_ref().1.peer_certificates())?;
         if self.rules.verifies_clients
             && let Some(facts) = &certificate
@@ -133,6 +135,7 @@ impl PeerPort {
             ServerName::try_from(host.to_owned()).map_err(|_| PeerError::Name(host.to_owned()))?;
         let config = self.port.client();
         let stream = TlsConnector::from(config).connect(name, Bounded::new(socket)).await?;
+        self.port.check(stream.get_ref().1.peer_certificates(), Side::Server).await?;
         let certificate = certificate(stream.get_ref().1.peer_certificates())?;
         if self.rules.verifies_servers
             && let Some(facts) = &certificate

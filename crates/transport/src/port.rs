@@ -1,13 +1,16 @@
 //! The certificates of a port, reloaded when their files change.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ServerConfig};
 use tracing::{info, warn};
 use zebu_auth::certificate::Facts;
+use zebu_auth::tls::ocsp::{Ocsp, Side};
 use zebu_auth::tls::{FileStates, PortError, PortFiles};
 
 /// Interval of the checks for changed files.
@@ -31,6 +34,7 @@ pub struct Port {
 struct Now {
     server: Arc<ServerConfig>,
     client: Option<Arc<ClientConfig>>,
+    ocsp: Option<Arc<Ocsp>>,
     own: Facts,
     trusted: Vec<Facts>,
 }
@@ -39,7 +43,7 @@ impl Now {
     fn read(files: &PortFiles) -> Result<Self, PortError> {
         let port = files.read(Timestamp::now())?;
         let (server, client) = (Arc::new(port.server), port.client.map(Arc::new));
-        Ok(Self { server, client, own: port.own, trusted: port.trusted })
+        Ok(Self { server, client, ocsp: port.ocsp, own: port.own, trusted: port.trusted })
     }
 }
 
@@ -59,6 +63,22 @@ impl Port {
     /// The settings for the next incoming connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.now.read().server.clone()
+    }
+
+    /// Asks about the certificates that the other side of a connection has shown, if responders are asked.
+    ///
+    /// # Errors
+    /// One of them is revoked, or nobody says that it is good.
+    pub(crate) async fn check(
+        &self,
+        chain: Option<&[CertificateDer<'_>]>,
+        side: Side,
+    ) -> io::Result<()> {
+        let ocsp = self.now.read().ocsp.clone();
+        match ocsp {
+            Some(ocsp) => zebu_ocsp::check(&ocsp, chain, side).await.map_err(zebu_ocsp::refused),
+            None => Ok(()),
+        }
     }
 
     /// The settings for the next outgoing connection.

@@ -659,6 +659,16 @@ fn auth() {
     }
     let [one, two] = [1, 2].map(|id| format!(r#"{{"id":{id},"version":1,"result":"refused"}}"#));
     answers.add("two", format!("\u{3}{two}\n{one}\n{{").as_bytes());
+    let mut responses = Corpus::of("ocsp");
+    for name in ["good", "revoked", "unknown", "undated", "delegated", "usurped", "inter", "later"]
+    {
+        let response = read(&format!("ocsp/{name}.answer"));
+        let length = response.len();
+        let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        responses.add(name, &response);
+        responses.add(&format!("{name}-http"), &[head.as_bytes(), &response].concat());
+    }
+    responses.add("moved", b"HTTP/1.0 302 Found\r\nLocation: http://a/\r\n\r\n");
     let mut hellos = Corpus::of("client_hello");
     hellos.add("tls", &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]);
     hellos.add("tls-long", &[0x16, 3, 3, 0x48, 0]);

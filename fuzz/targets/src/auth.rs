@@ -1,4 +1,5 @@
-//! What comes before trust: key stores, JAAS files, rules for names, DIGEST-MD5, and the first bytes of a connection.
+//! What comes before trust: key stores, JAAS files, rules for names, DIGEST-MD5, answers of OCSP, and the first bytes of a
+//! connection.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -13,6 +14,8 @@ use zebu_auth::jaas::{Flag, Jaas};
 use zebu_auth::kerberos::{Principal, Rules};
 use zebu_auth::outside::{self, Input, Judged, Output, Outside};
 use zebu_auth::store::{Contents, sniff};
+use zebu_auth::tls::ocsp::http::body;
+use zebu_auth::tls::ocsp::{Ocsp, OcspError};
 use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
 
 /// The password of the seeds.
@@ -188,6 +191,46 @@ fn verdicts(clients: u64, said: &[u8], piece: usize) -> Vec<Output> {
     }
     assert!(judged.iter().all(|count| *count == 1), "one verdict each: {judged:?}");
     out
+}
+
+/// The certificate that a responder is asked about, its issuer, and the answers that the issuer has signed.
+const LEAF: &[u8] = include_bytes!("../../../crates/auth/tests/fixtures/ocsp/leaf.pem");
+const ISSUER: &[u8] = include_bytes!("../../../crates/auth/tests/fixtures/ocsp/inter.pem");
+const SIGNED: [&[u8]; 4] = [
+    include_bytes!("../../../crates/auth/tests/fixtures/ocsp/good.answer"),
+    include_bytes!("../../../crates/auth/tests/fixtures/ocsp/revoked.answer"),
+    include_bytes!("../../../crates/auth/tests/fixtures/ocsp/undated.answer"),
+    include_bytes!("../../../crates/auth/tests/fixtures/ocsp/delegated.answer"),
+];
+/// Bytes behind the head of such an answer that its signature covers.
+const COVERED: std::ops::Range<usize> = 60..140;
+
+/// A responder says anything; only what the issuer has signed is believed.
+pub(crate) fn ocsp(bytes: &[u8]) {
+    let read = |pem| Contents::read(pem, None).and_then(Contents::trusted).expect("a certificate");
+    let ocsp = Ocsp::new(&read(ISSUER), &[]).expect("an authority");
+    // Soon after the answers were made.
+    let now = "2026-11-28T09:30:00Z".parse().expect("it is a time");
+    let questions = ocsp.questions(&read(LEAF), now).expect("the issuer is there");
+    let [question] = questions.as_slice() else { panic!("one certificate, one question") };
+    let answer = match body(bytes, true) {
+        Ok(answer) => answer.expect("nothing more comes"),
+        Err(why) => {
+            one_line(&why);
+            bytes
+        }
+    };
+    let settled = ocsp.settle(question, Ok(answer), now);
+    if let Err(error) = &settled {
+        one_line(&error.to_string());
+    }
+    if matches!(settled, Ok(()) | Err(OcspError::Revoked { .. })) {
+        let covers = |signed: &&[u8]| {
+            let part = &signed[COVERED];
+            answer.windows(part.len()).any(|window| window == part)
+        };
+        assert!(SIGNED.iter().any(covers), "nobody has signed this");
+    }
 }
 
 /// Five bytes decide, and what was decided stays.

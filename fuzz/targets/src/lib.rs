@@ -95,6 +95,7 @@ pub const TARGETS: &[Target] = &[
     target("gssapi", gssapi::tokens, 50_000, 64 * KIB, 64),
     // A value of JSON takes some times the memory of its text.
     target("external_auth", auth::external_auth, 2_000, 64 * KIB, 512),
+    target("ocsp", auth::ocsp, 5_000, 64 * KIB, 64),
     target("client_hello", auth::client_hello, 500_000, 16 * KIB, 16),
     target("auth_to_local", auth::auth_to_local, 2_000, 16 * 1024 * KIB, 1024),
     target("replica", replica::replica, 4_000, 2048 * KIB, 4096),

@@ -158,6 +158,7 @@ targets! {
     digest_md5
     gssapi
     external_auth
+    ocsp
     client_hello
     auth_to_local
     replica

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use zebu_interop::deps;
 use zebu_interop::kdc::{Kdc, REALM};
 use zebu_interop::normalise::text;
 use zebu_interop::run::{Program, run};
@@ -98,6 +99,43 @@ fn the_originals_client() -> Result<()> {
         ],
         &["sasl: amy", "sasl: worker"],
     )
+}
+
+/// The original's C client, whose Kerberos is Cyrus SASL over the system's library.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_c_client() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy", "batch/host.example.org"])?;
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let options = options(&kdc, &jaas).config("sessionRequireClientSASLAuth", "true");
+    same("kerberos-c", &options, |server| {
+        // Requests of others are refused.
+        let ask = |user: &str, line: &str| -> Result<String> {
+            let mut command = Command::new(deps::installed("c-suite").join("build/cli"));
+            command.env("KRB5_CONFIG", kdc.config());
+            command.env("KRB5CCNAME", format!("FILE:{}", kdc.cache(user)?.display()));
+            command.args(["--mechlist", "GSSAPI", "--user", user, "--realm", REALM]);
+            command.args(["--service", "zookeeper", "--server-fqdn", "localhost"]);
+            command.args(["-h", &server.address().to_string(), "-c", line]);
+            let output = run(&mut command, PATIENCE)?;
+            let shown = output.text.lines().filter(|line| line.contains("rc = "));
+            let shown = shown.collect::<Vec<_>>().join("\n");
+            ensure!(shown.contains("/c-amy") && shown.contains(": rc = 0"), "{}", output.text);
+            Ok(format!("{user} {line}\n{shown}\n"))
+        };
+        let story = [
+            ask("amy", "create /c-amy")?,
+            ask("amy", "set /c-amy hers")?,
+            ask("amy", "get /c-amy")?,
+            ask("batch/host.example.org", "get /c-amy")?,
+        ]
+        .concat();
+        // The id that the server knows the user by.
+        let owned =
+            command(&kdc, server, &kdc.jaas("amy.conf", &[("Client", "amy", "")])?, &["whoami"])?;
+        Ok(story + &owned)
+    });
+    Ok(())
 }
 
 /// A server that cannot read its keys does not start, and gives the reason in one sentence.
@@ -293,6 +331,8 @@ fn tickets_are_renewed() -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
     }
     ensure!(sessions > 2, "every session had tickets of its own");
+    // Clients bring all that the server needs.
+    ensure!(kdc.logins(SERVICE)? == 0, "the server has asked for a ticket");
     shell.say("quit")?;
     shell.finish(PATIENCE)?;
     Ok(())

@@ -89,6 +89,29 @@ fn members_of_all_kinds_authenticate() -> Result<()> {
     Ok(())
 }
 
+/// Members of 3.8.0 become members of Zebu one by one, and these members of 3.9.5, while all of them require SASL.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn members_are_replaced_one_by_one() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = jaas(&folder, "right")?;
+    let kinds = [Java380, Java380, Java380];
+    let network = Network::loopback(kinds.len());
+    let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| with(&file, REQUIRED))?;
+    let mut ensemble = prepared.started()?;
+    write(&mut ensemble, 0, "/first")?;
+    for kind in [Zebu, Java395] {
+        for index in 0..kinds.len() {
+            ensemble.member(index).stop()?;
+            ensemble.member(index).change_kind(kind);
+            ensemble.member(index).launch()?;
+            write(&mut ensemble, index, &format!("/{kind:?}-{index}"))
+                .with_context(|| format!("member {} is {kind:?}", index + 1))?;
+        }
+    }
+    ensemble.no_mismatches()
+}
+
 /// A running ensemble with members of both kinds starts to require SASL, in the steps of the
 /// original's documentation.
 #[test]

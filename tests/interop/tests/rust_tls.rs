@@ -1,4 +1,4 @@
-//! The crate `zookeeper-client` over TLS. Its program is built by itself, with the provider of cryptography that it brings.
+//! The crate `zookeeper-client` over TLS and with SASL. Its program is built by itself, with the provider of cryptography that it brings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,5 +39,25 @@ fn the_crate_over_tls() {
         command.arg(format!("127.0.0.1:{secure}"));
         command.args(["ca.pem", "client.pem", "client.key"].map(fixture));
         succeed(&mut command, PATIENCE)
+    });
+}
+
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_crate_with_sasl() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let jaas = folder.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    std::fs::write(&jaas, format!("Server {{ {module} user_amy=\"one\"; }};\n")).expect("a file");
+    let options = Options::default()
+        .config("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+        .property("zookeeper.fips-mode", "false")
+        .property("java.security.auth.login.config", jaas.display());
+    same("rust-sasl", &options, |server| {
+        let mut command = Command::new(deps::installed("rust-tls").join("debug/rust-tls"));
+        command.args([&server.address().to_string(), "amy", "one"]);
+        let shown = succeed(&mut command, PATIENCE)?;
+        anyhow::ensure!(shown.contains("who am i: [\"sasl:amy\"]"), "{shown}");
+        Ok(shown)
     });
 }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 use rustls::client::Resumption;
 use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite};
 
+use super::ocsp::Ocsp;
 use super::{ClientAuth, Common, Protocol, TlsError, client, server};
 use crate::certificate::{Facts, NotACertificate};
 use crate::store::{PasswordSource, StoreError, StoreFile};
@@ -21,6 +23,8 @@ pub struct PortFiles {
     pub trust_store: Option<StoreFile>,
     /// Revocation lists in PEM or DER.
     pub revocations: Option<PathBuf>,
+    /// Whether the responders of authorities are asked about certificates.
+    pub ocsp: bool,
     /// Whether clients are asked for a certificate.
     pub client_auth: ClientAuth,
     /// Versions that are spoken; at least one.
@@ -38,6 +42,8 @@ pub struct Port {
     pub server: ServerConfig,
     /// For connections that are made, where some are. It checks no name of a host.
     pub client: Option<ClientConfig>,
+    /// What asks responders about the certificates of others, once a handshake is over.
+    pub ocsp: Option<Arc<Ocsp>>,
     /// What the port's own certificate says.
     pub own: Facts,
     /// What the trusted certificates say.
@@ -87,7 +93,10 @@ impl PortFiles {
             None => Vec::new(),
         };
         let (protocols, suites) = (self.protocols.clone(), self.suites.clone());
-        let common = Common { protocols, suites, trusted, revocations };
+        let ocsp = (self.ocsp && !trusted.is_empty())
+            .then(|| Ocsp::new(&trusted, &revocations).map(Arc::new))
+            .transpose()?;
+        let common = Common { protocols, suites, trusted, revocations, ocsp: ocsp.clone() };
         let server = server(&common, &identity, self.client_auth)?;
         let client = self.dials.then(|| {
             let mut client = client(&common, Some(&identity), false)?;
@@ -95,7 +104,8 @@ impl PortFiles {
             client.resumption = Resumption::disabled();
             Ok::<_, TlsError>(client)
         });
-        Ok(Port { server, client: client.transpose()?, own: identity.facts, trusted: facts })
+        let client = client.transpose()?;
+        Ok(Port { server, client, ocsp, own: identity.facts, trusted: facts })
     }
 
     /// What the files are at the moment, as far as that is seen without reading them.

@@ -41,9 +41,19 @@ fn shake(
     server: ServerConfig,
     name: &str,
 ) -> Result<(rustls::ProtocolVersion, usize), rustls::Error> {
+    let server = shaken(&Arc::new(client), &Arc::new(server), name)?;
+    Ok((server.protocol_version().unwrap(), server.peer_certificates().map_or(0, <[_]>::len)))
+}
+
+/// The server's side after a handshake.
+fn shaken(
+    client: &Arc<ClientConfig>,
+    server: &Arc<ServerConfig>,
+    name: &str,
+) -> Result<ServerConnection, rustls::Error> {
     let name = ServerName::try_from(name.to_owned()).unwrap();
-    let mut client = ClientConnection::new(Arc::new(client), name)?;
-    let mut server = ServerConnection::new(Arc::new(server))?;
+    let mut client = ClientConnection::new(client.clone(), name)?;
+    let mut server = ServerConnection::new(server.clone())?;
     for _ in 0..10 {
         let mut bytes = Vec::new();
         client.write_tls(&mut bytes).unwrap();
@@ -60,7 +70,7 @@ fn shake(
         }
     }
     assert!(!client.is_handshaking() && !server.is_handshaking());
-    Ok((server.protocol_version().unwrap(), server.peer_certificates().map_or(0, <[_]>::len)))
+    Ok(server)
 }
 
 fn server_of(name: &str, at: &str, client_auth: ClientAuth) -> ServerConfig {
@@ -121,6 +131,36 @@ fn certificates_that_are_not_good_are_refused_on_both_sides() {
     let common = Common { revocations, ..trusting("ca.pem") };
     let ours = client(&common, None, true).unwrap();
     shake(ours, server_of("server", NOW, ClientAuth::None), "localhost").unwrap();
+}
+
+/// Both directions of a port between servers: each connection is a full handshake, as a ticket would outlive a
+/// certificate.
+#[test]
+fn between_servers_nothing_is_resumed() {
+    let full = Some(rustls::HandshakeKind::Full);
+    for protocol in PROTOCOLS {
+        let files = PortFiles {
+            key_store: file("keytool17.p12"),
+            trust_store: Some(file("trust17.p12")),
+            revocations: None,
+            ocsp: false,
+            client_auth: ClientAuth::Need,
+            protocols: vec![protocol],
+            suites: None,
+            dials: true,
+        };
+        let port = files.read(NOW.parse().unwrap()).unwrap();
+        let (dialled, dials) = (Arc::new(port.server), port.client.unwrap());
+        let mut usual = dials.clone();
+        usual.resumption = rustls::client::Resumption::default();
+        let (usual, dials) = (Arc::new(usual), Arc::new(dials));
+        for time in 0..3 {
+            let kind = |client| shaken(client, &dialled, "localhost").unwrap().handshake_kind();
+            assert_eq!(kind(&dials), full);
+            // Whoever keeps tickets resumes.
+            assert_eq!(kind(&usual) == full, time == 0, "{protocol:?}");
+        }
+    }
 }
 
 #[test]

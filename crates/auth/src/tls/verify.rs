@@ -13,6 +13,7 @@ use rustls::{
     SignatureScheme,
 };
 
+use super::ocsp::Ocsp;
 use super::version1::{self, Signatures, check_dates, is_version1};
 use super::{TlsError, verify_hostname};
 use crate::certificate::Facts;
@@ -24,6 +25,8 @@ pub(super) struct Trust {
     own: Vec<CertificateDer<'static>>,
     first: version1::Trust,
     revocations: Vec<CertificateRevocationListDer<'static>>,
+    /// Who asks responders; the lists then say only which certificates are revoked.
+    ocsp: Option<Arc<Ocsp>>,
     provider: Arc<CryptoProvider>,
     signatures: Signatures,
 }
@@ -32,6 +35,7 @@ impl Trust {
     pub(super) fn new(
         trusted: &[CertificateDer<'static>],
         revocations: &[CertificateRevocationListDer<'static>],
+        ocsp: Option<Arc<Ocsp>>,
         provider: Arc<CryptoProvider>,
     ) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
@@ -47,9 +51,10 @@ impl Trust {
         }
         let (own, revocations) = (trusted.to_vec(), revocations.to_vec());
         let roots = Arc::new(roots);
-        let first = version1::Trust::new(roots.clone(), !revocations.is_empty(), &provider);
+        let checks_revocation = ocsp.is_some() || !revocations.is_empty();
+        let first = version1::Trust::new(roots.clone(), checks_revocation, &provider);
         let signatures = Signatures::new(&provider);
-        Ok(Self { roots, own, first, revocations, provider, signatures })
+        Ok(Self { roots, own, first, revocations, ocsp, provider, signatures })
     }
 
     pub(super) fn for_clients(self, is_needed: bool) -> Result<Arc<AnyClient>, TlsError> {
@@ -57,6 +62,8 @@ impl Trust {
             WebPkiClientVerifier::builder_with_provider(self.roots.clone(), self.provider.clone());
         let builder = if self.revocations.is_empty() {
             builder
+        } else if self.ocsp.is_some() {
+            builder.with_crls(self.revocations.clone()).allow_unknown_revocation_status()
         } else {
             builder.with_crls(self.revocations.clone()).enforce_revocation_expiration()
         };
@@ -75,6 +82,8 @@ impl Trust {
             WebPkiServerVerifier::builder_with_provider(self.roots.clone(), self.provider.clone());
         let builder = if self.revocations.is_empty() {
             builder
+        } else if self.ocsp.is_some() {
+            builder.with_crls(self.revocations.clone()).allow_unknown_revocation_status()
         } else {
             builder.with_crls(self.revocations.clone()).enforce_revocation_expiration()
         };
@@ -83,6 +92,7 @@ impl Trust {
             inner,
             own: self.own,
             first: self.first,
+            ocsp: self.ocsp,
             signatures: self.signatures,
             is_name_checked,
         }))
@@ -155,6 +165,7 @@ pub(super) struct AnyServer {
     inner: Arc<WebPkiServerVerifier>,
     own: Vec<CertificateDer<'static>>,
     first: version1::Trust,
+    ocsp: Option<Arc<Ocsp>>,
     signatures: Signatures,
     is_name_checked: bool,
 }
@@ -188,6 +199,9 @@ impl ServerCertVerifier for AnyServer {
                     | CertificateError::NotValidForNameContext { .. },
                 )) => {}
                 Err(error) => return Err(error),
+            }
+            if let Some(ocsp) = &self.ocsp {
+                ocsp.stapled(end_entity, intermediates, ocsp_response, now)?;
             }
         }
         if self.is_name_checked {

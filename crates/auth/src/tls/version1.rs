@@ -59,17 +59,17 @@ impl From<Unchecked> for Error {
 #[derive(Debug)]
 pub(super) struct Trust {
     roots: Arc<RootCertStore>,
-    has_revocations: bool,
+    checks_revocation: bool,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Trust {
     pub(super) fn new(
         roots: Arc<RootCertStore>,
-        has_revocations: bool,
+        checks_revocation: bool,
         provider: &CryptoProvider,
     ) -> Self {
-        Self { roots, has_revocations, algorithms: provider.signature_verification_algorithms }
+        Self { roots, checks_revocation, algorithms: provider.signature_verification_algorithms }
     }
 
     /// Whether a trusted certificate has signed it and its dates are now.
@@ -94,31 +94,49 @@ impl Trust {
         if issuer.name_constraints.is_some() {
             return Err(Unchecked("cannot be held against its issuer's name constraints").into());
         }
-        if self.has_revocations {
-            return Err(Unchecked("is not looked for in revocation lists").into());
+        if self.checks_revocation {
+            let why = "names no OCSP responder, and is not looked for in revocation lists";
+            return Err(Unchecked(why).into());
         }
         check_dates(certificate, now)
     }
 
     fn has_signed(&self, root: &TrustAnchor<'_>, parts: &Parts<'_>) -> bool {
-        let Some(key) = Key::of(&root.subject_public_key_info) else { return false };
-        let mut suitable = self.algorithms.all.iter().filter(|algorithm| {
-            key.is_for(**algorithm) && algorithm.signature_alg_id().as_ref() == parts.algorithm
-        });
-        suitable.any(|algorithm| {
-            algorithm.verify_signature(key.bits, parts.signed, parts.signature).is_ok()
+        Key::of(&root.subject_public_key_info).is_some_and(|key| {
+            key.has_signed(&self.algorithms, parts.algorithm, parts.signed, parts.signature)
         })
     }
 }
 
 /// A public key.
-struct Key<'a> {
+pub(super) struct Key<'a> {
     /// The content of its `AlgorithmIdentifier`.
     algorithm: &'a [u8],
-    bits: &'a [u8],
+    /// The key itself.
+    pub(super) bits: &'a [u8],
 }
 
 impl<'a> Key<'a> {
+    /// Reads a `SubjectPublicKeyInfo` with its tag and length.
+    pub(super) fn of_whole(element: &'a [u8]) -> Option<Self> {
+        Self::of(Reader::new(element).expect(SEQUENCE).ok()?)
+    }
+
+    /// Whether its holder has signed these bytes. `algorithm`: the content of an `AlgorithmIdentifier`.
+    pub(super) fn has_signed(
+        &self,
+        algorithms: &WebPkiSupportedAlgorithms,
+        algorithm: &[u8],
+        bytes: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        let mut suitable = algorithms
+            .all
+            .iter()
+            .filter(|it| self.is_for(**it) && it.signature_alg_id().as_ref() == algorithm);
+        suitable.any(|it| it.verify_signature(self.bits, bytes, signature).is_ok())
+    }
+
     /// Reads the content of a `SubjectPublicKeyInfo`.
     fn of(content: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(content);
@@ -180,8 +198,7 @@ impl Signatures {
         parts: &Parts<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let content = Reader::new(parts.public_key).expect(SEQUENCE).ok();
-        let key = content.and_then(Key::of).ok_or(CertificateError::BadEncoding)?;
+        let key = Key::of_whole(parts.public_key).ok_or(CertificateError::BadEncoding)?;
         let mut mapping = self.algorithms.mapping.iter();
         let Some((_, possible)) = mapping.find(|(scheme, _)| *scheme == signature.scheme) else {
             return Err(PeerIncompatible::NoSignatureSchemesInCommon.into());

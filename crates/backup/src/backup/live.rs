@@ -250,7 +250,10 @@ pub(super) async fn ask(
         let name = ServerName::try_from(address.host.clone())?;
         let handshake = TlsConnector::from(config).connect(name, stream);
         let stream = within(SILENCE_MAX, handshake, "no TLS in time").await?;
-        speak(stream.map_err(no("no TLS"))?).await?
+        let stream = stream.map_err(no("no TLS"))?;
+        let chain = stream.get_ref().1.peer_certificates();
+        door.check(chain).await.map_err(no("no TLS"))?;
+        speak(stream).await?
     } else {
         speak(stream).await?
     };

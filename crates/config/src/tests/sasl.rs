@@ -37,6 +37,9 @@ fn users_come_from_the_section_of_the_server() {
         other.define("java.security.auth.login.config=/jaas").config().auth.sasl.login.is_some()
     );
     assert!(Case::file(SCHEME).config().auth.sasl.login.is_none());
+    // What `--check` prints of that starts, too.
+    let default = Case::file("sasl.serverconfig=Server").config().auth.sasl;
+    assert!(default.login.is_none());
 }
 
 #[test]

@@ -54,7 +54,6 @@ fn without_a_switch_the_rest_is_not_looked_at() {
 #[test]
 fn what_is_not_there_is_refused_by_name() {
     for (line, text) in [
-        ("ssl.ocsp=true", "ssl.ocsp=true: OCSP is not part of this version"),
         ("ssl.crl=true", "ssl.crl=true: revocation lists are not fetched"),
         ("ssl.allowReverseDnsLookup=true", "names are never looked up from addresses"),
         ("ssl.context.supplier.class=x.Y", "this server cannot load Java classes"),
@@ -107,6 +106,9 @@ fn members_speak_tls_where_they_are_told_to() {
     assert!(!format!("{tls:?}").contains("apassword"));
     let tls = between_servers("portUnification=true\nsslQuorumReloadCertFiles=false").unwrap();
     assert!(!tls.dials && tls.accepts_plain && !tls.reloads);
+    assert!(!tls.files.ocsp);
+    let tls = between_servers("sslQuorum=true\nssl.quorum.ocsp=true").unwrap();
+    assert!(tls.files.ocsp);
     let tls = between_servers("sslQuorum=true\nzebu.quorum.identity=true").unwrap();
     assert!(tls.binds_ids);
     let tls = between_servers("sslQuorum=true\nssl.quorum.hostnameVerification=false").unwrap();
@@ -118,7 +120,6 @@ fn members_speak_tls_where_they_are_told_to() {
 #[test]
 fn what_members_cannot_have_is_refused_by_name() {
     for (line, text) in [
-        ("ssl.quorum.ocsp=true", "OCSP is not part of this version\nhint: zebu.ssl.quorum.crlFile"),
         ("ssl.quorum.crl=true", "hint: zebu.ssl.quorum.crlFile names a file"),
         (
             "ssl.quorum.allowReverseDnsLookup=true",
@@ -185,9 +186,9 @@ fn what_the_admin_server_cannot_have_is_refused_by_name() {
          hint: admin.forceHttps=true has every client begin TLS",
     );
     // What two ports have in common is told once.
-    let both = "sslQuorum=true\nadmin.forceHttps=true\nssl.quorum.ocsp=true";
+    let both = "sslQuorum=true\nadmin.forceHttps=true\nssl.quorum.crl=true";
     let fault = Case::of_three(&format!("{OF_SERVERS}\n{both}")).load().unwrap_err().to_string();
-    assert_eq!(fault.matches("OCSP is not part of this version").count(), 1, "{fault}");
+    assert_eq!(fault.matches("revocation lists are not fetched").count(), 1, "{fault}");
     // Where nothing is served, nothing is looked at.
     let off = "admin.enableServer=false\nadmin.forceHttps=true\nadmin.needClientAuth=true";
     assert_eq!(Case::file(off).config().admin, None);

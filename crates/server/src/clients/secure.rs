@@ -215,7 +215,7 @@ impl Desk {
                 return Ok(Known { parked, peer, accepted, certificate: None });
             }
         }
-        let secured = secure(socket, self.port.config()).await;
+        let secured = secure(socket, &self.port).await;
         let Secured { parked, client } = secured.map_err(|error| format!("no TLS: {error}"))?;
         if self.config.verifies_clients_hosts
             && let Some(facts) = &client

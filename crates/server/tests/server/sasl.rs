@@ -15,14 +15,14 @@ const SASL: i32 = 102;
 pub const SCHEME: &str =
     "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 
-/// A server with the users amy, bob, root, super and ann@ZOO.
+/// A server with the users amy, bob, root, super, zoo and a@b@c.
 pub fn server(settings: &[&str]) -> Running {
     let dir = tempfile::tempdir().unwrap();
     let jaas = dir.path().join("jaas.conf");
     std::fs::write(
         &jaas,
         "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_amy=\"one\"\n  \
-         user_bob=\"two\"\n  user_root=\"three\"\n  user_super=\"four\"\n  user_zoo=\"five\";\n};\n",
+         user_bob=\"two\"\n  user_root=\"three\"\n  user_super=\"four\"\n  user_zoo=\"five\"\n  \"user_a@b@c\"=\"six\";\n};\n",
     )
     .unwrap();
     let file = format!("-Djava.security.auth.login.config={}", jaas.display());
@@ -103,7 +103,10 @@ fn a_user_is_known_by_name() {
 #[test]
 fn a_failure_ends_the_connection() {
     let running = server(&[SCHEME]);
-    for (user, password) in [("amy", "two"), ("amy", ""), ("eve", "one"), ("eve", "")] {
+    // The last one proves its password, and its name is no Kerberos name.
+    for (user, password) in
+        [("amy", "two"), ("amy", ""), ("eve", "one"), ("eve", ""), ("a@b@c", "six")]
+    {
         let mut client = running.client();
         let answer = log_in(&mut client, user, password);
         assert_eq!((answer.err, answer.zxid, token(&answer)), (err::AUTH_FAILED, 0, None));

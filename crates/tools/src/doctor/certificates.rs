@@ -201,6 +201,7 @@ mod tests {
                 key_store: StoreFile { path, password: PasswordSource::None },
                 trust_store: None,
                 revocations: None,
+                ocsp: false,
                 client_auth: zebu_auth::tls::ClientAuth::None,
                 protocols: vec![zebu_auth::tls::Protocol::Tls13],
                 suites: None,

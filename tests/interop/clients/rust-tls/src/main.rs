@@ -1,16 +1,19 @@
-//! What the crate `zookeeper-client` does over TLS: `rust-tls SERVERS CA CERTIFICATE KEY`, files in PEM. Prints a transcript.
+//! What the crate `zookeeper-client` does over TLS: `rust-tls SERVERS CA CERTIFICATE KEY`, files in PEM; and with SASL:
+//! `rust-tls SERVERS USER PASSWORD`. Prints a transcript.
 
 use std::error::Error;
 use std::fs::read_to_string;
 use std::time::Duration;
 
-use zookeeper_client::{Acls, Client, CreateMode, TlsOptions};
+use zookeeper_client::{Acls, Client, CreateMode, SaslOptions, TlsOptions};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [servers, ca, certificate, key] = words.as_slice() else {
-        return Err("usage: rust-tls SERVERS CA CERTIFICATE KEY".into());
+    let (servers, ca, certificate, key) = match words.as_slice() {
+        [servers, ca, certificate, key] => (servers, ca, certificate, key),
+        [servers, user, password] => return with_sasl(servers, user, password).await,
+        _ => return Err("usage: rust-tls SERVERS (CA CERTIFICATE KEY | USER PASSWORD)".into()),
     };
     let (ca, certificate, key) =
         (read_to_string(ca)?, read_to_string(certificate)?, read_to_string(key)?);
@@ -45,5 +48,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.create("/mine", b"", &CreateMode::Persistent.with_acls(Acls::creator_all())).await?;
     println!("mine: {}", other.get_acl("/mine").await?.0[0].scheme());
     println!("deleted: {:?}", client.delete("/large", None).await);
+    Ok(())
+}
+
+/// DIGEST-MD5, right and wrong.
+async fn with_sasl(servers: &str, user: &str, password: &str) -> Result<(), Box<dyn Error>> {
+    let connect = |password: String| {
+        let sasl = SaslOptions::digest_md5(user.to_owned(), password);
+        let connector = Client::connector().with_sasl(sasl);
+        let connector = connector.with_session_timeout(Duration::from_secs(20));
+        async move { connector.connect(servers).await }
+    };
+    let client = connect(password.to_owned()).await?;
+    let mut users: Vec<String> = (client.list_auth_users().await?.iter())
+        .map(|user| format!("{}:{}", user.scheme(), user.user()))
+        .filter(|user| user.starts_with("sasl:"))
+        .collect();
+    users.sort();
+    println!("who am i: {users:?}");
+    let own = CreateMode::Persistent.with_acls(Acls::creator_all());
+    client.create("/sasl", b"mine", &own).await?;
+    println!("acl: {:?}", client.get_acl("/sasl").await?.0);
+    println!("data: {:?}", client.get_data("/sasl").await?.0);
+    let stranger = Client::connector().connect(servers).await?;
+    println!("a stranger: {:?}", stranger.get_data("/sasl").await.map(|(data, _)| data));
+    println!("a wrong password: {:?}", connect(format!("{password}?")).await.map(drop));
     Ok(())
 }

@@ -1,0 +1,273 @@
+//! The bytes of OCSP: a request for one certificate, and the response to it.
+//!
+//! Source: RFC 6960, sections 4.1 and 4.2. As in Java, a request has no nonce: a response is good between its dates.
+
+use jiff::Timestamp;
+use rustls::crypto::WebPkiSupportedAlgorithms;
+
+use super::{CLOCK_SKEW, CertificateId, Issuer};
+use crate::certificate::{Facts, Parts, bits, time};
+use crate::der::{
+    BIT_STRING, BOOLEAN, DerError, INTEGER, OCTET_STRING, OID, Reader, SEQUENCE, context, oid_text,
+};
+use crate::tls::version1::Key;
+
+const ENUMERATED: u8 = 0x0a;
+const NULL: [u8; 2] = [0x05, 0];
+const GENERALIZED_TIME: u8 = 0x18;
+const GOOD: u8 = 0x80;
+const REVOKED: u8 = 0xa1;
+const UNKNOWN: u8 = 0x82;
+/// The identifier of SHA-1, which names certificates.
+const SHA1: [u8; 5] = [0x2b, 0x0e, 0x03, 0x02, 0x1a];
+const BASIC: &str = "1.3.6.1.5.5.7.48.1.1";
+const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
+const OCSP_SIGNING: &str = "1.3.6.1.5.5.7.3.9";
+/// Most certificates of responders in a response.
+const SIGNERS_MAX: usize = 8;
+
+/// What a responder says of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It is not revoked.
+    Good,
+    /// It is revoked, since then.
+    Revoked(Timestamp),
+}
+
+/// An element in DER.
+pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut bytes = vec![tag];
+    if length < 0x80 {
+        bytes.push(length as u8);
+    } else {
+        let digits = length.to_be_bytes();
+        let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+        bytes.push(0x80 | (digits.len() - zeros) as u8);
+        bytes.extend_from_slice(&digits[zeros..]);
+    }
+    for part in parts {
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+/// The request for one certificate.
+pub(super) fn request(id: &CertificateId) -> Vec<u8> {
+    let algorithm = element(SEQUENCE, &[&element(OID, &[&SHA1]), &NULL]);
+    let id = element(
+        SEQUENCE,
+        &[
+            &algorithm,
+            &element(OCTET_STRING, &[&id.issuer_name_hash]),
+            &element(OCTET_STRING, &[&id.issuer_key_hash]),
+            &element(INTEGER, &[&id.serial]),
+        ],
+    );
+    [SEQUENCE; 4].iter().fold(id, |inside, tag| element(*tag, &[&inside]))
+}
+
+/// A response with an answer in it.
+#[derive(Debug)]
+pub(super) struct Response<'a> {
+    /// The bytes that the responder has signed.
+    signed: &'a [u8],
+    algorithm: &'a [u8],
+    signature: &'a [u8],
+    /// Certificates of responders, each whole.
+    signers: Vec<&'a [u8]>,
+    /// The answers, one behind the other.
+    answers: Reader<'a>,
+}
+
+/// What follows "the responder such and such".
+type Judged<T> = Result<T, String>;
+
+fn garbled(error: DerError) -> String {
+    format!("sends no response that can be read: {error}")
+}
+
+impl<'a> Response<'a> {
+    /// Reads a response.
+    ///
+    /// # Errors
+    /// It has no answer in it, or is none.
+    pub(super) fn read(bytes: &'a [u8]) -> Judged<Self> {
+        let (status, content) = Self::outside(bytes).map_err(garbled)?;
+        let refused = match status {
+            0 => None,
+            1 => Some("says that the request is malformed"),
+            2 => Some("has an internal error"),
+            3 => Some("says that it has to be asked again later"),
+            5 => Some("wants a signed request"),
+            6 => Some("does not serve this request"),
+            _ => Some("answers with a status that has no meaning"),
+        };
+        if let Some(refused) = refused {
+            return Err(refused.to_owned());
+        }
+        let content = content.ok_or_else(|| "sends a response without an answer".to_owned())?;
+        Self::inside(content).map_err(garbled)
+    }
+
+    fn outside(bytes: &'a [u8]) -> Result<(u8, Option<&'a [u8]>), DerError> {
+        let mut outer = Reader::new(bytes);
+        let mut response = outer.inside(SEQUENCE)?;
+        if !outer.is_empty() {
+            return Err(DerError::Value);
+        }
+        let [status] = *response.expect(ENUMERATED)? else { return Err(DerError::Value) };
+        let Some(content) = response.optional(context(0))? else { return Ok((status, None)) };
+        let mut content = Reader::new(content).inside(SEQUENCE)?;
+        if oid_text(content.expect(OID)?).as_deref() != Some(BASIC) {
+            return Err(DerError::Value);
+        }
+        Ok((status, Some(content.expect(OCTET_STRING)?)))
+    }
+
+    fn inside(content: &'a [u8]) -> Result<Self, DerError> {
+        let mut basic = Reader::new(content).inside(SEQUENCE)?;
+        let data = basic.any()?;
+        if data.tag != SEQUENCE {
+            return Err(DerError::Tag { want: SEQUENCE, got: data.tag });
+        }
+        let algorithm = basic.expect(SEQUENCE)?;
+        let signature = bits(basic.expect(BIT_STRING)?)?;
+        let mut signers = Vec::new();
+        if let Some(certificates) = basic.optional(context(0))? {
+            let mut certificates = Reader::new(certificates).inside(SEQUENCE)?;
+            while !certificates.is_empty() && signers.len() < SIGNERS_MAX {
+                signers.push(certificates.any()?.whole);
+            }
+        }
+        let mut fields = Reader::new(data.content);
+        fields.optional(context(0))?; // The version.
+        fields.any()?; // The responder's id; its signature says who it is.
+        fields.expect(GENERALIZED_TIME)?; // When it was made.
+        let answers = fields.inside(SEQUENCE)?;
+        if let Some(extensions) = fields.optional(context(1))? {
+            none_is_critical(extensions)?;
+        }
+        Ok(Self { signed: data.whole, algorithm, signature, signers, answers })
+    }
+
+    /// What it says of a certificate, and until when.
+    ///
+    /// # Errors
+    /// Nothing that may be believed.
+    pub(super) fn judge(
+        &self,
+        id: &CertificateId,
+        issuer: &Issuer,
+        algorithms: &WebPkiSupportedAlgorithms,
+        now: Timestamp,
+    ) -> Judged<(Status, Option<Timestamp>)> {
+        if !self.is_signed(issuer, algorithms, now) {
+            let why = "sends a response that neither the certificate's issuer has signed nor a \
+                       responder with a valid certificate of that issuer";
+            return Err(why.to_owned());
+        }
+        let mut answers = self.answers;
+        while !answers.is_empty() {
+            let mut answer = answers.inside(SEQUENCE).map_err(garbled)?;
+            if !is_about(answer.inside(SEQUENCE).map_err(garbled)?, id).map_err(garbled)? {
+                continue;
+            }
+            let (status, from, until) = dated(answer).map_err(garbled)?;
+            // Without a next date, the answer is as of now.
+            let last = until.unwrap_or(from);
+            if now + CLOCK_SKEW < from || last < now - CLOCK_SKEW {
+                let now = now.round(jiff::Unit::Second).unwrap_or(now);
+                return Err(format!(
+                    "sends a response that is out of date: it is of {from} and valid until {last}, now is {now}"
+                ));
+            }
+            return match status {
+                Some(status) => Ok((status, until)),
+                None => Err("does not know the certificate".to_owned()),
+            };
+        }
+        Err("sends a response about another certificate".to_owned())
+    }
+
+    fn is_signed(
+        &self,
+        issuer: &Issuer,
+        algorithms: &WebPkiSupportedAlgorithms,
+        now: Timestamp,
+    ) -> bool {
+        let Some(authority) = Key::of_whole(&issuer.key) else { return false };
+        let signs =
+            |key: &Key<'_>| key.has_signed(algorithms, self.algorithm, self.signed, self.signature);
+        if signs(&authority) {
+            return true;
+        }
+        self.signers.iter().any(|signer| {
+            let Ok(parts) = Parts::of(signer) else { return false };
+            parts.issuer == issuer.name
+                && signs_responses(&parts).unwrap_or(false)
+                && Facts::of(signer).is_ok_and(|facts| facts.check_dates(now).is_ok())
+                && Key::of_whole(parts.public_key).is_some_and(|key| signs(&key))
+                && authority.has_signed(algorithms, parts.algorithm, parts.signed, parts.signature)
+        })
+    }
+}
+
+/// Whether a certificate is one of a responder.
+fn signs_responses(certificate: &Parts<'_>) -> Result<bool, DerError> {
+    let Some(usages) = certificate.extension(EXTENDED_KEY_USAGE)? else { return Ok(false) };
+    let mut usages = Reader::new(usages).inside(SEQUENCE)?;
+    while !usages.is_empty() {
+        if oid_text(usages.expect(OID)?).as_deref() == Some(OCSP_SIGNING) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_about(mut named: Reader<'_>, id: &CertificateId) -> Result<bool, DerError> {
+    let algorithm = named.inside(SEQUENCE)?.expect(OID)?;
+    let name = named.expect(OCTET_STRING)?;
+    let key = named.expect(OCTET_STRING)?;
+    let serial = named.expect(INTEGER)?;
+    Ok(algorithm == SHA1
+        && name == id.issuer_name_hash
+        && key == id.issuer_key_hash
+        && serial == id.serial)
+}
+
+/// The rest of an answer: the status, unless the responder does not know it, and its dates.
+fn dated(
+    mut answer: Reader<'_>,
+) -> Result<(Option<Status>, Timestamp, Option<Timestamp>), DerError> {
+    let status = answer.any()?;
+    let status = match status.tag {
+        GOOD => Some(Status::Good),
+        REVOKED => Some(Status::Revoked(time(&mut Reader::new(status.content))?)),
+        UNKNOWN => None,
+        got => return Err(DerError::Tag { want: GOOD, got }),
+    };
+    let from = time(&mut answer)?;
+    let until = match answer.optional(context(0))? {
+        Some(next) => Some(time(&mut Reader::new(next))?),
+        None => None,
+    };
+    if let Some(extensions) = answer.optional(context(1))? {
+        none_is_critical(extensions)?;
+    }
+    Ok((status, from, until))
+}
+
+/// An extension that must be understood, and is not, spoils a response.
+fn none_is_critical(extensions: &[u8]) -> Result<(), DerError> {
+    let mut extensions = Reader::new(extensions).inside(SEQUENCE)?;
+    while !extensions.is_empty() {
+        let mut extension = extensions.inside(SEQUENCE)?;
+        extension.expect(OID)?;
+        if extension.optional(BOOLEAN)?.is_some_and(|critical| critical != [0]) {
+            return Err(DerError::Value);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Asks the responders of authorities about the certificates of a connection, once its handshake is over.
+//!
+//! [`zebu_auth::tls::ocsp`] decides what is asked and what answers mean; here are the sockets, the time and the number of
+//! questions. No thread waits for a responder, so the connections that are served already notice nothing of it.
+
+use std::io;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use zebu_auth::tls::ocsp::http::{ANSWER_BYTES_MAX, body};
+use zebu_auth::tls::ocsp::{Ocsp, OcspError, Question, Side};
+
+/// Longest time for one answer.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// Longest time for all questions about one connection: less than a connection has before it is authenticated.
+pub const CHECK_TIME_MAX: Duration = Duration::from_secs(8);
+/// Questions of a process at a time.
+const ASKED_MAX: usize = 16;
+
+/// One permit for each question.
+static PLACES: Semaphore = Semaphore::const_new(ASKED_MAX);
+
+/// Asks about the certificates that the other side has shown, and which the handshake has verified otherwise. `None`: it
+/// has shown none.
+///
+/// # Errors
+/// One of them is revoked, or nobody says that it is good.
+pub async fn check(
+    ocsp: &Ocsp,
+    chain: Option<&[CertificateDer<'_>]>,
+    side: Side,
+) -> Result<(), OcspError> {
+    let chain = chain.unwrap_or_default();
+    if chain.is_empty() {
+        return Ok(());
+    }
+    let until = tokio::time::Instant::now() + CHECK_TIME_MAX;
+    for question in ocsp.questions(chain, Timestamp::now())? {
+        let asked = tokio::time::timeout_at(until, ask(&question)).await;
+        let answer = asked.unwrap_or_else(|_| Err("does not answer in time".to_owned()));
+        match ocsp.settle(&question, answer.as_deref().map_err(Clone::clone), Timestamp::now()) {
+            Err(OcspError::Unclear { .. })
+                if ocsp.is_good_by_lists(chain, side, Timestamp::now()) => {}
+            settled => settled?,
+        }
+    }
+    Ok(())
+}
+
+/// As [`check`], for callers that block.
+///
+/// # Errors
+/// As there, or the system has nothing left.
+pub fn check_blocking(
+    ocsp: &Ocsp,
+    chain: Option<&[CertificateDer<'_>]>,
+    side: Side,
+) -> io::Result<()> {
+    // A runtime within a runtime is refused, so it has a thread of its own.
+    std::thread::scope(|scope| {
+        let asking = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let checked = runtime.block_on(check(ocsp, chain, side));
+            runtime.shutdown_background();
+            checked.map_err(refused)
+        };
+        let asked =
+            std::thread::Builder::new().name("ocsp".to_owned()).spawn_scoped(scope, asking)?;
+        asked.join().unwrap_or_else(|_| Err(io::Error::other("the question about it has failed")))
+    })
+}
+
+/// The error of a connection whose certificate is not believed.
+pub fn refused(error: OcspError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+/// Asks one responder; why there is no answer, after "the responder such and such".
+async fn ask(question: &Question) -> Result<Vec<u8>, String> {
+    let place = question.place()?;
+    // The permit is never refused, as nobody closes the semaphore.
+    let _permit = PLACES.acquire().await.map_err(|error| error.to_string())?;
+    let exchange = async {
+        let mut socket = TcpStream::connect(place.address())
+            .await
+            .map_err(|error| format!("cannot be reached: {error}"))?;
+        let broken = |error: io::Error| format!("does not answer: {error}");
+        socket.write_all(&place.request(&question.request())).await.map_err(broken)?;
+        let mut bytes = Vec::new();
+        loop {
+            let room = (ANSWER_BYTES_MAX + 1).saturating_sub(bytes.len());
+            let count =
+                (&mut socket).take(room as u64).read_buf(&mut bytes).await.map_err(broken)?;
+            if let Some(body) = body(&bytes, count == 0)? {
+                return Ok(body.to_vec());
+            }
+        }
+    };
+    let seconds = ANSWER_TIME_MAX.as_secs();
+    timeout(ANSWER_TIME_MAX, exchange)
+        .await
+        .unwrap_or_else(|_| Err(format!("does not answer within {seconds} s")))
+}

@@ -1,0 +1,4 @@
+#![no_main]
+//! The target of this name, for libFuzzer.
+
+zebu_fuzz::program!("ocsp");
