@@ -124,3 +124,36 @@ fn a_log_that_is_gone_is_made_again_and_what_is_nowhere_is_named() {
         "{failed}"
     );
 }
+
+/// Adds a snapshot as of a transaction to a directory, and removes what a purge would.
+fn purged(dir: &Path, zxid: Zxid) -> PathBuf {
+    let source = Directory::open(Arc::new(OsVfs), dir, None).unwrap();
+    let built = rebuild::build(&source, Some(crate::dates::Point::Zxid(zxid)), false).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let written = crate::restore::write(&built.tree, place.path()).unwrap();
+    let to = dir.join(name_of(&written.path));
+    fs::copy(&written.path, &to).unwrap();
+    fs::remove_file(dir.join("snapshot.0")).unwrap();
+    fs::remove_file(dir.join("log.1")).unwrap();
+    fs::remove_file(dir.join("durable.1")).unwrap();
+    to
+}
+
+#[test]
+fn a_damaged_snapshot_without_which_nothing_can_be_replayed_comes_from_another_member() {
+    let place = tempfile::tempdir().unwrap();
+    let [one, two] = ["one", "two"].map(|name| member(place.path(), name, 30));
+    let (snapshot, _) = (purged(&one, Zxid(0x30)), purged(&two, Zxid(0x30)));
+    damage(&snapshot, 200, 64);
+    let into = place.path().join("repaired");
+    let said = repair(&one, &[&two], &into).unwrap();
+    assert!(said.contains("snapshot.30: left out: "), "{said}");
+    assert!(said.contains("snapshot.30: from "), "{said}");
+    let mut store = Store::open(Arc::new(OsVfs), Options::new(&into)).unwrap();
+    let mut rebuild = Rebuild::new(tree_options());
+    assert_eq!(store.recover(&mut rebuild).unwrap().last_zxid, Zxid(0x48));
+    assert_eq!(rebuild.finish().tree.digest(), 110_862_930_961);
+    // With that snapshot damaged everywhere nothing leads there.
+    damage(&two.join("snapshot.30"), 200, 64);
+    repair(&one, &[&two], &place.path().join("other")).unwrap_err();
+}
