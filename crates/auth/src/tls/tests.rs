@@ -133,6 +133,21 @@ fn certificates_that_are_not_good_are_refused_on_both_sides() {
     shake(ours, server_of("server", NOW, ClientAuth::None), "localhost").unwrap();
 }
 
+/// Clients that serve more than ZooKeeper offer protocols of HTTP, and name hosts that no certificate is for.
+#[test]
+fn offers_of_other_protocols_and_other_names_do_no_harm() {
+    for protocol in PROTOCOLS {
+        let common = Common { protocols: vec![protocol], ..trusting("ca.pem") };
+        let mut theirs = client(&common, None, false).unwrap();
+        theirs.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        for name in ["zk1.example.org", "elsewhere.example.com", "10.0.0.7"] {
+            let ours = server_of("server", NOW, ClientAuth::None);
+            let (version, _) = shake(theirs.clone(), ours, name).unwrap();
+            assert_eq!(version, protocol.version().version, "{name}");
+        }
+    }
+}
+
 /// Both directions of a port between servers: each connection is a full handshake, as a ticket would outlive a
 /// certificate.
 #[test]
