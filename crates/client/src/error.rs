@@ -380,7 +380,9 @@ fn words(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::NEW_CONFIG_NO_QUORUM => "no quorum of the new configuration is connected",
         ErrorCode::SESSION_EXPIRED => "session expired",
         ErrorCode::AUTH_FAILED => "credentials refused",
-        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => "server wants SASL first",
+        ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH => {
+            "the server requires SASL authentication first"
+        }
         ErrorCode::INVALID_ACL => "invalid ACL",
         ErrorCode::BAD_ARGUMENTS => "invalid arguments",
         ErrorCode::UNIMPLEMENTED => "server does not support this",

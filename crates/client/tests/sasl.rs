@@ -119,7 +119,10 @@ async fn a_server_that_wants_sasl_says_so() {
     let client = open(&server, Connector::new()).await.unwrap();
     let refused = soon(client.get_data("/")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::SessionOver);
-    assert!(refused.to_string().starts_with("server wants SASL first"), "{refused}");
+    assert!(
+        refused.to_string().starts_with("the server requires SASL authentication first"),
+        "{refused}"
+    );
 }
 
 /// Many exchanges at the same time, valid and invalid, do not disturb each other.

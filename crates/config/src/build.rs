@@ -640,7 +640,7 @@ impl<'a> Reader<'a> {
     fn warn_of_dangers(&self, config: &Config) {
         for (key, is_dangerous, why) in [
             ("forceSync", !config.log.fsync, "acknowledged writes are lost when the machine stops"),
-            ("skipACL", config.auth.skip_acl, "everyone who can connect may do everything"),
+            ("skipACL", config.auth.skip_acl, "every client that connects has every permission"),
             (
                 "snapshot.trust.empty",
                 config.data.trust_empty_snapshot,

@@ -44,7 +44,7 @@ pub fn open(config: &Config) -> Vec<Open> {
     let auth = &config.auth;
     if !matches!(auth.session_passwords, Passwords::Keyed(_)) {
         add(
-            "whoever knows the id of a session can compute its password".to_owned(),
+            "everybody who knows a session id can compute the session's password".to_owned(),
             "zebu.sessionSecretFile names a secret of all members, and zebu.sessionPasswords is keyed",
         );
     }
@@ -52,7 +52,7 @@ pub fn open(config: &Config) -> Vec<Open> {
     let proves = |scheme: &String| !["ip", "digest", "key", "ensemble"].contains(&scheme.as_str());
     if auth.enforced_schemes.is_empty() || !auth.enforced_schemes.iter().all(proves) {
         add(
-            "clients are served that have not proved who they are".to_owned(),
+            "the server serves clients that have not authenticated".to_owned(),
             "enforce.auth.enabled=true with enforce.auth.schemes, of which each is sasl, x509 or one of a program of yours",
         );
     }

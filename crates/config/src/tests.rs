@@ -851,7 +851,7 @@ fn dangerous_switches_are_said_aloud() {
         notes,
         [
             "zoo.cfg:3: forceSync=no: acknowledged writes are lost when the machine stops",
-            "zoo.cfg:4: skipACL=yes: everyone who can connect may do everything",
+            "zoo.cfg:4: skipACL=yes: every client that connects has every permission",
             "zoo.cfg:5: snapshot.trust.empty=true: a log without its snapshot is believed complete",
         ]
     );

@@ -302,7 +302,7 @@ impl Reader<'_> {
         if trust_store.is_none() && (keys.dials || client_auth != ClientAuth::None) {
             let key = keys.trust_store.location;
             let hint = if keys.dials {
-                "it names a file with the certificates of those who sign certificates of servers"
+                "it names a file with the certificates of the authorities that sign certificates of servers"
                     .to_owned()
             } else {
                 format!("{} takes {} without one", keys.asks_nobody, keys.others)

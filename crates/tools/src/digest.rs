@@ -8,8 +8,8 @@ use crate::failure::Failure;
 /// Arguments of `zebu digest`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(
-    about = "What ACLs of the scheme digest, and superDigest, call somebody with a password",
-    long_about = "What ACLs of the scheme digest, and superDigest, call somebody with a password.\n\n\
+    about = "Print the id of a user with a password, for ACLs of the scheme digest and for superDigest",
+    long_about = "Print the id of a user with a password, for ACLs of the scheme digest and for superDigest.\n\n\
         Prints NAME:PASSWORD->NAME:HASH, as the original's DigestAuthenticationProvider does.",
     after_long_help = "\
 Examples:

@@ -90,8 +90,8 @@ fn ok(json: &Value) -> Answered {
 fn person(console: &Console, headers: &HeaderMap) -> Result<(String, Arc<Person>), Refused> {
     let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
     let person = console.signed.by_token(token);
-    let person = person
-        .ok_or_else(|| Refused(StatusCode::UNAUTHORIZED, "nobody is signed in".to_owned()))?;
+    let person =
+        person.ok_or_else(|| Refused(StatusCode::UNAUTHORIZED, "sign in first".to_owned()))?;
     Ok((token.to_owned(), person))
 }
 
@@ -340,7 +340,7 @@ pub(super) async fn history(
     let (_, person) = person(&console, &headers)?;
     may_do_everything(&person).await?;
     let permit = console.reads_history.clone().try_acquire_owned().map_err(|_| {
-        let why = "somebody else reads a history at the moment; try again";
+        let why = "another request reads a history at the moment; try again";
         Refused(StatusCode::TOO_MANY_REQUESTS, why.to_owned())
     })?;
     let path = argument(&arguments, "path").to_owned();

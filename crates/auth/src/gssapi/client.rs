@@ -81,7 +81,9 @@ impl<C: Secured> Client<C> {
         let [layers, ..] =
             offer.first_chunk::<4>().ok_or(Failure::Message("an offer that is too short"))?;
         if layers & NO_LAYER == 0 {
-            return Err(Failure::Message("the server wants a security layer, which there is not"));
+            return Err(Failure::Message(
+                "the server requires a security layer, which this client does not have",
+            ));
         }
         let token = self.context.wrap(&CHOICE)?;
         self.state = State::Chosen;

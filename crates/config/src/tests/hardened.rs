@@ -14,8 +14,8 @@ fn what_is_open_by_default_is_told() {
         told(""),
         [
             "port 2181 serves clients without TLS",
-            "whoever knows the id of a session can compute its password",
-            "clients are served that have not proved who they are",
+            "everybody who knows a session id can compute the session's password",
+            "the server serves clients that have not authenticated",
             "a new ACL may let everybody write",
             "one address may fail to authenticate any number of times",
             "one identity may open any number of connections",
@@ -28,7 +28,7 @@ fn what_is_open_by_default_is_told() {
     );
     for what in [
         "metrics are shown without TLS on port 7000",
-        "clients are served that have not proved who they are",
+        "the server serves clients that have not authenticated",
         "ACLs are not checked",
         "four-letter words are answered to anybody: stat, mntr",
         "one address may open any number of connections",
@@ -104,7 +104,7 @@ fn the_profile_sets_its_parts_and_refuses_what_is_open() {
     }
     let digest = "zebu.hardened=true\nenforce.auth.schemes=ldap,digest";
     let fault = closed(digest).load().unwrap_err().to_string();
-    assert!(fault.contains("clients are served that have not proved who they are"), "{fault}");
+    assert!(fault.contains("the server serves clients that have not authenticated"), "{fault}");
 }
 
 /// The commands tell more than the words that the profile leaves.

@@ -141,7 +141,7 @@ fn what_members_cannot_have_is_refused_by_name() {
         "zoo.cfg:7: TLS is switched on and ssl.quorum.keyStore.location is not set\n\
          hint: it names a file with the server's private key and certificate\n\
          zoo.cfg:7: servers are asked for a certificate and ssl.quorum.trustStore.location is not set\n\
-         hint: it names a file with the certificates of those who sign certificates of servers",
+         hint: it names a file with the certificates of the authorities that sign certificates of servers",
     );
 }
 

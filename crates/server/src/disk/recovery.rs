@@ -164,7 +164,9 @@ impl Recover for Ahead {
 
     fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
         self.pass(Work::Loaded(zxid));
-        self.accepted.recv().unwrap_or_else(|_| Err("nobody builds the tree".to_owned()))
+        self.accepted
+            .recv()
+            .unwrap_or_else(|_| Err("the thread that builds the tree has ended".to_owned()))
     }
 
     fn txn(&mut self, body: &[u8]) -> Result<(), String> {

@@ -306,7 +306,7 @@ fn fault_in_words(error: &io::Error) -> String {
 
 pub(super) fn in_words(kind: io::ErrorKind) -> String {
     match kind {
-        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+        io::ErrorKind::ConnectionRefused => "no server listens there".to_owned(),
         io::ErrorKind::TimedOut => "no answer in time".to_owned(),
         kind => kind.to_string(),
     }

@@ -33,7 +33,7 @@ pub(super) enum Expects {
 
 /// Whoever has dialled has not said in time who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it has not said in time who it is")]
+#[error("it has not introduced itself in time")]
 pub(super) struct Late;
 
 /// A certificate that is not that of the server which its holder says to be.
@@ -43,7 +43,9 @@ pub(super) enum Impostor {
     #[error("server {0} has shown no certificate, and zebu.quorum.identity asks for one")]
     WithoutCertificate(i64),
     /// It is no member.
-    #[error("server {0} is in no list of members, and zebu.quorum.identity takes no other")]
+    #[error(
+        "server {0} is not in the list of members, and zebu.quorum.identity permits members only"
+    )]
     Unknown(i64),
     /// It is for another host.
     #[error("it says that it is server {0}: {1}")]
@@ -254,7 +256,9 @@ mod tests {
         );
         assert_eq!(
             verdict(&[], Some(&facts)),
-            said("server 3 is in no list of members, and zebu.quorum.identity takes no other")
+            said(
+                "server 3 is not in the list of members, and zebu.quorum.identity permits members only"
+            )
         );
         assert_eq!(
             verdict(&["zk1.example.org"], None),

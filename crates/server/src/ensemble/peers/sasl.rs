@@ -96,7 +96,7 @@ pub(super) enum SaslFault {
     #[error("SASL fails: {0:?} is of no host in the list of members")]
     Stranger(String),
     /// The dialler acts as another one than whose password it knows.
-    #[error("SASL fails: it is {0:?} and wants to act as another one")]
+    #[error("SASL fails: {0:?} asks to act as another user")]
     Other(String),
     /// The one that was dialled has refused.
     #[error(

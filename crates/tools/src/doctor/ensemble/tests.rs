@@ -50,13 +50,13 @@ fn a_healthy_ensemble_is_fine() {
 fn members_that_cannot_be_reached_are_named() {
     let mut answers = three();
     answers[2].election[0].1 = Err(io::ErrorKind::ConnectionRefused);
-    answers[2].status = Err("nobody listens there".to_owned());
+    answers[2].status = Err("no server listens there".to_owned());
     answers[1].quorum[0].1 = Err(io::ErrorKind::TimedOut);
     let findings = peers(&answers);
     has(
         &findings,
         Severity::Error,
-        "server.3 cannot be reached at its election port h3:3888: nobody listens there",
+        "server.3 cannot be reached at its election port h3:3888: no server listens there",
     );
     has(
         &findings,
@@ -79,7 +79,7 @@ fn members_that_cannot_be_reached_are_named() {
 
     // This one is about to be started.
     let mut answers = three();
-    answers[0].status = Err("nobody listens there".to_owned());
+    answers[0].status = Err("no server listens there".to_owned());
     assert!(peers(&answers).iter().all(|finding| finding.severity == Severity::Info));
 }
 
@@ -107,7 +107,7 @@ fn no_leader_and_two_leaders_are_found() {
     has(&roles(&answers, true, true), Severity::Warning, "server.3 serves nobody");
     // Nobody runs yet.
     for member in &mut answers {
-        member.status = Err("nobody listens there".to_owned());
+        member.status = Err("no server listens there".to_owned());
     }
     assert_eq!(roles(&answers, true, false), []);
 }
