@@ -34,6 +34,12 @@ const PYTHON_SOURCE: &str = include_str!("clients/driver.py");
 /// Where `cargo xtask deps` puts the Python that has kazoo.
 const PYTHON_OF_DEPS: &str = ".deps/venv/bin/python";
 
+/// The file that programs over the C client load.
+const SONAME: &str = "libzookeeper_mt.so.2";
+
+/// Where `cargo xtask capi` puts Zebu's C library.
+const LIBRARIES_OF_XTASK: &str = "target/capi/lib";
+
 /// A client library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Library {
@@ -41,6 +47,8 @@ enum Library {
     Zebu,
     /// the C client, `libzookeeper_mt`
     C,
+    /// the same program over Zebu's `libzookeeper_mt`
+    ZebuC,
     /// kazoo
     Kazoo,
 }
@@ -50,6 +58,7 @@ impl Library {
         match self {
             Self::Zebu => "zebu",
             Self::C => "c",
+            Self::ZebuC => "zebu-c",
             Self::Kazoo => "kazoo",
         }
     }
@@ -109,6 +118,9 @@ pub(crate) struct ClientsArgs {
     /// The Python that has kazoo [default: that of .deps, or python3]
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
+    /// The folder with Zebu's libzookeeper_mt, for zebu-c
+    #[arg(long, value_name = "DIR", default_value = LIBRARIES_OF_XTASK)]
+    libraries: PathBuf,
     /// Where the data directory is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -176,6 +188,7 @@ impl Done {
 struct Programs {
     zebu: PathBuf,
     c: Option<PathBuf>,
+    libraries: PathBuf,
     python: PathBuf,
     script: PathBuf,
 }
@@ -186,13 +199,21 @@ impl Programs {
             Some(zebu) => zebu.clone(),
             None => std::env::current_exe().context("find this program")?,
         };
-        let c = args.clients.contains(&Library::C).then(|| compile(dir)).transpose()?;
+        let is_in_c = |library: &Library| matches!(library, Library::C | Library::ZebuC);
+        let c = args.clients.iter().any(is_in_c).then(|| compile(dir)).transpose()?;
+        let libraries = args.libraries.clone();
+        // Without it, the system would find the original's library instead.
+        ensure!(
+            !args.clients.contains(&Library::ZebuC) || libraries.join(SONAME).exists(),
+            "{} is missing\nhint: cargo xtask capi, or --libraries",
+            libraries.join(SONAME).display()
+        );
         let script = dir.join("driver.py");
         fs::write(&script, PYTHON_SOURCE)?;
         let of_deps = Path::new(PYTHON_OF_DEPS);
         let python = args.python.clone();
         let default = || if of_deps.exists() { of_deps.into() } else { PathBuf::from("python3") };
-        Ok(Self { zebu, c, python: python.unwrap_or_else(default), script })
+        Ok(Self { zebu, c, libraries, python: python.unwrap_or_else(default), script })
     }
 
     fn command(&self, library: Library) -> Command {
@@ -203,6 +224,11 @@ impl Programs {
                 command
             }
             Library::C => Command::new(self.c.as_ref().expect("compiled")),
+            Library::ZebuC => {
+                let mut command = Command::new(self.c.as_ref().expect("compiled"));
+                command.env("LD_LIBRARY_PATH", &self.libraries);
+                command
+            }
             Library::Kazoo => {
                 let mut command = Command::new(&self.python);
                 command.arg(&self.script);

@@ -14,15 +14,17 @@ fn every_client_carries_the_load() {
     let json = folder.path().join("out.json");
     let mut command = Command::new(deps::zebu());
     command.args(["bench", "clients", "--rounds", "1", "--seconds", "0.3", "--keys", "200"]);
+    command.args(["--clients", "zebu-c,zebu,c,kazoo", "--libraries"]);
+    command.arg(deps::our_libraries().join("lib"));
     command.args(["--depths", "1,16", "--dir"]).arg(folder.path());
     command.arg("--python").arg(deps::python()).arg("--json").arg(&json);
     let text = succeed(&mut command, PATIENCE).expect("it succeeds");
-    assert!(text.contains("zebu/kazoo"), "{text}");
+    assert!(text.contains("zebu-c/kazoo"), "{text}");
     let found: serde_json::Value =
         serde_json::from_slice(&std::fs::read(json).expect("a file")).expect("JSON");
     let runs = found["runs"].as_array().expect("a list");
-    // Three clients; get and set with two depths, and every other operation once.
-    assert_eq!(runs.len(), 3 * 5, "{runs:?}");
+    // Four clients; get and set with two depths, and every other operation once.
+    assert_eq!(runs.len(), 4 * 5, "{runs:?}");
     for run in runs {
         let requests = run["requests"].as_f64().expect("a number");
         assert!(requests > 0.0, "{run}");
