@@ -94,7 +94,7 @@ fn the_profile_sets_its_parts_and_refuses_what_is_open() {
         ("skipACL=yes", "ACLs are not checked"),
         ("4lw.commands.whitelist=*", "four-letter words are answered to anybody: conf,"),
         ("readonlymode.enabled=true", "four-letter words are answered to anybody: isro\n"),
-        ("zebu.sessionPasswords=acceptCompatible", "whoever knows the id of a session"),
+        ("zebu.sessionPasswords=acceptCompatible", "everybody who knows a session id"),
         ("clientPort=2181", "port 2181 serves clients without TLS"),
         ("zebu.requireTls=true\nclientPort=2181", "port 2181 serves clients without TLS"),
     ] {
