@@ -30,6 +30,7 @@ pub use console::ConsoleOptions;
 pub use health::Progress;
 pub use http::{BindError, Client, OnPlain, Running, Site, bind};
 pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
+pub use prometheus::PageOptions;
 pub use served::{
     Acked, DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts,
     ObserverFacts, RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,

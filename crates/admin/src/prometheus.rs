@@ -9,11 +9,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::net::IpAddr;
 
 use zebu_metrics::{Exposition, Histogram, Histograms, Kind, Shown, Visitor};
 use zebu_proto::Zxid;
 
 use crate::figures::{self, Figures};
+use crate::four_letter::ConnectionFacts;
 use crate::never::{NEVER, Never};
 use crate::served::{LearnerFacts, Served};
 
@@ -39,8 +41,17 @@ pub fn content_type(accept: &str) -> &'static str {
     if wants { OPEN_METRICS } else { CONTENT_TYPE }
 }
 
-/// Makes the page of that type. `process`: also what the system knows of this process.
-pub fn page(served: &dyn Served, process: bool, content_type: &str) -> String {
+/// What the page has beside the metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PageOptions {
+    /// Whether it has what the system knows of this process.
+    pub process: bool,
+    /// Of how many clients it tells, those with the most requests.
+    pub top_clients: usize,
+}
+
+/// Makes the page of that type.
+pub fn page(served: &dyn Served, options: PageOptions, content_type: &str) -> String {
     let mut page = Page { is_open: content_type == OPEN_METRICS, ..Page::default() };
     figures::gauges(served, served.serving(), &mut page);
     served.metrics().expose(&mut page);
@@ -49,8 +60,11 @@ pub fn page(served: &dyn Served, process: bool, content_type: &str) -> String {
         page.begin("zebu_ensemble_info", "gauge", "Always 1: the key is the id of the ensemble.");
         page.value("zebu_ensemble_info", Some(&id.to_string()), None, 1.0);
     }
-    if process {
+    if options.process {
         page.process();
+    }
+    if options.top_clients > 0 {
+        page.top_clients(&served.connections(), options.top_clients);
     }
     if let Some(histograms) = served.histograms() {
         page.histograms(histograms);
@@ -169,6 +183,32 @@ impl Page {
             for (setting, used, most) in limits {
                 let value = [used, most][at];
                 let _ = writeln!(self.text, "{name}{{limit=\"{setting}\"}} {value}");
+            }
+        }
+    }
+
+    /// What is our own: the addresses whose open connections have the most requests, so many at most.
+    fn top_clients(&mut self, connections: &[ConnectionFacts], most: usize) {
+        let mut clients = BTreeMap::<IpAddr, [u64; 3]>::new();
+        for connection in connections {
+            let sums = clients.entry(connection.remote.ip()).or_default();
+            let more = [connection.received, connection.queued, 1];
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        let mut clients: Vec<_> = clients.into_iter().collect();
+        clients.sort_by_key(|(_, [received, ..])| std::cmp::Reverse(*received));
+        clients.truncate(most);
+        for (at, (name, help)) in [
+            ("zebu_top_client_requests", "Requests on the open connections of a client address."),
+            ("zebu_top_client_outstanding_requests", "Those that are not answered yet."),
+            ("zebu_top_client_connections", "Open connections of a client address."),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            self.begin(name, "gauge", help);
+            for (address, sums) in &clients {
+                let _ = writeln!(self.text, "{name}{{client=\"{address}\"}} {}", sums[at]);
             }
         }
     }

@@ -30,7 +30,7 @@ use crate::json::Json;
 use crate::loggers;
 use crate::management::management;
 use crate::pages::Pages;
-use crate::prometheus as exposition;
+use crate::prometheus::{self as exposition, PageOptions};
 use crate::received::{pass, received};
 use crate::served::{DataFile, Denied, RestoreDenied, Served, TakenSnapshot};
 
@@ -120,12 +120,12 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     router.with_state(state).merge(beside)
 }
 
-/// The Prometheus page. `process`: it also tells what the system knows of this process.
-pub fn prometheus(served: Arc<dyn Served>, process: bool) -> Router {
+/// The Prometheus page.
+pub fn prometheus(served: Arc<dyn Served>, options: PageOptions) -> Router {
     let page = move |headers: HeaderMap| {
         let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
         let content_type = exposition::content_type(accept);
-        let page = exposition::page(served.as_ref(), process, content_type);
+        let page = exposition::page(served.as_ref(), options, content_type);
         std::future::ready(([(CONTENT_TYPE, content_type)], page))
     };
     Router::new().route("/metrics", get(page))

@@ -71,6 +71,7 @@ impl Reader<'_> {
         let port = self.port("metricsProvider.httpPort");
         let secure_port = self.port("metricsProvider.httpsPort");
         let settings = PrometheusConfig {
+            top_clients: self.count("zebu.topClients") as usize,
             address: self.host("metricsProvider.httpHost"),
             port: (!has_tls || self.given("metricsProvider.httpPort").is_some()).then_some(port),
             tls: self.prometheus_tls(class == PROMETHEUS && has_tls, secure_port),

@@ -154,7 +154,9 @@ impl Part {
             Self::Plugins => {
                 "this server cannot load Java classes, and it has none of its own under this name"
             }
-            Self::Tracing => "request tracing and path statistics are not part of this version",
+            Self::Tracing => {
+                "the request trace is in the log (zebu.log.level=info,zebu_trace=trace), and there are no path statistics"
+            }
         }
     }
 }

@@ -575,6 +575,8 @@ pub struct ConsoleConfig {
 /// The Prometheus page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrometheusConfig {
+    /// `zebu.topClients`.
+    pub top_clients: usize,
     /// `metricsProvider.httpHost`: a name or an address without brackets.
     pub address: String,
     /// `metricsProvider.httpPort`: 0 lets the system choose; `None` answers nothing without TLS.

@@ -246,6 +246,7 @@ pub static SETTINGS: &[Setting] = &[
     file("metricsProvider.className", Kind::Text, super::DEFAULT_METRICS, "how metrics are published: this class, `NullMetricsProvider`, or `org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider`, which serves `/metrics`; `mntr` is the same with each").group(OPERATIONS),
     file("metricsProvider.httpHost", Kind::Text, "0.0.0.0", "address of the Prometheus page").group(OPERATIONS),
     file("metricsProvider.httpPort", PORT, "7000", "port of the Prometheus page; 0: the system chooses a port").group(OPERATIONS),
+    prop("zebu.topClients", number(0, 100, ""), "0", "number of client addresses that the Prometheus page lists, those with the most requests on open connections; 0: none").group(OPERATIONS),
     file("metricsProvider.exportJvmInfo", Kind::JavaBool, "true", "the Prometheus page has metrics of the process (`process_*`); there are none of a JVM").group(OPERATIONS),
     file("metricsProvider.httpsPort", PORT, "", "port of the Prometheus page over TLS; without httpPort the page is available over TLS only; 0: the system chooses a port").unset().group(Group::Tls),
     file("metricsProvider.ssl.keyStore.location", Kind::Path, "", "PEM, PKCS12 or JKS with the key and certificates of the Prometheus page").unset().group(Group::Tls),

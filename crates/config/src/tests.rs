@@ -504,6 +504,24 @@ fn an_ensemble_is_read() {
     );
 }
 
+/// More than 1 means: rather a longer log than a snapshot.
+#[test]
+fn a_log_that_is_sent_may_be_longer_than_a_snapshot() {
+    let share = |factor: &str| {
+        let ensemble = Case::of_three(&format!("snapshotSizeFactor={factor}")).ensemble();
+        ensemble.learners.log_share
+    };
+    assert_eq!((share("1.5"), share("0.33"), share("-1")), (Some(1.5), Some(0.33), None));
+}
+
+#[test]
+fn a_dynamic_file_that_is_not_there_may_have_a_relative_path() {
+    let fault = Case::file("dynamicConfigFile=dyn\nsyncLimit=1").load().unwrap_err().to_string();
+    assert!(fault.contains("hint: a relative path begins at the working directory"), "{fault}");
+    let fault = Case::file("dynamicConfigFile=/dyn\nsyncLimit=1").load().unwrap_err().to_string();
+    assert!(!fault.contains("hint: a relative path"), "{fault}");
+}
+
 #[test]
 fn every_key_of_an_ensemble_has_its_place() {
     let ensemble = Case::of_three(

@@ -225,6 +225,8 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
             });
             return Ok(Next::Enough);
         }
+        let body = &input[body_at..frame::LENGTH_BYTES + length];
+        self.worker.asked(self.conn, self.session, (xid, op), body);
         let next = match op {
             OpCode::AUTH => {
                 let Ok(packet) = AuthPacket::decode(&mut decoder) else {

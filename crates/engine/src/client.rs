@@ -92,6 +92,10 @@ pub trait Worker<S: Side> {
     /// provides no randomness: the client is then not authenticated.
     fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given>;
 
+    /// A client with a session has sent a request, which is taken next.
+    fn asked(&mut self, _conn: &Conn<S>, _session: SessionId, _asked: (Xid, OpCode), _body: &[u8]) {
+    }
+
     /// Starts an asynchronous check of an auth packet. The verdict goes to [`Conn::decide`] with
     /// `ticket`. The default refuses.
     fn ask(&mut self, _common: &Common<S>, conn: &Conn<S>, ticket: Ticket, _question: Asking<'_>) {

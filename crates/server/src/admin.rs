@@ -12,8 +12,8 @@ use std::time::UNIX_EPOCH;
 use tracing::{info, warn};
 use zebu_admin::{
     Client, ConsoleOptions, DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts,
-    InsideSession, LearnerFacts, ObserverFacts, OnPlain, Opening, Options, Progress, RestoreDenied,
-    Restored, Running, Served, Site, SnapshotFacts, Started, TakenSnapshot, Watched,
+    InsideSession, LearnerFacts, ObserverFacts, OnPlain, Opening, Options, PageOptions, Progress,
+    RestoreDenied, Restored, Running, Served, Site, SnapshotFacts, Started, TakenSnapshot, Watched,
 };
 use zebu_proto::{Causes, Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
@@ -24,7 +24,7 @@ use zebu_zab::NoHeir;
 use crate::clients::authentication;
 use crate::clients::conn::Conn;
 use crate::clients::inside::Inside;
-use crate::config::Config;
+use crate::config::{Config, PrometheusConfig};
 use crate::counting::server_facts::ServerFactsView;
 use crate::disk::data_files;
 use crate::disk::snapshotter::Snapshotter;
@@ -144,14 +144,14 @@ impl Bound {
             sites.push(Site { listener, router, tls, on_plain: Some(on_plain), idle_timeout });
         }
         if let (Some(listener), Some(config)) = (self.metrics, &shared.config.prometheus) {
-            let router = zebu_admin::prometheus(served.clone(), config.process);
+            let router = zebu_admin::prometheus(served.clone(), page_options(config));
             let (tls, on_plain) = (None, None);
             sites.push(Site { listener, router, tls, on_plain, idle_timeout: IDLE_TIMEOUT });
         }
         if let (Some((listener, tls)), Some(config)) =
             (self.metrics_over_tls, &shared.config.prometheus)
         {
-            let router = zebu_admin::prometheus(served.clone(), config.process);
+            let router = zebu_admin::prometheus(served.clone(), page_options(config));
             let _ = shared.http.metrics.set(tls.clone());
             of_metrics = Some((tls.clone(), true));
             let (tls, on_plain) = (Some(tls), None);
@@ -166,6 +166,10 @@ impl Bound {
         let running = Running::start(sites, beside);
         Ok(Some(running.map_err(|source| StartError::System { what: "HTTP", source })?))
     }
+}
+
+fn page_options(config: &PrometheusConfig) -> PageOptions {
+    PageOptions { process: config.process, top_clients: config.top_clients }
 }
 
 /// Watches the certificates of a port, which are read anew or not.

@@ -20,7 +20,7 @@ use zebu_engine::{
     AppliedTxn, Common, Counter, Delivered, Engine, EngineOptions, Failed, Mode, Turn, World,
 };
 use zebu_proto::quorum::QuorumPacket;
-use zebu_proto::txn::Txn;
+use zebu_proto::txn::{Txn, TxnRecord};
 use zebu_proto::{Causes, ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request, Session};
 use zebu_state::Copied;
@@ -43,6 +43,7 @@ use crate::ensemble::peers;
 use crate::four_letter::ProposalSizes;
 use crate::metrics::{Gather, Metrics, Repeated};
 use crate::shared::{Leading, SessionDeadline, Shared, Status};
+use crate::traced;
 
 /// Outputs carried out under one write lock, so that readers get their turn.
 const APPLY_BATCH: usize = 512;
@@ -364,6 +365,7 @@ impl<'t> Effects<'t> {
     fn end_event(&mut self) {
         if let Some(event) = self.event.take() {
             count_event(&self.shared.metrics, event, self.connections);
+            traced::event(&self.shared.clients.trace_mask, event, &self.path, self.connections);
             self.connections = 0;
         }
     }
@@ -548,6 +550,7 @@ impl World for Effects<'_> {
     }
 
     fn takes(&mut self, now: Now, common: &Common<Side>, inputs: &[Input]) {
+        traced::inputs(&self.shared.clients.trace_mask, inputs);
         let metrics = &self.shared.metrics;
         // With a limit the replica itself sees who is gone when a request's turn comes.
         let throttle = &self.shared.config.throttle;
@@ -654,6 +657,8 @@ impl World for Effects<'_> {
 
     fn applied(&mut self, now: Now, what: &AppliedTxn<'_>) {
         self.end_event();
+        let TxnRecord { header, txn, .. } = what.record;
+        traced::applied(&self.shared.clients.trace_mask, header.session, what.zxid, txn);
         let leads = self.parts.leading.is_some();
         let counts = &mut self.counts;
         counts.commits += u64::from(leads);

@@ -66,6 +66,7 @@ mod sasl;
 mod server;
 mod shared;
 mod supervised;
+mod traced;
 mod turns;
 
 pub use error::{RunError, SnapshotError, StartError};

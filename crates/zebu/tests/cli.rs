@@ -220,6 +220,42 @@ fn without_a_configuration_it_serves_on_loopback_and_stops_when_asked() {
     assert_eq!(again.end(Signal::INT).0, Some(0), "Ctrl-C is fine too");
 }
 
+/// The bits of the mask are those of `ZooTrace`: 2 is for requests, 8 for pings.
+#[test]
+fn the_trace_mask_selects_the_lines_of_the_request_trace() {
+    let dir = dir();
+    let log = "zebu.log.level=info,zebu_trace=trace";
+    let words = "4lw.commands.whitelist=stmk,gtmk";
+    let settings = ["server", "--set", "clientPort=0", "--set", log, "--set", words];
+    let running = Running::start(dir.path(), &settings);
+    let mut client = running.session();
+    let mut send = |xid: u8, op: u8, body: &[u8]| {
+        let mut frame = vec![0, 0, 0, 8 + body.len() as u8, 0, 0, 0, xid, 0, 0, 0, op];
+        frame.extend(body);
+        client.write_all(&frame).unwrap();
+        let mut length = [0; 4];
+        client.read_exact(&mut length).unwrap();
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        client.read_exact(&mut answer).unwrap();
+    };
+    let (exists, ping) = (3, 11);
+    send(1, exists, b"\0\0\0\x05/one\n\0");
+    send(2, ping, b"");
+    assert_eq!(running.word("stmk\0\0\0\0\0\0\0\x08"), "8");
+    send(3, exists, b"\0\0\0\x04/two\0");
+    send(4, ping, b"");
+    let (_, _, log) = running.end(Signal::TERM);
+    let traced: Vec<&str> =
+        lines(&log).into_iter().filter(|it| it.contains("zebu_trace")).collect();
+    let wanted =
+        ["session 0x", "request exists \"/one\\n\" of session 0x", "request ping of session 0x"];
+    assert_eq!(traced.len(), wanted.len(), "{log}");
+    for (line, wanted) in traced.iter().zip(wanted) {
+        assert!(line.contains("TRACE") && line.contains(wanted), "{line}");
+    }
+    assert!(traced[2].ends_with("xid 4"), "{log}");
+}
+
 #[test]
 fn with_a_zoo_cfg_it_does_as_that_says() {
     let dir = dir();

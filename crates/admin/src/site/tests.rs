@@ -561,7 +561,10 @@ fn the_prometheus_page_has_facts_and_metrics() {
     let fake = Arc::new(Fake::default());
     fake.metrics.response_bytes.add(3);
     for process in [true, false] {
-        let asked = Asked { fake: fake.clone(), router: prometheus(fake.clone(), process) };
+        let asked = Asked {
+            fake: fake.clone(),
+            router: prometheus(fake.clone(), PageOptions { process, top_clients: 0 }),
+        };
         let page = asked.send("GET", "/metrics", None);
         assert_eq!(page.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
         let text = page.text();
@@ -585,6 +588,19 @@ fn the_prometheus_page_has_facts_and_metrics() {
         types.dedup();
         assert_eq!(types.len(), all, "each family once");
         assert_eq!(asked.send("GET", "/", None).status, 404);
+    }
+}
+
+/// However many clients there are, the page has so many of them.
+#[test]
+fn the_busiest_clients_are_told_where_that_is_asked_for() {
+    for (top_clients, lines) in [(0, 0), (1, 1), (5, 1)] {
+        let fake = Arc::new(Fake::default());
+        let options = PageOptions { process: false, top_clients };
+        let asked = Asked { fake: fake.clone(), router: prometheus(fake.clone(), options) };
+        let text = asked.send("GET", "/metrics", None).text().to_owned();
+        let line = "\nzebu_top_client_requests{client=\"127.0.0.1\"} ";
+        assert_eq!(text.matches(line).count(), lines, "{text}");
     }
 }
 

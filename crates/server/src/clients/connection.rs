@@ -16,7 +16,7 @@ use zebu_engine::client::{Asking, End, Phase, Run, Wants, Word, Worker};
 use zebu_engine::sasl::SaslEvent;
 use zebu_engine::{Common, Ticket};
 use zebu_proto::request::ConnectRequest;
-use zebu_proto::{OpCode, SessionId};
+use zebu_proto::{OpCode, SessionId, Xid};
 use zebu_replica::Input;
 use zebu_replica::auth::{Credentials, Refused};
 use zebu_transport::{Parked, READ_BYTES, Stream};
@@ -29,6 +29,7 @@ use crate::clients::worker_turns;
 use crate::counting::requests::{Ops, bytes_read, count_answers};
 use crate::metrics::Gather;
 use crate::shared::{Shared, StopOnPanic};
+use crate::traced;
 
 /// How long an answer in flight may still take to leave when the connection is closed.
 const LINGER: Duration = Duration::from_secs(5);
@@ -333,6 +334,10 @@ impl Worker<Side> for Desk<'_> {
     fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(zebu_auth::sasl::Given { wall, random: zebu_auth::random::bytes()? })
+    }
+
+    fn asked(&mut self, conn: &Conn, session: SessionId, asked: (Xid, OpCode), body: &[u8]) {
+        traced::request(&self.shared.clients.trace_mask, conn, session, asked, body);
     }
 
     fn may_try(&mut self, conn: &Conn) -> bool {
