@@ -128,7 +128,7 @@ impl Load {
     /// request would cost a round trip. Source: `ZooKeeperServer.shouldThrottle`, whose share is
     /// one.
     ///
-    /// Below the limit, a connection waits only if it has [`BESIDE_OTHERS_MAX`] in flight and is
+    /// Below the limit, a connection waits only if it has 256 requests in flight and is
     /// not alone.
     pub fn holds(&self, in_flight: u32, entering: &Several) -> bool {
         let outstanding_bytes = self.limits.bytes;

@@ -270,6 +270,53 @@ fn the_client_port_is_found_wherever_it_is() {
 }
 
 #[test]
+fn commands_that_ask_create_no_directories() {
+    let place = Place::new();
+    for command in ["status", "stop", "print-cmd", "version"] {
+        place.server(&[command]);
+        for name in ["data", "logs"] {
+            assert!(!place.path(name).exists(), "{command} creates {name}");
+        }
+    }
+}
+
+/// Without `dataDir` the pid file is beside the logs, and the reason is said in words.
+#[test]
+fn a_configuration_without_a_data_directory_is_named() {
+    let place = Place::new();
+    let pid_file = place.path("logs/zookeeper_server.pid");
+    let nothing = format!("(could not find file {})\n", pid_file.display());
+    let reasons = [(None, "zoo.cfg"), (Some("clientPort=0\n"), "dataDir")];
+    for (lines, reason) in reasons {
+        match lines {
+            Some(lines) => fs::write(place.path("conf/zoo.cfg"), lines).unwrap(),
+            None => fs::remove_file(place.path("conf/zoo.cfg")).unwrap(),
+        }
+        let (code, out, err) = place.run("zkServer.sh", &["stop"]);
+        assert_eq!((code, out.ends_with(&nothing)), (0, true), "{out}");
+        assert!(!err.contains("grep"), "{err}");
+        let (code, out, err) = place.run("zkServer.sh", &["start"]);
+        assert_eq!((code, out.as_str()), (1, "Starting zookeeper ... FAILED TO START\n"));
+        assert!(!err.contains("grep") && err.contains("hint: "), "{err}");
+        assert!(place.log().contains(reason), "{}", place.log());
+    }
+}
+
+#[test]
+fn a_script_is_found_through_links() {
+    let place = Place::new();
+    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin").canonicalize().unwrap();
+    let links = ["first", "second"].map(|name| place.path(name));
+    std::os::unix::fs::symlink(bin.join("zkServer.sh"), &links[0]).unwrap();
+    std::os::unix::fs::symlink("first", &links[1]).unwrap();
+    let script = links[1].display().to_string();
+    // An absolute path takes the place of the directory.
+    let (code, out, err) = place.run(&script, &["version"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("Apache ZooKeeper, version 3.9.5-"), "{out}");
+}
+
+#[test]
 fn what_is_run_is_printed() {
     let place = Place::new();
     let (code, out) = place.server(&["print-cmd"]);

@@ -93,6 +93,18 @@ async fn a_chroot_that_is_missing_is_not_made() {
 }
 
 #[tokio::test]
+async fn a_chroot_that_is_missing_is_made_where_that_is_asked_for() {
+    let server = Server::start(&[]);
+    let connector = Connector::new().create_chroot(Acls::creator());
+    let address = format!("{}/none/yet", server.address());
+    let client = soon(connector.authenticate("digest", "amy:pw").connect(&address)).await.unwrap();
+    let create = client.create("/a", "", CreateMode::Persistent, &Acls::creator());
+    assert_eq!(soon(create).await.unwrap().path, "/a");
+    let outside = connect(server.address(), TIMEOUT).await;
+    assert!(soon(outside.exists("/none/yet/a")).await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn znodes_with_a_time_to_live() {
     let server = Server::start(&["extendedTypesEnabled=true"]);
     let client = connect(server.address(), TIMEOUT).await;

@@ -2,6 +2,7 @@
 
 use crate::client::{Bytes, Client, OPEN, create, err, op, set_data};
 use crate::running::Running;
+use crate::tls::who_am_i;
 
 const ALL: i32 = 31;
 const READ: i32 = 1;
@@ -71,6 +72,18 @@ fn the_hash_of_passwords_is_the_configured_one() {
     // `echo -n super:secret | openssl sha256 -binary | base64`
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(text.contains("super:WTA5ucCHTdJq645xIMibj8HviTPeB5mMuJ4/+v1dIEw="), "{text}");
+}
+
+#[test]
+fn identities_are_shown_in_the_order_in_which_a_client_adds_them() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    let users = ["zoe", "amy", "max", "eve"];
+    for user in users {
+        assert_eq!(client.auth("digest", &format!("{user}:x")).unwrap().err, 0);
+    }
+    let shown: Vec<_> = who_am_i(&mut client).into_iter().map(|(_, user)| user).collect();
+    assert_eq!(shown, [&["127.0.0.1"], &users[..]].concat());
 }
 
 /// ACL-11, ACL-12, CLI-05.

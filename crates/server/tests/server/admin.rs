@@ -137,6 +137,19 @@ fn a_snapshot_is_for_who_has_every_permission_on_the_root() {
     assert_eq!([snap("u:p"), snap("root:no"), snap("root:pw")], ["403", "403", "200"]);
 }
 
+/// CVE-2024-51504: the address of the scheme `ip` is that of the connection.
+#[test]
+fn an_address_in_a_header_is_not_believed() {
+    let running = http(&[]);
+    let mut client = running.client();
+    let header = "Authorization: ip x\r\nX-Forwarded-For: 10.0.0.9\r\n";
+    for (address, status) in [("127.0.0.1", "200"), ("10.0.0.9", "403")] {
+        let acl = Bytes::new().text("/").acl(&[(31, "ip", address)]).int(-1);
+        assert_eq!(client.call(op::SET_ACL, &acl).err, 0);
+        assert_eq!(get(running.admin_port(), "/commands/snapshot", header).status(), status);
+    }
+}
+
 #[test]
 fn the_prometheus_page_is_served_beside() {
     let running = Running::new(&[
