@@ -327,6 +327,14 @@ impl Tls {
     }
 
     /// As [`Tls::rustls_config`], with what asks responders once a handshake is over.
+    ///
+    /// ```
+    /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
+    /// # let file = format!("{folder}/ca.pem");
+    /// let (_, ocsp) = zebu_client::Tls::new().trust_store(file).rustls_config_and_ocsp()?;
+    /// assert!(ocsp.is_none());
+    /// # Ok::<(), zebu_client::Error>(())
+    /// ```
     #[doc(hidden)]
     pub fn rustls_config_and_ocsp(&self) -> Result<(Arc<ClientConfig>, Option<Arc<Ocsp>>)> {
         let config = self.config().map_err(|fault| Error::tls(&fault));

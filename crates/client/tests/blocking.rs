@@ -125,6 +125,7 @@ fn sessions_are_opened_looked_at_and_ended() {
     assert_eq!(client.ticket().unwrap().id, client.session_id());
     assert_ne!(client.unique_name(), client.unique_name());
     assert!(client.ensemble().is_some());
+    assert!(client.wall_clock() > std::time::UNIX_EPOCH);
     for other in [
         Client::connect(&address).unwrap(),
         Client::open_to(Connector::new(), One(server.address())).unwrap(),

@@ -143,9 +143,9 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         submitted: &mut Vec<Input>,
     ) -> Result<Option<Waiting>, End> {
         let mut result = Ok(());
-        let is_alone = self.worker.is_alone(self.conn, self.received);
-        for _ in 0..if is_alone { FRAMES_MAX } else { FRAMES_BESIDE_OTHERS_MAX } {
+        for count in 1..=FRAMES_MAX {
             match self.frame(input, submitted) {
+                Ok(Next::Frame) if count == FRAMES_BESIDE_OTHERS_MAX && !self.is_alone() => break,
                 Ok(Next::Frame) if self.is_over_time() => break,
                 Ok(Next::Frame) => {}
                 Ok(Next::Enough | Next::Long) => break,
@@ -173,6 +173,12 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         let long = self.long.take().map(|read| Waiting { read, received });
         self.finish(submitted);
         long
+    }
+
+    /// Whether the connection has its worker to itself.
+    #[cold]
+    fn is_alone(&self) -> bool {
+        self.worker.is_alone(self.conn, self.received)
     }
 
     /// Whether the batch has held the read lock of the tree long enough to give way to writers.

@@ -299,6 +299,8 @@ fn a_configuration_without_a_data_directory_is_named() {
         assert_eq!((code, out.as_str()), (1, "Starting zookeeper ... FAILED TO START\n"));
         assert!(!err.contains("grep") && err.contains("hint: "), "{err}");
         assert!(place.log().contains(reason), "{}", place.log());
+        // Like the original's, a failed start leaves its pid file behind.
+        fs::remove_file(&pid_file).unwrap();
     }
 }
 

@@ -12,7 +12,7 @@ use zebu_interop::normalise::text;
 use zebu_interop::run::{Program, run};
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
-use zebu_interop::shell::Shell;
+use zebu_interop::shell::{Shell, lines_in_any_order};
 
 const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 const SERVICE: &str = "zookeeper/localhost";
@@ -33,10 +33,7 @@ fn command(kdc: &Kdc, server: &Server, jaas: &Path, words: &[&str]) -> Result<St
     command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
     let output = run(command.args(words), PATIENCE)?;
     let output = format!("{}{}", text(&output.text), output.status);
-    // A separate thread prints these lines, before or after the answer.
-    let mut lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
-    lines.sort_unstable();
-    Ok(format!("{words:?}\n{}\n", lines.join("\n")))
+    Ok(format!("{words:?}\n{}\n", lines_in_any_order(&output)))
 }
 
 /// The original's client: users with and without a host, and the names that the server gives them.

@@ -14,7 +14,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::run::run;
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
-use zebu_interop::shell::Shell;
+use zebu_interop::shell::{Shell, lines_in_any_order};
 use zebu_interop::told::Told;
 use zebu_interop::wire::{Acl, Reader, Writer, op};
 
@@ -55,10 +55,7 @@ fn command(server: &Server, jaas: Option<&Path>, words: &[&str]) -> Result<Strin
     command.args(["org.apache.zookeeper.ZooKeeperMain", "-server", &server.connect_string()]);
     let output = run(command.args(words), PATIENCE)?;
     let output = format!("{}{}", text(&output.text), output.status);
-    // A separate thread prints these lines, before or after the answer.
-    let mut lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
-    lines.sort_unstable();
-    Ok(format!("{words:?}\n{}\n", lines.join("\n")))
+    Ok(format!("{words:?}\n{}\n", lines_in_any_order(&output)))
 }
 
 #[test]

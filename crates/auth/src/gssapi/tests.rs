@@ -129,7 +129,7 @@ fn a_client_believes_no_server_that_proves_nothing() {
         (&[b"proof", b""], "Kerberos: played"),
         (&[b"proof", b"c\x01\x01\0\0"], "Kerberos: played"),
         (&[b"proof", b"s\x01\x01"], "an offer that is too short"),
-        (&[b"proof", b"s\x06\x01\0\0"], "wants a security layer"),
+        (&[b"proof", b"s\x06\x01\0\0"], "requires a security layer"),
         (&[b"proof", b"s\x07\x01\0\0", b"more"], "behind the agreement"),
     ] {
         let mut client = Played::client(true);

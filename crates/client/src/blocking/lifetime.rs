@@ -1,7 +1,7 @@
 //! The session of a blocking client: its state and its end.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use zebu_proto::{EnsembleId, SessionId};
 
@@ -211,6 +211,23 @@ impl Client {
     /// ```
     pub fn ensemble(&self) -> Option<EnsembleId> {
         self.client.ensemble()
+    }
+
+    /// The time of day, as [`Connector::wall_clock`](crate::Connector::wall_clock) tells it, or else the system.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// assert!(client.wall_clock() > std::time::UNIX_EPOCH);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn wall_clock(&self) -> SystemTime {
+        self.client.wall_clock()
     }
 
     /// The session timeout, as settled with the servers.

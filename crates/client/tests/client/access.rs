@@ -97,7 +97,8 @@ async fn a_chroot_that_is_missing_is_made_where_that_is_asked_for() {
     let server = Server::start(&[]);
     let connector = Connector::new().create_chroot(Acls::creator());
     let address = format!("{}/none/yet", server.address());
-    let client = soon(connector.authenticate("digest", "amy:pw").connect(&address)).await.unwrap();
+    let client =
+        soon(connector.authenticate("digest", "amy:secret").connect(&address)).await.unwrap();
     let create = client.create("/a", "", CreateMode::Persistent, &Acls::creator());
     assert_eq!(soon(create).await.unwrap().path, "/a");
     let outside = connect(server.address(), TIMEOUT).await;
