@@ -1,13 +1,13 @@
 //! A connection: a non-blocking socket, TLS if the handle has it, and the input and output buffers.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd as _, RawFd};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use zebu_auth::tls::fault;
 use zebu_session::Attempt;
 
@@ -121,7 +121,7 @@ impl Wire {
     fn shake_hands(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         loop {
-            let is_written = write_tls(tls, &mut self.stream)?;
+            let is_written = write_tls(tls, &self.stream)?;
             if !tls.is_handshaking() {
                 return Ok(true);
             }
@@ -173,7 +173,7 @@ impl Wire {
                 Some(tls) => {
                     // It takes a limited number of bytes before they must go to the socket.
                     self.sent += tls.writer().write(unsent)?;
-                    match write_tls(tls, &mut self.stream)? {
+                    match write_tls(tls, &self.stream)? {
                         true => continue,
                         false => return Ok(()),
                     }
@@ -271,15 +271,34 @@ impl Drop for Wire {
             && self.progress == Progress::Connected
         {
             tls.send_close_notify();
-            let _ends_anyway = write_tls(tls, &mut self.stream);
+            let _ends_anyway = write_tls(tls, &self.stream);
         }
     }
 }
 
+/// A socket for writing that never raises SIGPIPE: that signal would end the program of the application.
+///
+/// The standard library asks the system for this in `write`, but not in `write_vectored`, which TLS uses.
+struct NoSignal<'a>(&'a TcpStream);
+
+impl io::Write for NoSignal<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        SockRef::from(self.0).send_vectored_with_flags(buffers, libc::MSG_NOSIGNAL)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Writes records to the socket. Returns whether all are written.
-fn write_tls(tls: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<bool> {
+fn write_tls(tls: &mut ClientConnection, stream: &TcpStream) -> io::Result<bool> {
     while tls.wants_write() {
-        match tls.write_tls(stream) {
+        match tls.write_tls(&mut NoSignal(stream)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -319,4 +338,42 @@ fn dial(server: SocketAddr) -> io::Result<TcpStream> {
         Err(error) => return Err(error),
     }
     Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+    extern "C" fn count(_: libc::c_int) {
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_connection_that_the_server_has_reset_raises_no_signal() {
+        // SAFETY: the handler only adds to an atomic number.
+        unsafe { libc::signal(libc::SIGPIPE, count as *const () as libc::sighandler_t) };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let server = listener.accept().unwrap().0;
+        server.shutdown(std::net::Shutdown::Write).unwrap();
+        SockRef::from(&server).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(server);
+        // The system reports the end of both directions when the reset has arrived.
+        let mut wanted = [PollFd::new(&stream, PollFlags::empty())];
+        while !wanted[0].revents().contains(PollFlags::HUP) {
+            poll(&mut wanted, None).unwrap();
+        }
+        let buffers = [IoSlice::new(b"one"), IoSlice::new(b"other")];
+        let error = NoSignal(&stream).write_vectored(&buffers).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(SIGNALS.load(Ordering::Relaxed), 0);
+    }
 }
