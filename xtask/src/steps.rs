@@ -52,7 +52,15 @@ pub(crate) fn test() -> Result<()> {
     let released = section("release build", || release.finish());
     let counted = section("counted costs", || counted(&[]));
     println!("\n== done in {:.0?}", start.elapsed());
-    ours.and(examples).and(threads).and(interop).and(released).and(counted)
+    all([ours, examples, threads, interop, released, counted])
+}
+
+/// The failures of all steps, as one.
+fn all(steps: impl IntoIterator<Item = Result<()>>) -> Result<()> {
+    let failures = steps.into_iter().filter_map(Result::err);
+    let failures: Vec<String> = failures.map(|error| format!("{error:#}")).collect();
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
 }
 
 /// Every public item is documented, and every link in the documentation leads somewhere.
@@ -259,4 +267,18 @@ pub(crate) fn root() -> PathBuf {
 
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn every_failed_step_is_reported() {
+        all([Ok(()), Ok(())]).unwrap();
+        let error = all([Err(anyhow!("one")), Ok(()), Err(anyhow!("other"))]).unwrap_err();
+        assert_eq!(error.to_string(), "one\nother");
+    }
 }
