@@ -250,6 +250,18 @@ mod tests {
     }
 
     #[test]
+    fn without_a_trust_store_the_authorities_of_the_machine_are_trusted() {
+        let trust = fixture("ca.pem");
+        let secure = ("zookeeper.client.secure", "true");
+        let own = [secure, ("zookeeper.ssl.trustStore.location", &*trust)];
+        for (lines, expected) in [(&[secure][..], true), (&own, false)] {
+            let tls = settle(lines).0.unwrap().expect("it is wanted");
+            let roots = format!("has_system_roots: {expected}");
+            assert!(format!("{tls:?}").contains(&roots), "{tls:?}");
+        }
+    }
+
+    #[test]
     fn a_password_comes_from_its_file_first() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "testpass\n").unwrap();

@@ -353,6 +353,21 @@ fn a_wrong_digest_is_reported_and_counted() {
 }
 
 #[test]
+fn acls_and_sessions_do_not_change_the_digest() {
+    let with_acl = |acl| {
+        let mut tree = tree();
+        let txn = CreateTxn { acl, ..create_txn("/a", b"x") };
+        ok(&mut tree, &record(1, OpCode::CREATE, Txn::Create(txn)));
+        tree
+    };
+    let (mut open, closed) = (with_acl(open_acl()), with_acl(acl_of(1, "ip", "10.0.0.1")));
+    assert_ne!(rows(&open), rows(&closed));
+    assert_eq!(open.digest(), closed.digest());
+    ok(&mut open, &record(2, OpCode::CREATE_SESSION, Txn::CreateSession { timeout_ms: 4000 }));
+    assert_eq!(open.digest(), closed.digest());
+}
+
+#[test]
 fn digests_of_txns_are_not_compared_before_the_snapshots_is_reached() {
     let mut tree = tree();
     assert_eq!(tree.expect_digest(Zxid(3), 77), None);

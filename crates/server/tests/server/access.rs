@@ -1,4 +1,4 @@
-//! Who may do what.
+//! ACLs, authentication schemes and identities.
 
 use crate::client::{Bytes, Client, OPEN, create, err, op, set_data};
 use crate::running::Running;
@@ -84,6 +84,16 @@ fn identities_are_shown_in_the_order_in_which_a_client_adds_them() {
     }
     let shown: Vec<_> = who_am_i(&mut client).into_iter().map(|(_, user)| user).collect();
     assert_eq!(shown, [&["127.0.0.1"], &users[..]].concat());
+}
+
+#[test]
+fn characters_above_u_ffff_are_sent_as_utf_8() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    assert_eq!(client.auth("digest", "\u{1f993}:x").unwrap().err, 0);
+    // `who_am_i` accepts UTF-8 only.
+    let shown = who_am_i(&mut client);
+    assert!(shown.contains(&("digest".to_owned(), "\u{1f993}".to_owned())), "{shown:?}");
 }
 
 /// ACL-11, ACL-12, CLI-05.

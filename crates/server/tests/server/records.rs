@@ -1,6 +1,6 @@
-//! What a packet between servers and a record of the log may have, in a whole ensemble.
+//! Limits of a packet between servers and of a log record, in an ensemble.
 
-use crate::client::{Bytes, Client, create, err, op};
+use crate::client::{Bytes, Client, create, err, op, set_data};
 use crate::members::{client_of, ensemble};
 use crate::running::{Running, wait};
 
@@ -56,4 +56,19 @@ fn a_session_with_as_many_ephemerals_as_it_may_have_ends_everywhere() {
         wait("all are gone", || member.metric("ephemerals_count") == Some(0.0));
         assert_eq!(member.metric("looking_count"), Some(1.0));
     }
+}
+
+#[test]
+fn a_request_that_cannot_be_decoded_is_refused_by_the_server_of_its_client() {
+    let (_dir, members) = ensemble(&[]);
+    let mut client = client_of(follower(&members));
+    let made = client.call(op::CREATE, &create("/n", b"", crate::client::OPEN, 0));
+    assert_eq!(made.err, 0);
+    for op in [op::CREATE, op::SET_DATA, op::DELETE] {
+        // The path ends before its length says so.
+        let reply = client.call(op, &Bytes::new().int(100));
+        assert_eq!((reply.err, reply.zxid), (-5, made.zxid), "no leader has seen it");
+    }
+    let written = client.call(op::SET_DATA, &set_data("/n", b"x"));
+    assert_eq!((written.err, written.zxid), (0, made.zxid + 1));
 }

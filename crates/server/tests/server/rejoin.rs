@@ -1,4 +1,4 @@
-//! Members that are started again: with what they had, or without it.
+//! Restarted members, with and without their data.
 
 use std::path::Path;
 use std::time::Instant;
@@ -64,6 +64,25 @@ fn members_that_are_restarted_often_take_snapshots_and_remove_old_files() {
     assert!(replayed < 150.0, "{replayed} transactions were replayed");
     wait("old files are removed", || files(&member.files(), "snapshot.").len() == 3);
     assert!(!member.files().join("log.100000001").exists(), "{:?}", files(&member.files(), ""));
+}
+
+#[test]
+fn no_snapshot_is_taken_for_a_new_leader_or_for_a_synchronization() {
+    let (mut members, start) = initialized(&[]);
+    client_of(&members[0]).create("/before", b"").unwrap();
+    let leads = |member: &Running| member.word("srvr").contains("Mode: leader");
+    let place = members.iter().position(leads).expect("one of three leads");
+    drop(members.remove(place));
+    let mut client = client_of(&members[0]);
+    client.create("/after", b"").unwrap();
+    client.close();
+    let again = start(place + 1);
+    let mut client = client_of(&again);
+    wait("the znode", || client.exists("/after"));
+    for member in &members {
+        let taken = member.metric("cnt_snapshottime");
+        assert_eq!(taken, Some(1.0), "only the first one, of a member without data");
+    }
 }
 
 /// Other data in the logs of a directory, of the same length, and checksums that are right.

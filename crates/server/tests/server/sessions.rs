@@ -1,9 +1,9 @@
-//! Sessions: begun, renewed, moved, expired, closed.
+//! Sessions: creation, renewal, moves, expiry and close.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::client::{Client, Hello, NoSession, err};
+use crate::client::{Bytes, Client, Hello, NoSession, err};
 use crate::running::Running;
 
 const DELETED: i32 = 2;
@@ -248,4 +248,33 @@ fn the_end_of_a_session_names_its_ephemerals_in_the_log_unless_switched_off() {
         let running = Running::on(dir.path(), &[]);
         assert!(!running.client().exists("/a-name-of-its-own"));
     }
+}
+
+#[test]
+fn the_end_of_a_session_lists_its_ephemerals_by_path() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    for path in ["/b", "/c", "/a"] {
+        client.ephemeral(path);
+    }
+    client.close();
+    let files = running.files();
+    let _dir = running.stop();
+    let log = crate::running::files(&files, "log.").pop().unwrap();
+    let bytes = std::fs::read(files.join(log)).unwrap();
+    let listed = Bytes::new().texts(&["/a", "/b", "/c"]).0;
+    assert!(bytes.windows(listed.len()).any(|window| window == listed));
+}
+
+#[test]
+fn the_first_part_of_a_session_id_is_the_time_of_day() {
+    const BITS: i64 = (1 << 40) - 1;
+    let now_ms = || {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        since_1970.as_millis() as i64 & BITS
+    };
+    let before = now_ms();
+    let running = Running::new(&[]);
+    let started = running.client().session >> 16 & BITS;
+    assert!((before..=now_ms()).contains(&started), "{started} is not the start of the server");
 }

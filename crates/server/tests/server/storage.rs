@@ -1,4 +1,4 @@
-//! What is on the disk, how it gets there, and what a server makes of what it finds.
+//! The files on disk: how a server writes them, and how it reads them at a start.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -55,6 +55,19 @@ fn snapshots_are_taken_while_many_write_and_nothing_is_lost() {
     assert_eq!(running.client().children("/all").len(), 1000);
     // Every transaction carries the digest of the tree as it was.
     assert_eq!(running.metric("digest_mismatches_count"), Some(0.0));
+}
+
+#[test]
+fn a_start_takes_a_snapshot_only_if_it_has_replayed_transactions() {
+    let taken = |running: &Running| running.metric("cnt_snapshottime");
+    let running = Running::new(&[]);
+    assert_eq!(taken(&running), Some(1.0), "there was no snapshot");
+    running.client().create("/n", b"").unwrap();
+    let running = running.restart(&[]);
+    running.wait_metric("cnt_snapshottime", |count| count == 1.0);
+    let running = running.restart(&[]);
+    assert!(running.word("srvr").contains("Mode: standalone"));
+    assert_eq!(taken(&running), Some(0.0), "nothing was replayed");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 
-use crate::client::{DEADLINE, Hello, op};
-use crate::members::{client_of, ensemble};
+use crate::client::{DEADLINE, Hello, op, set_data};
+use crate::gate::Gate;
+use crate::members::{Three, client_of, ensemble};
 use crate::running::{Running, wait};
 
 #[test]
@@ -25,6 +26,39 @@ fn only_listed_words_are_answered_and_srvr_always() {
 fn isro_is_answered_where_read_only_mode_is_enabled() {
     let running = Running::new(&["4lw.commands.whitelist=ruok", "-Dreadonlymode.enabled=true"]);
     assert_eq!(running.word("isro"), "rw");
+}
+
+/// The process runs. The words `srvr` and `mntr` and the page `/health/ready` say whether it serves clients.
+#[test]
+fn ruok_is_answered_without_a_quorum() {
+    let three = Three::voters(&[]);
+    let member = three.start(1);
+    assert_eq!(member.word("ruok"), "imok");
+    let srvr = member.word("srvr");
+    assert!(!srvr.contains("Mode: "), "{srvr}");
+}
+
+#[test]
+fn requests_that_are_processed_together_are_counted_once() {
+    let (running, mut keeper) = Gate::server(&[]);
+    let mut client = running.client();
+    client.create("/n", b"").unwrap();
+    let counts = || {
+        ["cnt_prep_process_time", "sum_prep_processor_queue_size", "cnt_sync_process_time"]
+            .map(|name| running.metric(name).unwrap())
+    };
+    let before = counts();
+    keeper.close();
+    for _ in 0..100 {
+        client.post(op::SET_DATA, &set_data("/n", b""));
+    }
+    running.wait_metric("outstanding_requests", |count| count == 101.0);
+    keeper.open();
+    running.wait_metric("outstanding_requests", |count| count == 0.0);
+    let after = counts();
+    let [turns, requests, appends] = [0, 1, 2].map(|at| after[at] - before[at]);
+    assert_eq!(requests, 101.0);
+    assert!(turns < 10.0 && appends < 10.0, "{turns} turns, {appends} appends");
 }
 
 #[test]

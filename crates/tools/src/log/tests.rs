@@ -1,4 +1,4 @@
-//! Logs that the original wrote, whole and damaged.
+//! Logs that the original wrote, intact and damaged.
 
 use std::fs;
 
@@ -89,6 +89,30 @@ fn a_cut_log_ends_with_its_transaction() {
         );
         assert!(!folder.path().join(format!("log.3d.chopped{zxid}")).exists());
     }
+}
+
+/// The default of `jute.maxbuffer` is 1 MiB.
+#[test]
+fn a_record_longer_than_jute_maxbuffer_is_shown() {
+    use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
+    let data = vec![b'd'; 3 << 20];
+    let header = TxnHeader {
+        session: zebu_proto::SessionId(1),
+        cxid: 1,
+        zxid: zebu_proto::Zxid(1),
+        time_ms: 0,
+        op: zebu_proto::OpCode::SET_DATA,
+    };
+    let txn = Txn::SetData { path: "/large".into(), data: Some(&data), version: 1 };
+    let record = TxnRecord { header, txn, digest: None };
+    let (mut body, mut log) = (Vec::new(), zebu_store::log::header().to_vec());
+    record.encode(&mut zebu_jute::Encoder::new(&mut body));
+    zebu_store::log::encode_record(&body, &mut log);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), log).unwrap();
+    let (text, done) = outcome(&args(file.path().to_owned()));
+    done.unwrap();
+    assert!(text.len() > data.len() && text.contains("/large"), "{} bytes", text.len());
 }
 
 #[test]
