@@ -204,9 +204,9 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         let Ok(RequestHeader { xid, op }) = RequestHeader::decode(&mut decoder) else {
             return Err(End::Broken("a frame shorter than its header"));
         };
-        let body_at = frame::LENGTH_BYTES + decoder.position();
+        let header_bytes = decoder.position();
+        let body = &bytes[header_bytes..];
         if self.in_flight > 0 {
-            let body = &input[body_at..frame::LENGTH_BYTES + length];
             let tree = || self.common.tree.read();
             let waits = match &self.tree {
                 Some(tree) => waits_for_turn(op, body, || &**tree),
@@ -231,7 +231,6 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
             });
             return Ok(Next::Enough);
         }
-        let body = &input[body_at..frame::LENGTH_BYTES + length];
         self.worker.asked(self.conn, self.session, (xid, op), body);
         let next = match op {
             OpCode::AUTH => {
@@ -246,16 +245,13 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
                 };
                 self.sasl(xid, token)?
             }
-            _ if route == Route::Now => {
-                let body = &input[body_at..frame::LENGTH_BYTES + length];
-                self.answer(xid, op, body)
-            }
+            _ if route == Route::Now => self.answer(xid, op, body),
             _ => {
                 if !self.common.load.enter(length, &mut self.entering) {
                     return Err(End::TooLarge);
                 }
                 let mut payload = input.split_to(frame::LENGTH_BYTES + length);
-                payload.advance(body_at);
+                payload.advance(frame::LENGTH_BYTES + header_bytes);
                 self.in_flight += u32::from(!faults::forgets_what_it_hands_in());
                 self.queued_reads += u32::from(is_queued_read);
                 submitted.push(Input::Request(Request {

@@ -113,7 +113,7 @@ impl WorkerTurns {
             self.other = Some(at);
         }
         self.last = Some((conn, now));
-        self.other.is_none_or(|at| now.saturating_sub(at) >= LATELY)
+        self.is_alone(conn, now)
     }
 
     /// Whether no other connection was served lately.
