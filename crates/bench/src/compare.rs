@@ -56,6 +56,11 @@ impl Bout<'_> {
         Ok((running, took))
     }
 
+    /// The same in another directory.
+    pub(crate) fn within<'d>(&'d self, dir: &'d Path) -> Bout<'d> {
+        Bout { dir, ..*self }
+    }
+
     /// `wanted` connections, so many ends of each of which are ours, or as many as the limit of open files
     /// allows, which is then noted.
     pub(crate) fn affordable(&self, wanted: usize, ends: u64, sheet: &mut Sheet<'_>) -> usize {
@@ -178,6 +183,7 @@ impl CompareArgs {
             Suite::Failover => suite::failover::run(&bout, sheet),
             Suite::Rejoin => suite::rejoin::run(&bout, sheet),
             Suite::Moving => suite::moving::run(&bout, sheet),
+            Suite::Protections => suite::protections::run(&bout, sheet),
         }
     }
 }

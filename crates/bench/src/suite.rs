@@ -7,6 +7,7 @@ pub(crate) mod latency;
 pub(crate) mod moving;
 pub(crate) mod neighbours;
 pub(crate) mod pipeline;
+pub(crate) mod protections;
 pub(crate) mod rejoin;
 pub(crate) mod rolling;
 pub(crate) mod sessions;

@@ -27,6 +27,8 @@ pub(crate) const XID_PING: i32 = -2;
 
 /// The flags of a znode that stays.
 pub(crate) const PERSISTENT: i32 = 0;
+/// The flags of a `create` of an ephemeral znode.
+pub(crate) const EPHEMERAL: i32 = 1;
 /// The same, and the server appends a number to its name.
 pub(crate) const SEQUENTIAL: i32 = 2;
 

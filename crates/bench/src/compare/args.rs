@@ -39,7 +39,8 @@ pub(super) enum Suite {
     Latency,
     /// one server and three: kinds and sizes of writes, and mixes with reads
     Writes,
-    /// latency of short requests beside long lists of children, and beside a deep pipeline
+    /// latency of short requests beside long lists of children, a deep pipeline, many watchers of one change, and while
+    /// many sessions expire
     Neighbours,
     /// getData and setData by cores of the server
     Cores,
@@ -57,11 +58,13 @@ pub(super) enum Suite {
     Rejoin,
     /// three servers: many sessions whose leader dies
     Moving,
+    /// Zebu alone: writes with digests, scrub and purge, and without them; latency during scrub and backups
+    Protections,
 }
 
 impl Suite {
     /// Every one of them.
-    const EVERY: [Self; 13] = [
+    const EVERY: [Self; 14] = [
         Self::Pipeline,
         Self::Tls,
         Self::Latency,
@@ -75,6 +78,7 @@ impl Suite {
         Self::Failover,
         Self::Rejoin,
         Self::Moving,
+        Self::Protections,
     ];
 
     /// Its name, as on the command line.
@@ -90,6 +94,7 @@ impl Suite {
             Self::Tls | Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
                 !contestant.is_bound()
             }
+            Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
             _ => true,
         }
     }
@@ -207,7 +212,7 @@ pub(crate) struct CompareArgs {
     /// watches: connections that share them
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) watch_connections: usize,
-    /// watches: connections that all watch one znode
+    /// watches, neighbours: connections that all watch one znode
     #[arg(
         long,
         value_name = "N",
@@ -230,7 +235,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 2, default_value_if("quick", "true", "1"))]
     pub(crate) faults: usize,
 
-    /// sessions, moving: how many
+    /// sessions, moving: how many; neighbours: how many expire
     #[arg(
         long,
         value_name = "N",
@@ -424,6 +429,9 @@ mod tests {
         };
         assert_eq!(suits(&Contestant::Zebu { program: "zebu".into() }), Suite::EVERY.len());
         assert_eq!((suits(&Contestant::Echo), suits(&Contestant::Durable)), (6, 8));
+        let java =
+            Contestant::Java { java: "java".into(), classpath: String::new(), options: vec![] };
+        assert_eq!(suits(&java), Suite::EVERY.len() - 1);
         assert!(!Suite::Failover.suits(&Contestant::Durable));
     }
 }

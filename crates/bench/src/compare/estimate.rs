@@ -113,7 +113,13 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             let points = 8.0 * depths * args.connections.len() as f64;
             pace.start + pace.ensemble + 2.0 * (warm + points * window)
         }
-        Suite::Neighbours => pace.start + warm + args.listed as f64 / pace.creates + 6.0 * window,
+        Suite::Neighbours => {
+            let watchers = args.fanout as f64 / pace.sessions + window;
+            // Sessions that expire live four seconds, and are looked at for four more.
+            let expiry = sessions + args.sessions as f64 / pace.creates + 8.0;
+            let listed = args.listed as f64 / pace.creates;
+            pace.start + warm + listed + 2.0 * (3.0 * window + watchers + expiry)
+        }
         Suite::Cores => args.cores.len() as f64 * (pace.start + warm + 4.0 * window),
         Suite::Znodes => {
             let count = args.count as f64;
@@ -145,5 +151,9 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             pace.ensemble + 3.0 * count / pace.creates + 3.0 * pace.fault + count / pace.loads
         }
         Suite::Moving => pace.ensemble + pace.fault + 3.0 * sessions,
+        Suite::Protections => {
+            let open = 3.0 * args.rates.len() as f64 * (args.rate_seconds + args.warmup + 0.1);
+            2.0 * (pace.start + warm) + 4.0 * window + open
+        }
     }
 }

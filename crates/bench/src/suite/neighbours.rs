@@ -1,15 +1,21 @@
 //! Noisy neighbours: how long clients wait that have one request each in flight, beside clients that list very many
-//! children, and beside one whose pipeline is deep.
+//! children, beside one whose pipeline is deep, beside very many that watch one znode, and while very many sessions
+//! expire.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::board::{Better, Sheet};
+use crate::clock::Clock;
 use crate::compare::Bout;
 use crate::contestant::Running;
-use crate::load::{LoadSpec, measure, prepare};
-use crate::suite::{ROOT, client, mixed_load, pipeline, warm_up};
+use crate::load::{Each, LoadSpec, OPENING_MAX, expect_errors, measure, pass, prepare};
+use crate::suite::{ROOT, STEP_LIMIT, client, mixed_load, pipeline, warm_up, watches};
+use crate::swarm::Swarm;
 use crate::tally::Kind;
+use crate::wire::{self, EPHEMERAL, Template, op};
 
 /// Clients that wait for each answer.
 const NEIGHBOURS: usize = 4;
@@ -17,6 +23,14 @@ const NEIGHBOURS: usize = 4;
 const LISTERS: usize = 3;
 /// Requests in flight of the client whose pipeline is deep.
 const DEPTH: u32 = 2048;
+/// The timeout of the sessions that expire: the shortest that a tick of 2 s allows.
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// The time from one change of the watched znode to the next, unless the notifications take longer.
+const CHANGE_PAUSE: Duration = Duration::from_millis(250);
+/// How long before the first of them may expire the neighbours begin.
+const AHEAD: Duration = Duration::from_secs(1);
+/// How long the neighbours are measured while sessions expire: servers expire them by ticks.
+const EXPIRY_SECONDS: f64 = 4.0;
 
 /// Who else uses the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,6 +41,10 @@ enum Beside {
     Deep(Kind),
     /// Those that list.
     Listers,
+    /// So many that watch a znode, which changes a few times a second.
+    Watchers(usize),
+    /// So many sessions that nobody keeps alive, with an ephemeral znode each.
+    Expiring(usize),
 }
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
@@ -34,12 +52,17 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     warm_up(bout, &[running.address], running.process().as_slice())?;
     let listed = LoadSpec { keys: bout.args.listed, value_bytes: 0, ..mixed_load(bout) };
     prepare(running.address, &listed)?;
+    client(&running)?.ensure(&parent())?;
+    let watchers = bout.affordable(bout.args.fanout, running.ends(), sheet);
+    let expiring = bout.affordable(bout.args.sessions, running.ends(), sheet);
     for (op, kind) in [("get", Kind::Read), ("set", Kind::Write)] {
         let mut quiet = None;
         for (name, beside) in [
             ("quiet".to_owned(), Beside::Nobody),
             (format!("beside one with {DEPTH} in flight"), Beside::Deep(kind)),
             (format!("beside {LISTERS} that list {} children", bout.args.listed), Beside::Listers),
+            (format!("beside {watchers} watchers of one change"), Beside::Watchers(watchers)),
+            (format!("while {expiring} sessions expire"), Beside::Expiring(expiring)),
         ] {
             let [p50, p99] = look(bout, &running, kind, beside, &format!("{op}, {name}"), sheet)?;
             let [quiet50, quiet99] = *quiet.get_or_insert([p50, p99]);
@@ -72,25 +95,41 @@ fn look(
     };
     let is_over = AtomicBool::new(false);
     let result = thread::scope(|scope| {
-        let list = || -> anyhow::Result<()> {
+        let is_over = &is_over;
+        let list = move || -> anyhow::Result<()> {
             let mut client = client(running)?;
             while !is_over.load(Ordering::Relaxed) {
                 client.children(ROOT)?;
             }
             client.close()
         };
-        let flood = |kind| -> anyhow::Result<()> {
+        let flood = move |kind| -> anyhow::Result<()> {
             while !is_over.load(Ordering::Relaxed) {
                 measure(&servers, &[], &load(kind, 1, DEPTH))?;
             }
             Ok(())
         };
+        // Whoever drops it is ready, or has failed.
+        let (ready, is_ready) = mpsc::channel();
         let others: Vec<_> = match beside {
             Beside::Nobody => vec![],
             Beside::Deep(kind) => vec![scope.spawn(move || flood(kind))],
             Beside::Listers => (0..LISTERS).map(|_| scope.spawn(list)).collect(),
+            Beside::Watchers(count) => {
+                let ready = ready.clone();
+                vec![scope.spawn(move || watch(running, count, ready, is_over))]
+            }
+            Beside::Expiring(count) => {
+                let ready = ready.clone();
+                vec![scope.spawn(move || abandon(running, count, ready))]
+            }
         };
-        let spec = load(kind, NEIGHBOURS, 1);
+        drop(ready);
+        let _all_are_ready = is_ready.recv();
+        let mut spec = load(kind, NEIGHBOURS, 1);
+        if matches!(beside, Beside::Expiring(_)) {
+            spec.seconds = spec.seconds.max(EXPIRY_SECONDS);
+        }
         let result = measure(&servers, running.process().as_slice(), &spec);
         is_over.store(true, Ordering::Relaxed);
         for other in others {
@@ -101,4 +140,47 @@ fn look(
     pipeline::put(sheet, name, &result);
     let latency = &result.tally.total().latency;
     Ok([0.5, 0.99].map(|quantile| latency.value_at_quantile(quantile) as f64 / 1e3))
+}
+
+/// Changes a znode that `count` sessions watch, again and again.
+fn watch(
+    running: &Running,
+    count: usize,
+    ready: Sender<()>,
+    is_over: &AtomicBool,
+) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    let mut swarm = Swarm::new(clock)?;
+    swarm.open(&[running.address], count, OPENING_MAX, watches::TIMEOUT, STEP_LIMIT)?;
+    let paths = [wire::path(&format!("{ROOT}/k#"), &[0])];
+    drop(ready);
+    while !is_over.load(Ordering::Relaxed) {
+        let start = Instant::now();
+        watches::watch(&mut swarm, clock, count, 1)?;
+        watches::change(&mut swarm, clock, running, count, &paths, "a change that all watch")?;
+        thread::sleep(CHANGE_PAUSE.saturating_sub(start.elapsed()));
+    }
+    swarm.close(STEP_LIMIT)?;
+    Ok(())
+}
+
+/// Opens `count` sessions with an ephemeral znode each, and leaves them alone. Is ready shortly before they expire.
+fn abandon(running: &Running, count: usize, ready: Sender<()>) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    let mut swarm = Swarm::new(clock)?;
+    swarm.open(&[running.address], count, OPENING_MAX, TIMEOUT, STEP_LIMIT)?;
+    let template = Template::new(op::CREATE, &format!("{}/e#", parent()), |to, path| {
+        wire::create_body_of(to, path, b"", EPHEMERAL);
+    });
+    let mut work = Each::new(template, Kind::Write, count);
+    expect_errors("create", &pass(&mut swarm, clock, &mut work, 1)?, &[wire::ERR_NODE_EXISTS])?;
+    drop(swarm);
+    thread::sleep(TIMEOUT.saturating_sub(AHEAD));
+    drop(ready);
+    Ok(())
+}
+
+/// The parent of the znodes that expire.
+fn parent() -> String {
+    format!("{ROOT}-expiring")
 }

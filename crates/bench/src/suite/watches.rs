@@ -17,7 +17,7 @@ use crate::tally::{Kind, Tally};
 use crate::wire::{self, Template, digits, op};
 
 /// What watching sessions ask for: the longest a tick of 2 s allows.
-const TIMEOUT: Duration = Duration::from_secs(40);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(40);
 /// When an idle watching session is pinged.
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// Requests in flight per session while watches are set.
@@ -130,7 +130,7 @@ fn create(running: &Running, znodes: usize) -> anyhow::Result<()> {
 }
 
 /// Sets the watches; how long it took, in seconds.
-fn watch(
+pub(crate) fn watch(
     swarm: &mut Swarm,
     clock: Clock,
     connections: usize,
@@ -168,35 +168,10 @@ fn spread(
         if repeat > 0 {
             watch(swarm, clock, connections, changed)?;
         }
-        let mut trigger = client(running)?;
         let wanted = connections * changed;
-        let mut work = Await { left: wanted, first: None, last: 0 };
-        let sent = thread::scope(|scope| {
-            let changing = scope.spawn(|| {
-                let sent = clock.now();
-                let done = if let [path] = paths.as_slice() {
-                    trigger.expect("change", op::SET_DATA, |to| wire::set_body(to, path, b"new"))
-                } else {
-                    let paths = paths.iter().map(String::as_str);
-                    trigger.expect("change", op::MULTI, |to| {
-                        wire::multi_body(to, op::SET_DATA, paths, |to, path| {
-                            wire::set_body(to, path, b"new");
-                        });
-                    })
-                };
-                done.map(|()| sent)
-            });
-            let plan = Plan::wait(clock, ANSWER_LIMIT, PING_AFTER);
-            let driven = swarm.drive(&mut work, &plan, &mut Tally::whole());
-            let sent = changing.join().map_err(|_| anyhow::anyhow!("the change panicked"))?;
-            driven.and(sent)
-        })?;
-        trigger.close()?;
-        if work.left > 0 {
-            bail!("{name}: {} of {wanted} notifications did not arrive", work.left);
-        }
-        firsts.push(seconds(work.first.unwrap_or(work.last).saturating_sub(sent)) * 1e3);
-        lasts.push(seconds(work.last.saturating_sub(sent)) * 1e3);
+        let (first, last) = change(swarm, clock, running, wanted, &paths, name)?;
+        firsts.push(first);
+        lasts.push(last);
     }
     let last = median(&lasts);
     progress(&format!("  {name}: {} ms", last.map_or_else(String::new, number)));
@@ -204,4 +179,44 @@ fn spread(
     sheet.put(group, format!("{name}, first"), Better::Lower, median(&firsts));
     sheet.put(group, format!("{name}, last"), Better::Lower, last);
     Ok(())
+}
+
+/// Changes these znodes in one transaction, and waits for `wanted` notifications. Returns the milliseconds from the
+/// request's sending to the arrival of the first and of the last one.
+pub(crate) fn change(
+    swarm: &mut Swarm,
+    clock: Clock,
+    running: &Running,
+    wanted: usize,
+    paths: &[String],
+    name: &str,
+) -> anyhow::Result<(f64, f64)> {
+    let mut trigger = client(running)?;
+    let mut work = Await { left: wanted, first: None, last: 0 };
+    let sent = thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            let sent = clock.now();
+            let done = if let [path] = paths {
+                trigger.expect("change", op::SET_DATA, |to| wire::set_body(to, path, b"new"))
+            } else {
+                let paths = paths.iter().map(String::as_str);
+                trigger.expect("change", op::MULTI, |to| {
+                    wire::multi_body(to, op::SET_DATA, paths, |to, path| {
+                        wire::set_body(to, path, b"new");
+                    });
+                })
+            };
+            done.map(|()| sent)
+        });
+        let plan = Plan::wait(clock, ANSWER_LIMIT, PING_AFTER);
+        let driven = swarm.drive(&mut work, &plan, &mut Tally::whole());
+        let sent = changing.join().map_err(|_| anyhow::anyhow!("the change panicked"))?;
+        driven.and(sent)
+    })?;
+    trigger.close()?;
+    if work.left > 0 {
+        bail!("{name}: {} of {wanted} notifications did not arrive", work.left);
+    }
+    let after = |arrived: Nanos| seconds(arrived.saturating_sub(sent)) * 1e3;
+    Ok((after(work.first.unwrap_or(work.last)), after(work.last)))
 }

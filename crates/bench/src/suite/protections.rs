@@ -1,0 +1,115 @@
+//! What the protections of Zebu cost: two servers in turn, one with all of them, and one without those that can be turned
+//! off, which are digests, scrub and purge. Syncs and sidecars stay.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Context, ensure};
+
+use crate::board::{Better, Sheet};
+use crate::compare::Bout;
+use crate::contestant::{Contestant, Running};
+use crate::load::{LoadSpec, measure};
+use crate::suite::{mixed_load, pipeline, warm_up};
+
+/// Lines of both configurations: enough snapshots that scrub and purge have work.
+const BOTH: [&str; 1] = ["snapCount=20000"];
+/// What protects. The scrub reads everything anew every few seconds, instead of once a day.
+const WITH: [&str; 2] = ["zebu.scrubInterval=5s", "autopurge.purgeInterval=1"];
+/// What takes the protections away that can be.
+const WITHOUT: [&str; 2] = ["zebu.scrubInterval=0", "digest.enabled=false"];
+/// Requests of a connection of the open loop that may be in flight; those beyond wait, and their wait counts.
+const DEPTH: u32 = 1024;
+
+pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
+    let Contestant::Zebu { program } = bout.contestant else { return Ok(()) };
+    let dirs = ["with", "without"].map(|name| bout.dir.join(name));
+    let start = |dir: &Path, own: &[&str]| {
+        fs::create_dir(dir).with_context(|| format!("create {}", dir.display()))?;
+        let lines: Vec<String> = BOTH.iter().chain(own).map(|&line| line.to_owned()).collect();
+        let running = bout.within(dir).start_with("/", &lines)?.0;
+        warm_up(bout, &[running.address], running.process().as_slice())?;
+        anyhow::Ok(running)
+    };
+    let with = start(&dirs[0], &WITH)?;
+    let without = start(&dirs[1], &WITHOUT)?;
+
+    let closed = LoadSpec { read_percent: 0, ..mixed_load(bout) };
+    let rate = |running: &Running, name: &str, sheet: &mut Sheet<'_>| {
+        let result = measure(&[running.address], running.process().as_slice(), &closed)?;
+        pipeline::put(sheet, name, &result);
+        anyhow::Ok(result.throughput())
+    };
+    // In this order, so that a machine that becomes slower or faster takes as much from both.
+    let (name, other) = ("set, with all protections", "set, without");
+    let first = [rate(&with, name, sheet)?, rate(&without, other, sheet)?];
+    let second = [rate(&without, other, sheet)?, rate(&with, name, sheet)?];
+    let share = (first[0] + second[1]) / (first[1] + second[0]);
+    sheet.put(
+        "% of the throughput without",
+        "set, with all protections",
+        Better::Higher,
+        share * 100.0,
+    );
+
+    for &rate in &bout.args.rates {
+        let open = LoadSpec {
+            read_percent: 0,
+            depth: DEPTH,
+            seconds: bout.args.rate_seconds,
+            rate: Some(rate),
+            ..mixed_load(bout)
+        };
+        let p99 = |running: &Running, name: &str, sheet: &mut Sheet<'_>| {
+            let result = measure(&[running.address], running.process().as_slice(), &open)?;
+            let name = format!("set, open loop, {rate}/s, {name}");
+            pipeline::put(sheet, &name, &result);
+            anyhow::Ok(result.tally.total().latency.value_at_quantile(0.99) as f64)
+        };
+        let quiet = p99(&without, "without protections", sheet)?;
+        let scrubbed = p99(&with, "while a scrub runs", sheet)?;
+        let saved = beside_backups(program, bout.dir, &with, || {
+            p99(&with, "while scrub and backups run", sheet)
+        })?;
+        let group = "times the p99 without";
+        for (name, ns) in [("while a scrub runs", scrubbed), ("while scrub and backups run", saved)]
+        {
+            sheet.put(group, format!("set, {rate}/s, {name}"), Better::Lower, ns / quiet);
+        }
+    }
+    with.stop()?;
+    without.stop()?;
+    Ok(())
+}
+
+/// What `work` returns while one backup of this server follows the other.
+fn beside_backups<T>(
+    program: &Path,
+    dir: &Path,
+    running: &Running,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let is_over = AtomicBool::new(false);
+    let save = || -> anyhow::Result<()> {
+        while !is_over.load(Ordering::Relaxed) {
+            let mut command = Command::new(program);
+            command.args(["backup", "create", "--dir"]).arg(&running.data);
+            command.arg("--to").arg(dir.join("backup")).stdin(Stdio::null()).stdout(Stdio::null());
+            let output =
+                command.output().with_context(|| format!("start {}", program.display()))?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "the backup failed: {}\n{said}", output.status);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let saving = scope.spawn(save);
+        let result = work();
+        is_over.store(true, Ordering::Relaxed);
+        saving.join().map_err(|_| anyhow::anyhow!("the backups panicked"))??;
+        result
+    })
+}
