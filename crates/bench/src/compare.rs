@@ -27,6 +27,13 @@ const OTHER_FILES: u64 = 100;
 /// The type of an in-memory filesystem, on which an fsync costs nothing.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
+/// A column of the tables: a server, or one of several sizes of the work of one server.
+struct Entrant<'a> {
+    name: String,
+    contestant: &'a Contestant,
+    size: Option<usize>,
+}
+
 /// One server in one round of one suite.
 pub(crate) struct Bout<'a> {
     pub(crate) contestant: &'a Contestant,
@@ -95,20 +102,23 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
         let version = args.probe(contestant).with_context(|| contestant.describe())?;
         record.add(contestant, version);
     }
-    let mut board = Board::new(distinct_names(&contestants), args.rounds);
+    let entrants = args.entrants(&contestants);
+    let mut board =
+        Board::new(entrants.iter().map(|entrant| entrant.name.clone()).collect(), args.rounds);
     let mut failures = Vec::new();
     let begin = Instant::now();
     for &suite in &suites {
         for round in 0..args.rounds {
-            for (index, contestant) in contestants.iter().enumerate() {
-                if !suite.suits(contestant) {
+            for (index, entrant) in entrants.iter().enumerate() {
+                if !suite.suits(entrant.contestant) {
                     continue;
                 }
-                let name = format!("{}, round {}, {}", suite.name(), round + 1, contestant.name());
+                let name = format!("{}, round {}, {}", suite.name(), round + 1, entrant.name);
                 let mut sheet = board.sheet(index, round);
                 let result = if begin.elapsed().as_secs_f64() < args.minutes * 60.0 {
                     progress(&name);
-                    let result = args.bout(suite, contestant, open_files, &mut sheet);
+                    let sized = args.sized(suite, entrant.size);
+                    let result = sized.bout(suite, entrant.contestant, open_files, &mut sheet);
                     let elapsed = begin.elapsed().as_secs();
                     progress(&format!("  {} min {:02} s", elapsed / 60, elapsed % 60));
                     result
@@ -133,6 +143,18 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
 }
 
 impl CompareArgs {
+    /// The columns of the tables.
+    fn entrants<'a>(&self, contestants: &'a [Contestant]) -> Vec<Entrant<'a>> {
+        if let ([contestant], false) = (contestants, self.sizes.is_empty()) {
+            let of_size =
+                |&size: &usize| Entrant { name: size.to_string(), contestant, size: Some(size) };
+            return self.sizes.iter().map(of_size).collect();
+        }
+        let names = distinct_names(contestants).into_iter();
+        let of_server = |(name, contestant)| Entrant { name, contestant, size: None };
+        names.zip(contestants).map(of_server).collect()
+    }
+
     /// Starts a server once to see that it works, and asks for its version.
     fn probe(&self, contestant: &Contestant) -> anyhow::Result<Option<String>> {
         let dir = self.directory("probe")?;

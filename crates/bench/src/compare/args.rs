@@ -115,6 +115,10 @@ pub(crate) struct CompareArgs {
     /// Small numbers and short windows, to see that everything works; options that are given count
     #[arg(long)]
     quick: bool,
+    /// znodes, watches, sessions, neighbours, rejoin, moving: one server with each of these numbers of znodes, watches,
+    /// sessions or listed children, side by side: how its figures grow
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub(super) sizes: Vec<usize>,
     /// Begin nothing more after this time
     #[arg(long, value_name = "M", default_value_t = 60.0)]
     pub(super) minutes: f64,
@@ -255,8 +259,40 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
+    /// The same with this size of what the suite varies.
+    pub(super) fn sized(&self, suite: Suite, size: Option<usize>) -> Self {
+        let mut sized = self.clone();
+        if let (Some(size), Some(own)) = (size, sized.size_of(suite)) {
+            *own = size;
+        }
+        sized
+    }
+
+    /// What the suite has very many of, where it has something like that.
+    fn size_of(&mut self, suite: Suite) -> Option<&mut usize> {
+        match suite {
+            Suite::Znodes | Suite::Watches => Some(&mut self.count),
+            Suite::Sessions | Suite::Moving => Some(&mut self.sessions),
+            Suite::Neighbours => Some(&mut self.listed),
+            Suite::Rejoin => Some(&mut self.rejoin_count),
+            _ => None,
+        }
+    }
+
     /// Refuses what cannot be measured.
     pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.sizes.is_empty() || self.servers.len() == 1,
+            "--sizes shows how the figures of one server grow: name one with --servers"
+        );
+        for suite in self.suites() {
+            for &size in &self.sizes {
+                let mut sized = self.sized(suite, Some(size));
+                ensure!(sized.size_of(suite).is_some(), "{} has no size to vary", suite.name());
+                sized.sizes.clear();
+                sized.check()?;
+            }
+        }
         ensure!(self.rounds > 0, "at least one round is needed");
         ensure!(
             0 < self.count && self.count <= NAMES_MAX,
@@ -350,6 +386,7 @@ impl CompareArgs {
     pub(super) fn to_json(&self) -> serde_json::Value {
         json!({
             "rounds": self.rounds,
+            "sizes": self.sizes,
             "suites": self.suites().iter().map(|suite| suite.name()).collect::<Vec<_>>(),
             "config": self.extra,
             "tick": self.tick,
@@ -412,6 +449,23 @@ mod tests {
         assert_eq!((whole.rounds, whole.count, whole.seconds), (3, 1_000_000, 1.0));
         let quick = parse("--quick --count 5");
         assert_eq!((quick.rounds, quick.count, quick.seconds), (1, 5, 0.3));
+    }
+
+    #[test]
+    fn sizes_are_those_of_one_server() {
+        let check = |line: &str| parse(line).check().map_err(|error| error.to_string());
+        let sizes = "--sizes 100,1000";
+        assert!(check(sizes).unwrap_err().contains("name one with --servers"));
+        let one = format!("{sizes} --servers zebu");
+        check(&format!("{one} --suite znodes,watches,sessions")).unwrap();
+        assert_eq!(
+            check(&format!("{one} --suite cores")).unwrap_err(),
+            "cores has no size to vary"
+        );
+        let none = check("--sizes 0 --servers zebu --suite rejoin").unwrap_err();
+        assert!(none.starts_with("between 1 and"), "{none}");
+        let sized = parse(&one).sized(Suite::Neighbours, Some(1000));
+        assert_eq!((sized.listed, sized.count), (1000, 1_000_000));
     }
 
     #[test]

@@ -63,7 +63,11 @@ pub(super) fn describe(args: &CompareArgs, suites: &[Suite], contestants: &[Cont
         .iter()
         .map(|&suite| {
             let taking_part = contestants.iter().filter(|contestant| suite.suits(contestant));
-            let once: f64 = taking_part.map(|contestant| seconds(args, suite, contestant)).sum();
+            let sizes = args.sizes.iter().map(|&size| args.sized(suite, Some(size)));
+            let sizes = if args.sizes.is_empty() { vec![args.clone()] } else { sizes.collect() };
+            let one =
+                |contestant| sizes.iter().map(|args| seconds(args, suite, contestant)).sum::<f64>();
+            let once: f64 = taking_part.map(one).sum();
             (suite, once * args.rounds as f64)
         })
         .collect();
