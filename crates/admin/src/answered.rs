@@ -1,4 +1,4 @@
-//! What a router answers to tests, without sockets.
+//! The answers of a router to tests, without sockets.
 
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -51,7 +51,7 @@ impl Answered {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// As any parser has it.
+    /// The value as a JSON parser reads it.
     pub(crate) fn json(&self) -> serde_json::Value {
         assert_eq!(self.header("content-type"), "application/json");
         serde_json::from_slice(&self.body).unwrap()

@@ -11,7 +11,7 @@ use crate::pages::{Kind, Pages};
 use crate::served::{EnsembleFacts, Served};
 use zebu_metrics::Visitor;
 
-/// What an answer says while the server serves nobody.
+/// The error of an answer while the server does not serve clients.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
 /// A command.
@@ -23,7 +23,7 @@ pub struct Command {
     pub also: &'static [&'static str],
     /// Whether it is answered only while the server serves clients.
     pub needs_serving: bool,
-    /// Whether somebody has to show that they have every permission on `/`.
+    /// Whether the client must authenticate with all permissions on `/`.
     pub needs_auth: bool,
 }
 
@@ -106,12 +106,12 @@ impl Answer {
     }
 }
 
-/// The answer that says what went wrong where the original's command itself does: `error` comes first.
+/// An error answer of the kind that the original's command itself makes: `error` comes first.
 fn own_error(error: &str, command: &str) -> Answer {
     Answer::Fields(Json::object([("error", error.into()), ("command", command.into())]))
 }
 
-/// The answer that says what went wrong, or nothing more than that nothing did.
+/// An answer with an error, or an empty answer with `error: null`.
 pub fn failed(command: &str, error: impl Into<Json>) -> Json {
     Json::object([("command", command.into()), ("error", error.into())])
 }
@@ -121,7 +121,7 @@ pub fn refused(command: &Command, serving: Option<Mode>) -> Option<Json> {
     (command.needs_serving && serving.is_none()).then(|| failed(command.name, NOT_SERVING))
 }
 
-/// What a server was started with, for those who ask.
+/// The settings with which the server was started.
 #[derive(Debug, Clone, Default)]
 pub struct Started {
     /// The text of its configuration file, without secrets.
@@ -395,7 +395,7 @@ fn stats(facts: &dyn Served, serving: Option<Mode>) -> Vec<Field> {
     fields
 }
 
-/// Those who vote, and no observers.
+/// The voters, without observers.
 fn voting_view(ensemble: Option<EnsembleFacts>) -> Json {
     let Some(ensemble) = ensemble else { return Json::Object(Vec::new()) };
     let voters = ensemble.members.members().filter(|member| member.role == Role::Participant);
@@ -437,7 +437,8 @@ fn zabstate(facts: &dyn Served, serving: Option<Mode>) -> Vec<Field> {
         fields.push(("client_address".to_owned(), client_address(member)));
     }
     let zxid = facts.server().zxid;
-    // Who serves takes part in the broadcast; who does not has no leader that it is up to date with.
+    // A serving member is in the broadcast phase. Another member has no leader with which it is
+    // synchronized.
     let state = if serving.is_some_and(|mode| mode != Mode::ReadOnly) {
         "broadcast"
     } else if ensemble.leader.is_some() {

@@ -1,12 +1,15 @@
-//! The console: a page for the browser with what an operator looks at and does.
+//! The console: a web page on which operators inspect and change a server.
 //!
-//! The page is made of files inside the binary; it asks for nothing elsewhere. Whoever signs in gets a session of a client
-//! inside this process with their own address and identities ([`InsideSession`]), and a token that names it. All requests
-//! for znodes go through that session, so ACLs, quotas and limits hold as for any client.
+//! The files of the page are inside the binary, and the page loads nothing from elsewhere. A user
+//! who signs in gets a session of a client inside this process, with the user's own address and
+//! identities ([`InsideSession`]), and a token that names the session. All requests for znodes use
+//! that session, so ACLs, quotas and limits apply as for every client.
 //!
-//! **Against other sites:** requests need the token in a header, which no other site knows and no browser adds by itself;
-//! changes are POST requests; a request whose `Host` is neither an address nor a configured name is refused, so that a name
-//! of somebody else's cannot be made to point here. Answers say that nothing else may frame, script or style the page.
+//! **Protection against other sites:** Requests need the token in a header; no other site knows the
+//! token, and no browser adds it by itself. Changes are POST requests. A request is refused if its
+//! `Host` is neither an address nor a configured name, so a foreign name that resolves to this
+//! server is useless. The headers of the answers forbid other sites to frame, script or style the
+//! page.
 
 mod api;
 mod signed;
@@ -36,7 +39,7 @@ use signed::Signed;
 pub struct ConsoleOptions {
     /// Names by which browsers may reach the server, besides `localhost` and all addresses.
     pub hosts: Vec<String>,
-    /// How long somebody who does nothing stays signed in.
+    /// The time after which an inactive user is signed out.
     pub idle: Duration,
 }
 
@@ -107,7 +110,8 @@ pub(crate) fn console(
     router.layer(middleware::from_fn_with_state(console.clone(), guarded)).with_state(console)
 }
 
-/// Refuses what comes by a name of somebody else's, and says in each answer what a browser may do with it.
+/// Refuses requests with a foreign `Host`, and adds the headers that restrict the browser to each
+/// answer.
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
     let mut response = if console.is_own_name(request.headers()) {
         next.run(request).await

@@ -1,4 +1,4 @@
-//! A server that knows what the tests want it to know.
+//! A server for tests whose facts the tests choose.
 
 use std::fs::File;
 use std::future::Future;
@@ -30,7 +30,7 @@ pub struct Fake {
     /// A member with an ensemble around it.
     pub ensemble: Option<EnsembleFacts>,
     pub observers: Vec<ObserverFacts>,
-    /// The turns that its replica has taken; each look is one more unless `stands`.
+    /// The number of turns of its replica. Each observation adds one unless `stands` is set.
     pub turns: AtomicU64,
     pub stands: bool,
     /// What it was asked to do.
@@ -205,7 +205,7 @@ impl Fake {
     }
 }
 
-/// Whoever says `root:root` may do everything, whoever else has a password may do something.
+/// `root:root` has all permissions; every other password has some.
 impl Served for Fake {
     fn progress(&self) -> Progress {
         let turns = self.turns.fetch_add(u64::from(!self.stands), Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! What `mntr`, the command `monitor` and the Prometheus page tell beside the metrics: facts of the moment.
+//! Facts of the moment that `mntr`, the command `monitor` and the Prometheus page show beside the
+//! metrics.
 
 use zebu_metrics::Visitor;
 
@@ -19,7 +20,7 @@ pub trait Figures: Visitor {
 /// Source: `QuorumStats.Provider`.
 const LOOKING: &str = "leaderelection";
 
-/// Tells everything; `mode` is what the server is to its clients, nothing while it serves nobody.
+/// Reports all facts. `mode`: the server's mode; `None` while it does not serve clients.
 pub fn gauges(facts: &dyn Facts, mode: Option<Mode>, out: &mut dyn Figures) {
     out.text("version", &full_version());
     out.text("server_state", mode.map_or(LOOKING, Mode::name));
@@ -31,7 +32,7 @@ pub fn gauges(facts: &dyn Facts, mode: Option<Mode>, out: &mut dyn Figures) {
             Some(Mode::Observer) => "observing",
             _ => "following",
         };
-        // Whoever serves takes part in the broadcast.
+        // A serving member is in the broadcast phase.
         out.text("peer_state", &format!("{doing} - broadcast"));
     }
     let server = facts.server();

@@ -1,10 +1,12 @@
-//! The four-letter words: what people and monitors type into telnet to see how the server is.
+//! The four-letter words: short commands that people and monitors send to a client port to see the
+//! state of a server.
 //!
-//! Pure: a word and [`Facts`] go in, text comes out. Nothing here has a socket, a lock or a clock, and nothing here changes
-//! anything: what a word does besides answering is its [`Effect`], for the driver to carry out.
+//! This module is pure: a word and [`Facts`] go in, text comes out. It has no socket, no lock and
+//! no clock, and changes nothing. If a word does more than answer, the driver executes its
+//! [`Effect`].
 //!
-//! Text comes in pieces ([`Answer::next`]), so that a server with millions of watches neither builds the whole answer in memory
-//! nor holds a lock while a slow reader takes it (CVE-2017-5637).
+//! The text comes in pieces ([`Answer::next`]). So a server with millions of watches neither builds
+//! the whole answer in memory, nor holds a lock while a slow client reads (CVE-2017-5637).
 //!
 //! Source: `org.apache.zookeeper.server.command`; FLW-01 to FLW-11.
 

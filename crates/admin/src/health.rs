@@ -1,10 +1,10 @@
-//! Whether a server lives: whether its write path moves.
+//! The health of a server: whether its write path makes progress.
 //!
-//! A process may be there and answer `ruok` while the thread that decides stands still, or while the disk does not
-//! take the log. What is judged here is what moves: the turns of the replica, and the batches of the log while
-//! records wait for them.
+//! A process may run and answer `ruok` while the replica's thread hangs, or while the disk does not
+//! accept the log. This module judges progress: the turns of the replica, and the batches of the
+//! log while records wait for them.
 //!
-//! Pure: looks come in with the time between them, a verdict comes out.
+//! It is pure: observations go in with the time between them, and a verdict comes out.
 
 use std::time::Duration;
 
@@ -57,7 +57,8 @@ pub struct Health {
 impl Health {
     /// Takes a look; `elapsed` is the time since the last one.
     ///
-    /// A look that comes late says nothing about the time before it: the process may have stood still as a whole.
+    /// A late observation proves nothing about the time before it: the whole process may have been
+    /// paused.
     pub fn look(&mut self, now: Progress, elapsed: Duration) {
         let elapsed = elapsed.min(INTERVAL * 2);
         let stands = |still: bool, before: Duration| {

@@ -1,8 +1,10 @@
-//! Connections over HTTP: how many there may be, and how long they may take.
+//! HTTP connections: their maximum number, and their time limits.
 //!
-//! One thread with a runtime of its own serves them all, so that whoever asks takes nothing from clients but what the
-//! answer itself costs. A connection has a task, not a thread. **Limits:** a connection that is one too many ends the
-//! oldest one, the header of a request has a size and a deadline, and so has a peer that does not take its answer.
+//! One thread with a runtime of its own serves all connections, so HTTP requests cost the server's
+//! clients nothing but the work for the answer. A connection has a task, not a thread.
+//!
+//! **Limits:** A connection above the maximum closes the oldest one. The header of a request has a
+//! maximum size and a deadline. A peer that does not read its answer has a deadline, too.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +35,7 @@ use zebu_transport::{HttpPort, HttpStream};
 
 /// Connections to one listener at a time.
 pub const CONNECTIONS_MAX: usize = 64;
-/// Bytes of the header of a request, and of what is read ahead.
+/// Maximum bytes of a request's header, and of data that are read ahead.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 /// Lines of the header of a request.
 const HEADERS_MAX: usize = 64;
@@ -50,7 +52,7 @@ const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
 const COME_BACK_SECURELY: HeaderValue =
     HeaderValue::from_static("max-age=86400; includeSubDomains");
 
-/// Who sends a request.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub struct Client {
     /// Where the connection comes from.
@@ -84,7 +86,7 @@ pub struct BindError {
     pub address: String,
     /// The port.
     pub port: u16,
-    /// What the system says.
+    /// The error of the system.
     pub source: io::Error,
 }
 
@@ -194,7 +196,7 @@ async fn accept(
         if connections.len() >= CONNECTIONS_MAX
             && let Some(oldest) = connections.pop_front()
         {
-            // Whoever comes to ask is served; whoever holds on to many connections loses them.
+            // New clients are served; a client that keeps many connections loses them.
             oldest.abort();
         }
         let begun = begin(stream, client, tls.clone(), router.clone(), idle_timeout);
@@ -266,7 +268,7 @@ async fn serve(stream: HttpStream, address: SocketAddr, router: Router, idle_tim
     }
 }
 
-/// A stream whose peer has to take what is sent within a time, as long as anything is to be sent.
+/// A stream whose peer must read pending data within a time limit.
 struct Patient<S> {
     stream: S,
     patience: Duration,
@@ -421,7 +423,7 @@ mod tests {
         let (_running, at) = running(Duration::from_millis(200));
         let mut stream = connect(at);
         stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-        // Once the other end has given up, what is sent to it comes back as a reset.
+        // When the peer has closed the connection, data sent to it cause a reset.
         while stream.write_all(b"x").is_ok() {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -1,5 +1,5 @@
-//! The session of a client that is inside the server's process: the console acts through one, so that everything that
-//! holds for a client holds for it.
+//! The session of a client inside the server's process. The console uses one, so that every rule
+//! for clients applies to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ pub trait InsideSession: Send {
     fn id(&self) -> SessionId;
     /// How long it may be silent.
     fn timeout(&self) -> Duration;
-    /// Sends a request as a client does, with what stands behind its header, and waits for the answer.
+    /// Sends a request as a client does, with the bytes after its header, and waits for the answer.
     ///
     /// The caller may give up: the answer is then thrown away when it comes.
     ///
@@ -31,16 +31,16 @@ pub trait InsideSession: Send {
     /// Some children of a znode, in the order of their creation. Needs the permission to read the znode.
     ///
     /// # Errors
-    /// What getChildren says.
+    /// The errors of getChildren.
     fn children(&self, page: &ChildrenPage<'_>) -> Result<Children, ErrorCode>;
-    /// Quotas in the order of their paths, so many at most. Needs the permission to read them.
+    /// Quotas in the order of their paths, at most `most`. Needs the permission to read them.
     ///
     /// # Errors
-    /// What getData says.
+    /// The errors of getData.
     fn quotas(&self, most: usize) -> Result<Vec<QuotaFacts>, ErrorCode>;
 }
 
-/// A session that begins, or why there is none, in words for the person who wants it.
+/// A new session, or the reason why it is refused, as a text for the user.
 pub type Opening<'s> =
     Pin<Box<dyn Future<Output = Result<Box<dyn InsideSession>, String>> + Send + 's>>;
 
@@ -49,7 +49,7 @@ pub type Opening<'s> =
 pub struct Reply {
     /// What went wrong, if anything.
     pub err: ErrorCode,
-    /// What stands behind the header.
+    /// The bytes after the header.
     pub body: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ pub struct ChildrenPage<'a> {
     pub prefix: &'a str,
     /// So many at most.
     pub most: usize,
-    /// Looking at so many at most.
+    /// The maximum number of children to examine.
     pub looked_at: usize,
 }
 
@@ -82,7 +82,7 @@ pub struct Children {
     pub total: u32,
     /// The child that was looked at last, unless it was the last of all.
     pub next: Option<String>,
-    /// The child to go on behind is gone: begin anew.
+    /// The child after which the list continues was deleted: begin again.
     pub is_gone: bool,
 }
 

@@ -1,6 +1,7 @@
-//! JSON in the form that the original writes: two spaces for each level, ` : ` behind a key, lists in one line.
+//! JSON in the original's format: two spaces for each level, ` : ` after a key, and lists in one
+//! line.
 //!
-//! Monitors read it with parsers, people and scripts with `grep`; so it is the same to the byte.
+//! Monitors parse it, and people and scripts use `grep`, so the output is byte for byte the same.
 
 use std::fmt::Write;
 
@@ -34,7 +35,7 @@ impl Json {
         Self::List(values.into_iter().map(Into::into).collect())
     }
 
-    /// Appends it to `out`; `depth` is how many levels it stands below the top.
+    /// Appends the value to `out`. `depth`: its nesting level.
     pub fn write(&self, depth: usize, out: &mut String) {
         match self {
             Self::Null => out.push_str("null"),
@@ -84,7 +85,7 @@ pub fn write_key(key: &str, depth: usize, out: &mut String) {
     out.push_str(" : ");
 }
 
-/// A new line of so many levels.
+/// A new line, indented by `depth` levels.
 pub fn new_line(depth: usize, out: &mut String) {
     out.push('\n');
     out.extend(std::iter::repeat_n("  ", depth));

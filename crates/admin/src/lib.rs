@@ -1,8 +1,9 @@
-//! The questions that operators ask a running server: four-letter words, and over HTTP commands, health and metrics.
+//! The interfaces for operators of a running server: four-letter words, and over HTTP commands,
+//! health and metrics.
 //!
-//! Owns the questions and the format of the answers. The server provides its state through the traits
-//! [`four_letter::Facts`] and [`Served`]. The few methods of these traits that change a server are the only way in which
-//! this crate changes it.
+//! Owns the requests and the format of the answers. The server provides its state through the
+//! traits [`four_letter::Facts`] and [`Served`]. This crate changes a server only through a few
+//! methods of these traits.
 
 #[cfg(test)]
 mod answered;

@@ -1,6 +1,6 @@
-//! The log over HTTP: which loggers have which levels, and other levels or another format for them.
+//! The log over HTTP: shows the loggers with their levels, and changes levels and the format.
 //!
-//! What the original's operators do with JMX and the beans of its logging library.
+//! Operators of the original do this with JMX and the beans of its logging library.
 
 use std::collections::HashMap;
 
@@ -12,13 +12,13 @@ use crate::json::Json;
 /// Where it is.
 pub const URL: &str = "/loggers";
 
-/// What is said where an application has set up a log of its own.
+/// The answer if an application has set up its own log.
 const NOT_OURS: &str = "the log of this process was not set up by the server";
 
 /// The loggers that have levels, and what lines look like.
 ///
 /// # Errors
-/// The log is somebody else's.
+/// The log belongs to the application.
 pub fn list(control: Option<&Control>) -> Result<Json, String> {
     let control = control.ok_or_else(|| NOT_OURS.to_owned())?;
     let levels = control.levels();

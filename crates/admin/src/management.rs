@@ -1,10 +1,11 @@
-//! What JMX offers at a server of the original: attributes as JSON, and operations that are asked for with POST. Beside
-//! it, the operation that lets another server lead.
+//! The JMX interface of the original over HTTP: attributes as JSON, and operations as POST
+//! requests. There is one further operation, which lets another server lead.
 //!
-//! Attributes are read by anybody who reaches the port, as the commands are. An operation needs every permission on `/`,
-//! shown by the same header as for the command `snapshot`.
+//! Everybody who reaches the port can read attributes, as with the commands. An operation needs all
+//! permissions on `/`; the client authenticates with the same header as for the command `snapshot`.
 //!
-//! Source: `ZooKeeperServerBean`, `DataTreeBean`, `LeaderBean`, `LocalPeerBean`, `RemotePeerBean`, `ConnectionBean`.
+//! Source: `ZooKeeperServerBean`, `DataTreeBean`, `LeaderBean`, `LocalPeerBean`, `RemotePeerBean`,
+//! `ConnectionBean`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,7 +122,7 @@ async fn hand_over(
     match served.hand_over(to).await {
         Ok(heir) => {
             info!(
-                "this server has handed over to server.{}, as asked for over HTTP from {who}",
+                "this server has handed over to server.{}, as requested over HTTP from {who}",
                 heir.0
             );
             let Json::Object(mut fields) = commands::failed(NAME, Json::Null) else {
@@ -146,7 +147,7 @@ async fn of_connection(
     operate(served.as_ref(), &session, &operation, &client.address.ip().to_string())
 }
 
-/// Does something to a connection for somebody who may.
+/// Executes an operation on a connection if the client has the permission.
 pub(crate) fn operate(served: &dyn Served, session: &str, operation: &str, who: &str) -> Response {
     let Some(id) = session_of(session) else { return no_connection(session) };
     let ended = match operation {
@@ -162,7 +163,7 @@ pub(crate) fn operate(served: &dyn Served, session: &str, operation: &str, who: 
     };
     match ended {
         Ended::Done => {
-            info!("{operation} of session {id} was asked for over HTTP from {who}");
+            info!("{operation} of session {id} was requested over HTTP from {who}");
             json(StatusCode::OK, &commands::failed(operation, Json::Null))
         }
         Ended::Unknown => no_connection(session),

@@ -1,5 +1,5 @@
-//! What the original counts on its Prometheus page and this server has not got: nothing of it happens here, or it is not counted, so
-//! each number is 0, and a dashboard or an alert rule that asks for it finds it.
+//! Metrics of the original's Prometheus page that this server does not have, because the event does
+//! not exist here or is not counted. Each value is 0, so dashboards and alert rules find the name.
 
 /// A name of the original, and why nothing is counted under it.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ pub const NEVER: [Never; 5] = [
         ],
     },
     Never {
-        why: "the watches of a connection that is gone are removed without a queue or a cleaner",
+        why: "the watches of a closed connection are removed without a queue or a cleaner",
         gauges: NONE,
         counters: &["add_dead_watcher_stall_time", "dead_watchers_cleared", "dead_watchers_queued"],
         summaries: NONE,

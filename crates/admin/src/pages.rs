@@ -1,5 +1,6 @@
-//! Answers that may be as long as the state is large: they are made a page at a time, when the page before has been
-//! taken. So neither memory nor the lock of the tree is held for a reader who takes their time.
+//! Answers whose length grows with the state. The server builds them a page at a time, and the next
+//! page when the client has read the last one. So a slow reader holds neither memory nor the lock
+//! of the tree.
 
 use std::fmt;
 use std::sync::Arc;
@@ -85,7 +86,8 @@ impl Pages {
         out.push('{');
     }
 
-    /// Sessions by the time they expire, in ms since 1970. A learner knows the end of its own sessions only.
+    /// Sessions by their time of expiry, in ms since 1970. A learner knows it only for its own
+    /// sessions.
     ///
     /// Source: `LearnerSessionTracker.getSessionExpiryMap`.
     fn expiry(&self) -> Json {

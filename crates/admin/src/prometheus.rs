@@ -1,10 +1,12 @@
-//! The Prometheus page: everything that is counted, in the text format 0.0.4, or in that of OpenMetrics where it is asked for.
+//! The Prometheus page: all metrics, in the text format 0.0.4, or in OpenMetrics if the client asks
+//! for it.
 //!
-//! The original's counters have no `_total` behind their names. OpenMetrics wants it, so there they are of an unknown type: a
-//! Prometheus server asks for OpenMetrics first, and its dashboards must find the same names. What is our own, with a unit in
-//! its name, is the same in both.
+//! The names of the original's counters do not end with `_total`. OpenMetrics requires that ending,
+//! so these counters have the type `unknown` there: a Prometheus server asks for OpenMetrics first,
+//! and its dashboards must find the same names. Zebu's own metrics have a unit in their names, and
+//! are the same in both formats.
 //!
-//! Source: `PrometheusMetricsProvider.java` of 3.9.5, whose names, labels and quantiles these are.
+//! Source: `PrometheusMetricsProvider.java` of 3.9.5 for names, labels and quantiles.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,7 +27,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The other form.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the page is for somebody who accepts this: OpenMetrics only where it is named, and not refused.
+/// The format for a client with this `Accept` header: OpenMetrics only if the header names it and
+/// does not refuse it.
 pub fn content_type(accept: &str) -> &'static str {
     let wants = accept.split(',').any(|range| {
         let mut parts = range.split(';').map(str::trim);
@@ -174,7 +177,7 @@ impl Page {
         self.histogram(name, "", &histograms.fsync);
     }
 
-    /// What is our own: how much of what is used.
+    /// Zebu's own metrics of used resources.
     fn limits(&mut self, limits: &[(&str, u64, u64)]) {
         let used = ("zebu_limit_used", "How much of a limit is used, by its setting.");
         let most = ("zebu_limit_max", "How much may be used, by its setting.");
@@ -187,7 +190,8 @@ impl Page {
         }
     }
 
-    /// What is our own: the addresses whose open connections have the most requests, so many at most.
+    /// Zebu's own metrics: the addresses whose open connections have sent the most requests, at
+    /// most `most`.
     fn top_clients(&mut self, connections: &[ConnectionFacts], most: usize) {
         let mut clients = BTreeMap::<IpAddr, [u64; 3]>::new();
         for connection in connections {

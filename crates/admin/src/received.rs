@@ -1,4 +1,5 @@
-//! The body of a request for code that blocks: one task passes on what arrives, one thread reads it.
+//! The body of a request for code that blocks: one task passes the received bytes on, one thread
+//! reads them.
 
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -28,7 +29,8 @@ pub fn received() -> (Sender<Piece>, Received) {
     (to, Received { pieces, piece: Bytes::new() })
 }
 
-/// Passes a body on until its end, until it breaks off, until nothing more arrives for so long, or until nobody reads it.
+/// Passes a body on until it ends or breaks off, until no byte has arrived for the given time, or
+/// until the reader is dropped.
 pub async fn pass(mut body: Body, to: &Sender<Piece>, idle_timeout: Duration) {
     loop {
         let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context));

@@ -1,4 +1,5 @@
-//! What the admin server needs of a server beside the facts of the four-letter words.
+//! The facts and operations of a server that the admin server needs beside those of the four-letter
+//! words.
 
 use std::fs::File;
 use std::future::Future;
@@ -49,7 +50,7 @@ pub trait Served: Facts + Send + Sync + 'static {
     fn observers(&self) -> Vec<ObserverFacts>;
     /// At a server that has learners: those that are connected, observers included.
     fn learners(&self) -> Vec<LearnerFacts>;
-    /// Paths of ephemerals of a session, so many at most.
+    /// Paths of a session's ephemerals, at most `most`.
     fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String>;
     /// Ends a session as if it had expired.
     fn end_session(&self, session: SessionId) -> Ended;
@@ -107,7 +108,7 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// seconds, at a rate that slows no client.
     ///
     /// # Errors
-    /// Why there is none, in words for the person who asks.
+    /// The reason why there is none, as a text for the user.
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String>;
 }
 
@@ -126,10 +127,10 @@ pub struct HistoryFacts {
     pub errors: Vec<String>,
 }
 
-/// A leader that lets another server lead; it is told which.
+/// A leader hands over to a server that the request names.
 pub type HandingOver<'s> = Pin<Box<dyn Future<Output = Result<ServerId, String>> + Send + 's>>;
 
-/// Why a command is not carried out for somebody.
+/// The reason why a command is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// No scheme of that name, or it refuses the credentials.
@@ -147,7 +148,7 @@ pub enum Ended {
     Done,
     /// There is none.
     Unknown,
-    /// Only the leader can, as far as somebody leads.
+    /// Only the leader can do it. Contains the leader, if there is one.
     Elsewhere(Option<ServerId>),
 }
 
@@ -219,7 +220,7 @@ pub enum RestoreDenied {
     /// The server stops.
     #[error("this server is stopping")]
     Stops,
-    /// Something else, in words for the person who asks.
+    /// Another reason, as a text for the user.
     #[error("{0}")]
     Failed(String),
 }
@@ -229,9 +230,9 @@ pub enum RestoreDenied {
 pub struct EnsembleFacts {
     /// This member.
     pub me: ServerId,
-    /// The configuration in force.
+    /// The committed configuration.
     pub members: Arc<Membership>,
-    /// Who leads, this member perhaps; nobody as far as it knows.
+    /// The leader, which may be this member; `None` if this member knows no leader.
     pub leader: Option<ServerId>,
 }
 

@@ -1,4 +1,4 @@
-//! What is served where: the commands, health, and the Prometheus page.
+//! The paths of the HTTP server: the commands, health, and the Prometheus page.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -39,9 +39,9 @@ use crate::served::{DataFile, Denied, RestoreDenied, Served, TakenSnapshot};
 pub struct Options {
     /// Where the commands are: empty, or a path that begins with a slash and does not end with one.
     pub command_url: String,
-    /// Whether somebody may take a snapshot.
+    /// Whether snapshots over HTTP are enabled.
     pub snapshot: bool,
-    /// Whether somebody may have a snapshot restored.
+    /// Whether a restore over HTTP is enabled.
     pub restore: bool,
     /// Time between two snapshots that are taken, and between two that are restored.
     pub interval: Duration,
@@ -66,7 +66,7 @@ struct Admin {
 pub struct Watched(Arc<Mutex<Health>>);
 
 impl Watched {
-    /// Looks at the server now and then, for as long as it is polled.
+    /// Observes the server at intervals while the future is polled.
     pub async fn watch(self, served: Arc<dyn Served>) {
         let mut last = tokio::time::Instant::now();
         loop {
@@ -113,7 +113,7 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     if !url.is_empty() {
         router = router.route(&url, get(list));
     }
-    // Who has the commands there has asked for them there.
+    // If the commands have this path, it belongs to the commands.
     if url != loggers::URL {
         router = router.route(loggers::URL, get(levels).post(set_level));
     }
@@ -167,7 +167,7 @@ async fn levels() -> Response {
     loggers_answer(loggers::list(zebu_logs::control::control()))
 }
 
-/// Changes levels for somebody who has every permission on `/`.
+/// Changes levels for a client with all permissions on `/`.
 async fn set_level(
     State(admin): Shared,
     Query(arguments): Query<HashMap<String, String>>,
@@ -241,7 +241,7 @@ fn allowed(status: StatusCode) -> Response {
     (status, [(ALLOW, "GET, HEAD, POST")]).into_response()
 }
 
-/// Whether the header shows somebody who has every permission on `/`.
+/// Whether the header authenticates a client with all permissions on `/`.
 ///
 /// Source: `Commands.checkAuthorization`.
 pub(crate) async fn authorized(
@@ -261,7 +261,8 @@ pub(crate) async fn authorized(
         };
         (status, denied.to_string())
     };
-    // The connection itself says who comes with `ip` and `x509`: the scheme may stand alone.
+    // For `ip` and `x509`, the connection itself identifies the client, so the scheme needs no
+    // credential.
     let header = header.trim();
     let (scheme, data) = match header.split_once(' ') {
         None if matches!(header, "ip" | "x509") => (header, ""),
@@ -289,12 +290,12 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
         Ok(Ok(taken)) => taken,
         Ok(Err(why)) => {
             metrics.snapshot_error_count.add(1);
-            error!("a snapshot that was asked for over HTTP cannot be taken: {why}");
+            error!("a snapshot requested over HTTP cannot be taken: {why}");
             return failed(StatusCode::INTERNAL_SERVER_ERROR, "Snapshot cannot be taken");
         }
         Err(_) => return failed(StatusCode::INTERNAL_SERVER_ERROR, "Snapshot cannot be taken"),
     };
-    info!("a snapshot was asked for over HTTP and taken at zxid {zxid}");
+    info!("a snapshot was requested over HTTP and taken at zxid {zxid}");
     let mut response = if streaming {
         let body = Body::new(FileBody { file, left: bytes });
         ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
@@ -330,7 +331,7 @@ async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool)
     let served = admin.served.clone();
     let work = tokio::task::spawn_blocking(move || served.restore(&mut from, fuzzy));
     pass(body, &to, admin.options.idle_timeout).await;
-    // Whoever reads learns of the end by that.
+    // The reader sees the end of the channel.
     drop(to);
     let denied = match work.await {
         Ok(Ok(restored)) => {
@@ -350,7 +351,7 @@ async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool)
     };
     metrics.restore_error_count.add(1);
     if !matches!(denied, RestoreDenied::Failed(_)) {
-        // Nothing was changed: whoever corrects the request need not wait.
+        // Nothing was changed, so a corrected request need not wait.
         admin.restores.forget();
     }
     error!("a snapshot that was handed in over HTTP is not restored: {denied}");
@@ -363,7 +364,7 @@ async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool)
     failed(status, denied.to_string())
 }
 
-/// The files of this server's data, for somebody who has every permission on `/`.
+/// The files of this server's data directory, for a client with all permissions on `/`.
 async fn data_files(
     State(admin): Shared,
     Extension(client): Extension<Client>,
@@ -409,7 +410,7 @@ async fn data_file(
     }
 }
 
-/// Whether somebody may copy everything that this server has.
+/// Whether the client may copy all data of this server.
 async fn may_copy(admin: &Admin, client: &Client, headers: &HeaderMap) -> Result<(), Response> {
     if !admin.options.snapshot {
         let why = "Copies are disabled, as snapshots are";
@@ -452,7 +453,7 @@ impl Rate {
     }
 }
 
-/// A probe's answer: what is wrong, if anything.
+/// The answer to a probe: the list of faults.
 fn probe(mode: Option<Mode>, wrong: &[String], damaged: &[String]) -> Response {
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let mut fields = vec![
@@ -492,7 +493,7 @@ async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, Str
         // Alone, a server orders the writes itself, as a leader does.
         let leads = role == "leader" && mode == Some(Mode::Standalone);
         if !leads && mode.is_none_or(|mode| mode.name() != role) {
-            wrong.push("the role is another one".to_owned());
+            wrong.push("the role has changed".to_owned());
         }
     }
     probe(mode, &wrong, &admin.served.damaged_files())

@@ -1,7 +1,8 @@
-//! What a certificate says: its subject as Java prints it, its alternative names, its dates.
+//! The content of a certificate: its subject as Java prints it, its alternative names, and its
+//! dates.
 //!
-//! Nothing here is a verdict: whether a certificate is trusted is rustls' to decide. Bytes that are no certificate are
-//! an error, never a guess.
+//! This module makes no decision: rustls decides whether a certificate is trusted. Bytes that are
+//! not a certificate are an error.
 
 mod name;
 

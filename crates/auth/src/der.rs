@@ -1,7 +1,7 @@
-//! Reading DER: tag, length, content, with every length checked against what is there.
+//! Reads DER: tag, length and content. Every length is checked against the remaining bytes.
 //!
-//! OpenSSL's older PKCS12 files and some hardware vendors use BER's indefinite lengths; those are refused with a
-//! message of their own, as no program that ZooKeeper's documentation names writes them.
+//! OpenSSL's older PKCS12 files and some hardware vendors use BER's indefinite lengths. They are
+//! refused with an error of their own; no program that ZooKeeper's documentation names writes them.
 
 /// Bytes that are not the DER they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

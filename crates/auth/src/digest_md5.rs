@@ -1,15 +1,17 @@
-//! SASL's DIGEST-MD5 as Java speaks it, both sides, each a small state machine over bytes.
+//! SASL's DIGEST-MD5 as Java implements it. Each side is a small state machine over bytes.
 //!
-//! One object serves one connection and nothing is shared between connections, so a login can never be that of
-//! another user (ZOOKEEPER-4839). Random bytes come from the caller. Only the quality of protection `auth` is
-//! offered and accepted, as ZooKeeper asks for no other.
+//! One object serves one connection and shares nothing with others, so a login can never become
+//! that of another user (ZOOKEEPER-4839). The caller provides random bytes. Only the quality of
+//! protection `auth` is offered and accepted, as in ZooKeeper.
 //!
-//! Quirks that are kept, since peers see them: the server names no `qop`; an initial response is refused; names and
-//! passwords are hashed as Latin-1 where all their characters are in it; a client always sends `maxbuf` and its own name as
-//! `authzid`.
+//! These quirks of Java are kept, because peers can see them:
+//! - The server sends no `qop`.
+//! - An initial response is refused.
+//! - Names and passwords are hashed as Latin-1 if all their characters are in it.
+//! - A client always sends `maxbuf`, and its own name as `authzid`.
 //!
-//! Sources: RFC 2831, `com.sun.security.sasl.digest`, `ZooKeeperSaslServer`, `SaslQuorumAuthServer`,
-//! `SecurityUtils.createSaslClient`.
+//! Sources: RFC 2831, `com.sun.security.sasl.digest`, `ZooKeeperSaslServer`,
+//! `SaslQuorumAuthServer`, `SecurityUtils.createSaslClient`.
 
 mod client;
 mod directives;

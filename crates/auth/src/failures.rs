@@ -1,6 +1,6 @@
-//! How often an address may fail to authenticate.
+//! Limits the failed authentications of an address.
 //!
-//! Leaves out the clock: a caller says when something happens.
+//! This module has no clock: the caller passes the time.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,8 +1,11 @@
-//! SASL's GSSAPI (RFC 4752) over Kerberos, at both sides: tokens of a context, then a wrapped agreement on what protects
-//! what follows, which is nothing: as with the original, the connection itself protects it, or TLS.
+//! SASL's GSSAPI (RFC 4752) over Kerberos, for both sides: the tokens of a security context, then a
+//! wrapped agreement on the protection of the following data. As in the original, the agreement is
+//! always "no protection", because TLS may protect the connection.
 //!
-//! The context is [`zebu_gssapi`]'s; tests and fuzzing put others in its place. Who is authenticated is whom the ticket
-//! names. Sources: RFC 4752, and Java's `GssKrb5Server` and `GssKrb5Client`.
+//! The context is [`zebu_gssapi`]'s; tests and fuzzing use others. The authenticated identity is
+//! that of the ticket.
+//!
+//! Sources: RFC 4752, and Java's `GssKrb5Server` and `GssKrb5Client`.
 
 mod client;
 mod server;

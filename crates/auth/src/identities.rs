@@ -1,4 +1,4 @@
-//! How many connections one identity has.
+//! Counts the connections of each identity.
 
 use std::collections::BTreeMap;
 

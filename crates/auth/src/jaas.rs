@@ -1,8 +1,10 @@
 //! JAAS login configurations: the files that `java.security.auth.login.config` names.
 //!
-//! Reads the grammar that Java reads: sections of login modules, each with a flag and options, and comments. It also reads
-//! what Java refuses without need: `#` comments, and values without quotes such as paths and numbers. Then [`Jaas::login`] makes of a section what ZooKeeper makes of it: DIGEST-MD5 users and
-//! credentials, or a Kerberos key table. Options may hold passwords, so their values are [`Secret`]s.
+//! The parser reads Java's grammar: sections of login modules, each with a flag and options, and
+//! comments. It also accepts `#` comments, and values without quotes such as paths and numbers,
+//! which Java refuses without need. Then [`Jaas::login`] interprets a section as ZooKeeper does: as
+//! DIGEST-MD5 users and credentials, or as a Kerberos key table. Options may contain passwords, so
+//! their values are [`Secret`]s.
 //!
 //! Sources: `sun.security.provider.ConfigFile`, `DigestLoginModule`, `SaslServerCallbackHandler`,
 //! `SaslQuorumServerCallbackHandler`.

@@ -1,7 +1,8 @@
-//! Kerberos names: principals, and the rules that make short names of them (`auth_to_local`).
+//! Kerberos names: principals, and the rules that turn them into short names (`auth_to_local`).
 //!
-//! Every SASL user passes through here, those of DIGEST-MD5 as well. The rules are Hadoop's, as ZooKeeper has them; a rule that
-//! can never be applied is refused when the rules are read and not when somebody connects.
+//! Every SASL user passes through this module, also the users of DIGEST-MD5. The rules are
+//! Hadoop's, as in ZooKeeper. A rule that can never apply is refused when the rules are read, not
+//! when a client connects.
 //!
 //! Sources: `KerberosName`, `SaslServerCallbackHandler`, `SaslQuorumServerCallbackHandler`.
 

@@ -1,7 +1,9 @@
-//! A scheme that another program decides, over a local socket: what it is asked, when, how often, and what its answers mean.
+//! A scheme that another program decides over a local socket: the requests to the program, their
+//! limits, and the meaning of its answers.
 //!
-//! Leaves out the socket and the clock: a driver tells an [`Outside`] what happened, and does what it says. Whatever goes
-//! wrong, nobody is let in: see [`Judged`]. `docs/external-auth.md` has the protocol.
+//! This module has neither the socket nor the clock: a driver reports events to an [`Outside`], and
+//! executes its outputs. Every error refuses the client: see [`Judged`]. `docs/external-auth.md`
+//! describes the protocol.
 
 mod message;
 

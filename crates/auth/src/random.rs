@@ -1,4 +1,5 @@
-//! Random bytes of the system, for drivers: everything else in here takes them from its caller.
+//! Random bytes from the system, for drivers. All other modules of this crate get random bytes from
+//! their caller.
 
 use rustls::crypto::ring;
 

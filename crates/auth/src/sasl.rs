@@ -1,8 +1,9 @@
-//! SASL at the side that lets clients in: one exchange for each connection, whatever its mechanism.
+//! The server side of SASL: one exchange for each connection, with any mechanism.
 //!
-//! A [`Mechanism`] is made once at start, of a section of a JAAS file. It begins a [`ServerExchange`] for each connection.
-//! An exchange is a state machine over tokens: it opens no socket, and takes the time and random bytes with each token.
-//! [`digest`] makes the mechanism of a `DigestLoginModule`, [`gssapi`] that of a `Krb5LoginModule`.
+//! A [`Mechanism`] is created once at the start, from a section of a JAAS file. It begins a
+//! [`ServerExchange`] for each connection. An exchange is a state machine over tokens: it opens no
+//! socket, and gets the time and random bytes with each token. [`digest`] creates the mechanism of
+//! a `DigestLoginModule`, [`gssapi`] that of a `Krb5LoginModule`.
 //!
 //! Sources: `ZooKeeperSaslServer`, `SaslServerCallbackHandler`.
 

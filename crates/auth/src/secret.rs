@@ -1,4 +1,4 @@
-//! Passwords and keys in memory: they cannot be printed, and are overwritten when they are dropped.
+//! Passwords and keys in memory. They cannot be printed, and are overwritten when they are dropped.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
-//! Key and trust stores: PEM, PKCS12 and JKS, told apart by their content and never by their name.
+//! Key and trust stores: PEM, PKCS12 and JKS. Their content decides the format, not their name.
 //!
-//! kazoo's tests write true JKS, keytool writes PKCS12 into files called `.jks`, others one PEM of key and certificate:
-//! a file's suffix and the configured type are not believed. Every error is one sentence with the file, what is
-//! wrong and what helps, and none has a password in it.
+//! The suffix of a file and the configured type are not reliable: kazoo's tests write true JKS,
+//! keytool writes PKCS12 into files with the suffix `.jks`, and other programs write key and
+//! certificate into one PEM file. Every error is one sentence with the file, the fault and a
+//! remedy; no error contains a password.
 
 mod jks;
 pub mod pem;

@@ -1,9 +1,10 @@
-//! TLS: Java's names, rustls' configurations, host names by ZooKeeper's rules, and TLS told from plain text.
+//! TLS: Java's names, rustls configurations, ZooKeeper's rules for host names, and the detection of
+//! TLS on a port.
 //!
-//! Configurations are built from typed settings and hold no file: whoever reloads builds another one, by
-//! [`PortFiles`]. Certificate paths
-//! are rustls' to verify; what is added is what Java does beside: a certificate that stands itself in the
-//! trust store is trusted, and names of hosts follow `ZKHostnameVerifier`. A name is never looked up in reverse.
+//! Configurations are built from typed settings and open no file; to reload, the owner builds
+//! another configuration with [`PortFiles`]. rustls verifies certificate paths. This module adds
+//! what Java does beyond that: a certificate that is itself in the trust store is trusted, and host
+//! names follow `ZKHostnameVerifier`. There are no reverse look-ups.
 
 mod detect;
 pub mod fault;

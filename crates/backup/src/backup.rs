@@ -1,4 +1,5 @@
-//! `zebu backup`: copies of a server's logs and snapshots, each backup with only what is new since the last one.
+//! `zebu backup`: copies of a server's logs and snapshots. Each backup contains only what is new
+//! since the last one.
 
 mod live;
 mod plan;

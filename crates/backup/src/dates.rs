@@ -1,4 +1,4 @@
-//! Points in the history as operators write them, a zxid or a time, and times as text.
+//! Points of the history as operators write them, as a zxid or a time; and times as text.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, civil};

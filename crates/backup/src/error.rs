@@ -1,4 +1,4 @@
-//! Why a backup, a restore or a history ends before it is through.
+//! Errors of backups, restores and histories.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub enum BackupError {
     },
     /// Somebody else has changed what was restored.
     #[error(
-        "{subtree}: {count} znodes were changed by somebody else meanwhile\nhint: run again to see which"
+        "{subtree}: {count} znodes were changed by another client meanwhile\nhint: run again to see which"
     )]
     ChangedMeanwhile {
         /// The subtree.
@@ -139,7 +139,7 @@ pub enum BackupError {
     Busy(String),
     /// Another process has made a backup with the same number, although the repository was locked.
     #[error(
-        "{repository}: backup {number} was made by somebody else at the same time\nhint: nothing of it was changed; run again"
+        "{repository}: backup {number} was made by another process at the same time\nhint: nothing of it was changed; run again"
     )]
     Taken {
         /// The repository.

@@ -1,7 +1,8 @@
-//! `zebu history`: what happened to a znode, from the files of a server, whether it runs or not.
+//! `zebu history`: the changes of a znode, from the files of a server that may run or not.
 //!
-//! Logs are read in the order of their transactions, across directories. A transaction that several of them have counts
-//! once. Where transactions are missing, snapshots tell what is left of them; see [`trace`].
+//! Logs are read in the order of their transactions, across directories. A transaction that is in
+//! several logs counts once. Where transactions are missing, snapshots show what remains of them;
+//! see [`trace`].
 
 mod addresses;
 pub mod newest;

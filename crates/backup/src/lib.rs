@@ -1,7 +1,8 @@
-//! Backups of a data directory, restoring them, and the history of a znode; and the readers of logs and snapshots that
-//! `zebu verify` uses, too.
+//! Backups of a data directory, their restore, and the history of a znode. Also the readers of logs
+//! and snapshots, which `zebu verify` uses, too.
 //!
-//! This crate reads the files of a data directory, also while a server writes them, and never changes them.
+//! This crate reads the files of a data directory, also while a server writes them, and never
+//! changes them.
 
 pub mod backup;
 pub mod dates;

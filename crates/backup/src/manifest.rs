@@ -1,7 +1,7 @@
-//! A manifest: which files a backup consists of, and what is in them.
+//! A manifest: the files of a backup, and their contents.
 //!
-//! Its first line is one JSON object, its second line the SHA-256 of the first. A manifest alone is enough to restore
-//! everything between its first snapshot and its last transaction.
+//! Its first line is one JSON object, its second line the SHA-256 of the first. A manifest alone is
+//! enough to restore every moment between its first snapshot and its last transaction.
 
 use serde_json::{Value, json};
 use zebu_proto::Zxid;

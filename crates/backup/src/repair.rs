@@ -1,8 +1,9 @@
-//! `zebu repair`: damaged logs and snapshots of one member, made whole from what other members have.
+//! `zebu repair`: repairs damaged logs and snapshots of one member with the data of other members.
 //!
-//! The sidecar of a log proves the result: it has the number and the chained hash of the records that were durable. So the
-//! repaired log is the one that this member had, byte for byte, wherever its records come from. Nothing is guessed, and nothing
-//! depends on which transactions are committed. Whole records are found also behind damage, by their checksums.
+//! The sidecar of a log proves the result: it contains the number and the chained hash of the
+//! durable records. So the repaired log is byte for byte the one that this member had, whatever the
+//! source of its records. Nothing is guessed, and the result does not depend on which transactions
+//! are committed. Whole records after damage are found by their checksums.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

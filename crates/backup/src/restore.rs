@@ -1,6 +1,8 @@
-//! `zebu restore`: a data directory as it was at a point, from a backup or from another data directory.
+//! `zebu restore`: rebuilds a data directory as it was at a point, from a backup or from another
+//! data directory.
 //!
-//! What is written is one snapshot. A server that starts with it has the tree of that moment and no history.
+//! The result is one snapshot. A server that starts with it has the tree of that moment, and no
+//! history.
 
 mod live;
 pub mod rebuild;

@@ -1,7 +1,8 @@
-//! Where transactions and snapshots are read from: a data directory, or something else that has the same files.
+//! A source of transactions and snapshots: a data directory, or something else with the same files.
 //!
-//! A server may write to the directory meanwhile, roll its log and purge. A file that has gone is reported as gone, never as
-//! damaged. The last record of a log that a server is writing is not damage either.
+//! Meanwhile, a server may write to the directory, begin a new log, and purge. A missing file is
+//! reported as missing, never as damaged. The last record of a log that a server is writing is no
+//! damage either.
 
 use std::io;
 use std::path::{Path, PathBuf};

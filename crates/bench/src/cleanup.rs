@@ -1,4 +1,4 @@
-//! What must not outlive a comparison that is interrupted: its servers and their directories.
+//! Cleans up after an interrupted comparison: stops its servers and removes their directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

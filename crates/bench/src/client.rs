@@ -1,4 +1,4 @@
-//! One session, one request at a time: what a run needs before and after it measures.
+//! One session with one request at a time, for the steps before and after a measurement.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;

@@ -1,8 +1,9 @@
-//! `zebu bench clients`: the same load through several client libraries, in turn, against one server.
+//! `zebu bench clients`: the same load through several client libraries, in turn, against one
+//! server.
 //!
-//! Each client keeps a number of requests in flight on one session, in a process of its own: what is measured
-//! is what an application gets. The programs for the C client and for kazoo are part of this file's folder;
-//! the former is compiled when it is needed.
+//! Each client keeps a number of requests in flight on one session, in a process of its own, so the
+//! figures are those of an application. The folder of this file contains the programs for the C
+//! client and for kazoo. The program for the C client is compiled when it is needed.
 
 mod ours;
 

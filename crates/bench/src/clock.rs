@@ -1,5 +1,5 @@
-//! One time base for a whole run: nanoseconds since its start, as plain numbers that are cheap to
-//! keep by the million.
+//! One time base for a whole run: nanoseconds since its start, as plain numbers, which need little
+//! memory.
 
 use std::time::{Duration, Instant};
 

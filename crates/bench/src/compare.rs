@@ -1,4 +1,4 @@
-//! `zebu bench compare`: the same work on Zebu and on the original, in turn, on this machine.
+//! `zebu bench compare`: the same load on Zebu and on the original, in turn, on this machine.
 
 mod args;
 mod estimate;

@@ -1,7 +1,7 @@
-//! Servers that a comparison starts, asks and stops: Zebu, the original, and the echo server.
+//! The servers that a comparison starts, asks and stops: Zebu, the original, and the echo server.
 //!
-//! Both real servers get the same configuration file and a data directory of their own on the same
-//! disk; both really fsync.
+//! Both real servers get the same configuration file and a data directory on the same disk. Both
+//! call fsync.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

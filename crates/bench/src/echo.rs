@@ -1,10 +1,10 @@
-//! A server that does nothing but answer in the right form: the upper bound of what any server could
-//! reach on this machine, and the counterpart of this crate's tests. On demand it makes writes durable first, which
-//! makes it the upper bound of durable writes.
+//! A server that only answers in the correct format. It is the upper bound for every server on this
+//! machine, and the peer in this crate's tests. On request it makes writes durable first, and is
+//! then the upper bound for durable writes.
 //!
-//! Keeps no znodes. Every read succeeds with the last value written, every write succeeds; one-shot
-//! data watches are remembered, so that notifications can be counted against it too. Three of them can make writes durable
-//! together, as an ensemble does.
+//! It stores no znodes. Every read succeeds with the last value written, and every write succeeds.
+//! It stores one-shot data watches, so that notifications can be measured, too. Three such servers
+//! can make writes durable together, as an ensemble does.
 
 mod answer;
 mod conn;

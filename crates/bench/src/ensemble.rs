@@ -127,7 +127,7 @@ impl<'a> Ensemble<'a> {
             }
             thread::sleep(LOOK);
         }
-        bail!("nobody leads")
+        bail!("no server leads")
     }
 
     /// Everybody but one.

@@ -1,6 +1,7 @@
-//! Over what a run goes to its servers, and as whom: TLS and SASL, before the load begins.
+//! TLS and SASL of a run: the protocol and the identity of its sessions.
 //!
-//! Sessions with either are opened one by one, and what their handshakes cost is not part of a measurement.
+//! Sessions with TLS or SASL are opened one by one, and their handshakes are not part of a
+//! measurement.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};

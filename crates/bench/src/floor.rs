@@ -1,5 +1,5 @@
-//! What this machine does without any server: durable writes, round trips, streams. No server can be faster,
-//! so the distance to these is what a server costs.
+//! The speed of this machine without any server: durable writes, round trips, streams. No server
+//! can be faster, so the difference is the cost of a server.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Where results go: a readable text, and raw numbers for programs.
+//! The output of results: readable text, and raw numbers for programs.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Which cores a server and the generator may use.
+//! The cores that a server and the generator may use.
 
 #[cfg(target_os = "linux")]
 use linux::{cores_of_thread, set};

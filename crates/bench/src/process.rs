@@ -1,6 +1,6 @@
-//! What the operating system says about a process: memory, CPU time, open files.
+//! The operating system's figures about a process: memory, CPU time, open files.
 //!
-//! Everything here is read from `/proc`; elsewhere the figures are simply not there.
+//! They come from `/proc`; other systems have no such figures.
 
 use std::fs;
 use std::time::Duration;

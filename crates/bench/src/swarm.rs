@@ -1,9 +1,8 @@
-//! Many sessions driven by one thread: connects them, keeps each one's pipeline full, counts what
-//! comes back.
+//! Many sessions driven by one thread: it connects them, keeps the pipeline of each session full,
+//! and counts the answers.
 //!
-//! Owns sockets, batching and timing; what is asked is a [`Workload`]'s business. One read and one
-//! write system call serve as many requests as there are; per reply no more than the header is looked
-//! at.
+//! Owns sockets, batching and timing; a [`Workload`] chooses the requests. One read and one write
+//! system call serve as many requests as possible. Of each reply, only the header is read.
 
 mod conn;
 mod link;

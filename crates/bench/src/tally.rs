@@ -1,5 +1,5 @@
-//! What was measured: counts, errors and latency histograms of one generator thread or of several
-//! merged.
+//! Results: counts, errors and latency histograms of one generator thread, or of several merged
+//! ones.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! How latency changed over a run: the longest of each short stretch of it, so that what a server does now
-//! and then can be held against what its clients felt meanwhile.
+//! Latency over the time of a run: the maximum of each short interval, to compare it with the
+//! activities of the server.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! The little of the wire protocol a load generator needs: request frames built once and patched per
-//! request, and replies read no further than their header.
+//! The part of the wire protocol that a load generator needs: request frames are built once and
+//! patched for each request, and only the header of a reply is read.
 //!
-//! Leaves everything else of the protocol to the servers under test.
+//! The servers under test implement everything else of the protocol.
 
 use zebu_jute::{Decoder, Encoder};
 

@@ -321,7 +321,7 @@ impl Tls {
     /// ```
     pub fn rustls_config(&self) -> Result<Arc<ClientConfig>> {
         if self.asks_responders {
-            return Err(Error::tls("with OCSP, rustls alone does not know whom to trust"));
+            return Err(Error::tls("a rustls configuration alone cannot check OCSP"));
         }
         self.config().map(|(config, _)| Arc::new(config)).map_err(|fault| Error::tls(&fault))
     }

@@ -243,6 +243,20 @@ async fn plain_text_and_tls_do_not_understand_each_other_and_say_so() {
 }
 
 #[tokio::test]
+async fn both_versions_are_offered_unless_configured() {
+    let server = Server::start(&[]);
+    let authority = Authority::new();
+    for protocol in ["TLSv1.2", "TLSv1.3"] {
+        let rules = Rules::new(&authority.server(&["localhost"])).speaking(protocol);
+        let front = Front::start(server.address(), rules).await;
+        let tls = Tls::new().trust_store(authority.file());
+        let client = soon(connector(tls).connect(&front.by_name())).await.unwrap();
+        soon(client.close()).await.unwrap();
+        assert_eq!(front.versions(), [protocol]);
+    }
+}
+
+#[tokio::test]
 async fn protocols_that_do_not_meet_are_named() {
     let server = Server::start(&[]);
     let authority = Authority::new();

@@ -1,4 +1,4 @@
-//! The data directories, before anything is opened in them.
+//! Creates and checks the data directories, before a file in them is opened.
 //!
 //! Source: the constructor of `FileTxnSnapLog`.
 

@@ -1,9 +1,11 @@
-//! Members of an ensemble, from `server.N`, `group.N` and `weight.N` lines here and in the dynamic configuration file, and
-//! which of them this server is.
+//! The members of an ensemble, from `server.N`, `group.N` and `weight.N` lines in `zoo.cfg` and in
+//! the dynamic configuration file; and which of them is this server.
 //!
-//! One participant alone is no ensemble: the server runs standalone, and its line may give it its client port.
+//! One participant alone is no ensemble: the server runs standalone, and its line may contain its
+//! client port.
 //!
-//! Source: `QuorumPeerConfig.parseProperties`, `parseDynamicConfig`, `setupMyId`, `setupClientPort`, `checkValidity`.
+//! Source: `QuorumPeerConfig.parseProperties`, `parseDynamicConfig`, `setupMyId`,
+//! `setupClientPort`, `checkValidity`.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The typed configuration of a server that is not alone.
+//! The typed configuration of a member of an ensemble.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -161,7 +161,7 @@ impl Reader<'_> {
         if let Some(given) = self.given("peerType")
             && given.value().parse() != Ok(role)
         {
-            self.adjusted(given, &format!("the server list says {role}, which counts"));
+            self.adjusted(given, &format!("the server list says {role}, which takes precedence"));
         }
         Some(EnsembleConfig {
             me: ensemble.me,

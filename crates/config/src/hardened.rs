@@ -1,6 +1,7 @@
-//! What a configuration leaves open to strangers: shown by `zebu server --check`, refused by the parts of the hardened profile.
+//! Insecure parts of a configuration: `zebu server --check` lists them, and the parts of the
+//! hardened profile refuse them.
 //!
-//! Decides from the typed configuration alone, so it does not matter where a setting came from.
+//! The typed configuration alone decides, whatever the source of a setting.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -44,7 +45,7 @@ pub fn open(config: &Config) -> Vec<Open> {
     let auth = &config.auth;
     if !matches!(auth.session_passwords, Passwords::Keyed(_)) {
         add(
-            "everybody who knows a session id can compute the session's password".to_owned(),
+            "every client that knows a session id can compute the session's password".to_owned(),
             "zebu.sessionSecretFile names a secret of all members, and zebu.sessionPasswords is keyed",
         );
     }

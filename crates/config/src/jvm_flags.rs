@@ -1,4 +1,5 @@
-//! The words of `JVMFLAGS` and `SERVER_JVMFLAGS`: `-Dname=value` is a setting, the rest is for a JVM that is not there.
+//! The words of `JVMFLAGS` and `SERVER_JVMFLAGS`: `-Dname=value` is a setting. All other words are
+//! for a JVM, and are ignored.
 
 /// What a variable holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

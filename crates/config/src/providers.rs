@@ -51,7 +51,7 @@ fn outside(value: &str) -> Option<Result<OutsideCheck, String>> {
         )));
     }
     if RESERVED.contains(&scheme) {
-        return Some(Err(format!("the scheme {scheme} has a meaning of its own")));
+        return Some(Err(format!("the scheme {scheme} is reserved")));
     }
     if !Path::new(path).is_absolute() {
         return Some(Err(format!("the path of the socket must begin with /: {path:?}")));

@@ -1,7 +1,7 @@
-//! What is known about a setting, and how to find one by the name a source gives it.
+//! The description of each setting, and the search for a setting by the name that a source uses.
 //!
-//! The rows themselves are in `table`. Everything else (typed configuration, `--check`, warnings, the page in `docs/`) is
-//! derived from them, so that no key can be documented and forgotten, or read and undocumented.
+//! The table itself is in `table`. The typed configuration, `--check`, warnings and the page in
+//! `docs/` are derived from it. So no key is documented but ignored, or read but undocumented.
 
 use std::fmt;
 
@@ -152,7 +152,7 @@ impl Part {
     pub const fn missing(self) -> &'static str {
         match self {
             Self::Plugins => {
-                "this server cannot load Java classes, and it has none of its own under this name"
+                "this server cannot load Java classes, and has no built-in class of this name"
             }
             Self::Tracing => {
                 "the request trace is in the log (zebu.log.level=info,zebu_trace=trace), and there are no path statistics"

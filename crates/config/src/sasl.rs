@@ -256,7 +256,7 @@ impl Reader<'_> {
         };
         if host == HOST && realm.is_some() {
             let text = format!(
-                "{SERVICE_PRINCIPAL}={text}: {HOST} stands for a host only where no realm follows; write {service}/{HOST}"
+                "{SERVICE_PRINCIPAL}={text}: {HOST} stands for a host only if no realm follows; write {service}/{HOST}"
             );
             self.problem(SERVICE_PRINCIPAL, text);
             return None;

@@ -1,4 +1,5 @@
-//! The passwords of sessions: which step of the change to keyed ones, and the key.
+//! The settings of session passwords: the key, and the current step of the change to keyed
+//! passwords.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The typed configuration of a server.
 //!
-//! Times are `Duration`, sizes are bytes, and "0 or -1 means off" has become `Option`. Every field says which key it comes
-//! from; the defaults are those of the registry, once.
+//! Times are `Duration`, sizes are bytes, and a value that means "off" (0 or −1) is `None`. The
+//! documentation of each field names its key. Defaults are only in the registry.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -190,7 +190,7 @@ impl Merged {
     fn unknown(&mut self, origin: &Origin, name: &str) {
         let hint = match registry::near(name) {
             None if name == MY_ID => {
-                format!("\nhint: a server's number stands in the file {MY_ID} in dataDir")
+                format!("\nhint: the file {MY_ID} in dataDir contains the number of the server")
             }
             Some(near) => format!("\nhint: did you mean {near}?"),
             None => String::new(),

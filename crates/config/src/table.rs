@@ -1,6 +1,8 @@
-//! Every key of `zoo.cfg` and every `zookeeper.*` property, with its values, its default and its fate in this version.
+//! Every key of `zoo.cfg` and every `zookeeper.*` property, with its values, its default, and its
+//! support in this version.
 //!
-//! Source: the administrator's guide of ZooKeeper 3.9 and `QuorumPeerConfig.java`. Where two releases differ, 3.9 counts.
+//! Source: the administrator's guide of ZooKeeper 3.9 and `QuorumPeerConfig.java`. Where two
+//! releases differ, 3.9 counts.
 
 use super::registry::{Default, Fate, Group, Kind, Part, Property, Setting, Switch};
 
@@ -186,7 +188,7 @@ pub static SETTINGS: &[Setting] = &[
     // Throttling
     prop("request_throttle_max_requests", count(I32_MIN), "0", "requests in progress above which the intake waits; 0: no limit").group(THROTTLING),
     prop("request_throttle_stall_time", ms(1), "100", "how long the intake waits at a time").group(THROTTLING),
-    prop("request_throttle_drop_stale", Kind::JavaBool, "true", "drop requests whose connection is gone").group(THROTTLING),
+    prop("request_throttle_drop_stale", Kind::JavaBool, "true", "drop requests whose connection is closed").group(THROTTLING),
     prop("request_stale_latency_check", Kind::JavaBool, "false", "a request older than its session's timeout is stale").group(THROTTLING),
     prop("request_stale_connection_check", Kind::JavaBool, "true", "a request of a closed connection is stale").group(THROTTLING),
     prop("request_throttler.shutdownTimeout", ms(0), "10000", "time requests in progress have at shutdown").group(THROTTLING),
@@ -225,7 +227,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("zebu.authCheck.timeoutMillis", number(10, 50_000, "ms"), "5000", "how long a client waits for the answer of an external authentication program").group(ACCESS),
     prop("zebu.authCheck.cacheMillis", number(0, 86_400_000, "ms"), "60000", "how long the server reuses a positive answer of that program; it never reuses refusals").group(ACCESS),
     prop("zebu.authCheck.outstanding", number(1, 1000, ""), "64", "most questions to that program at a time").group(ACCESS),
-    prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is that of its connection, whatever it says").group(ACCESS),
+    prop("IPAuthenticationProvider.usexforwardedfor", Kind::JavaBool, "false", "trust X-Forwarded-For").harmless("the address of a client is always that of its connection").group(ACCESS),
     prop("X509AuthenticationProvider.superUser", Kind::Text, "", "subject of the super user's certificate, in the form of RFC 2253").unset().group(Group::Tls),
 
     // Features
@@ -403,8 +405,8 @@ pub static SETTINGS: &[Setting] = &[
     // SASL
     full("java.security.auth.login.config", Kind::Path, "", "JAAS file with the users; read once, at the start").unset().group(Group::Sasl),
     full("java.security.krb5.conf", Kind::Path, "", "krb5.conf of a login with Kerberos; the environment must have KRB5_CONFIG with the same path").unset().group(Group::Sasl),
-    full("java.security.krb5.realm", Kind::Text, "", "refused with a login with Kerberos: default_realm of krb5.conf says it").unset().group(Group::Sasl),
-    full("java.security.krb5.kdc", Kind::Text, "", "refused with a login with Kerberos: kdc of the realm in krb5.conf says it").unset().group(Group::Sasl),
+    full("java.security.krb5.realm", Kind::Text, "", "refused with a login with Kerberos: use default_realm of krb5.conf").unset().group(Group::Sasl),
+    full("java.security.krb5.kdc", Kind::Text, "", "refused with a login with Kerberos: use kdc of the realm in krb5.conf").unset().group(Group::Sasl),
     prop("sasl.serverconfig", Kind::Text, "Server", "section of the JAAS file").group(Group::Sasl),
     prop("superUser", Kind::Text, "", "id of the scheme sasl whose clients are super users").unset().group(Group::Sasl),
     prop("superUser.*", Kind::Text, "", "more of them").unset().group(Group::Sasl),

@@ -1,4 +1,4 @@
-//! Configurations as text, and what becomes of them.
+//! Configurations as text, and the typed settings or errors that they produce.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -296,7 +296,7 @@ fn slips_of_the_pen_are_named() {
             "zoo.cfg:5: superDigest is no known setting and has no effect\n\
              hint: did you mean DigestAuthenticationProvider.superDigest?",
             "zoo.cfg:6: myid is no known setting and has no effect\n\
-             hint: a server's number stands in the file myid in dataDir",
+             hint: the file myid in dataDir contains the number of the server",
         ]
     );
     Case::file("clientPortAddress=10.0.0.1, 10.0.0.2")
@@ -596,7 +596,8 @@ fn groups_and_roles_are_read() {
     let observer =
         Case::raw_file(&format!("dataDir=/d\nclientPort=9\n{THREE}\n{lines}")).with("/d/myid", "4");
     assert_eq!(observer.ensemble().role, Role::Observer);
-    let note = "zoo.cfg:12: peerType=participant: the server list says observer, which counts";
+    let note =
+        "zoo.cfg:12: peerType=participant: the server list says observer, which takes precedence";
     assert!(observer.notes().contains(&note.to_owned()), "{:?}", observer.notes());
 }
 
@@ -699,11 +700,11 @@ fn parts_not_built_are_refused_when_switched_on() {
     for (line, text) in [
         (
             "audit.impl.class=com.example.AuditLogger",
-            "this server cannot load Java classes, and it has none of its own under this name\nhint: --set zebu.runWithout=plugins starts without it",
+            "this server cannot load Java classes, and has no built-in class of this name\nhint: --set zebu.runWithout=plugins starts without it",
         ),
         (
             "authProvider.x=com.example.Provider",
-            "this server cannot load Java classes, and it has none of its own under this name\nhint: --set zebu.runWithout=plugins starts without it",
+            "this server cannot load Java classes, and has no built-in class of this name\nhint: --set zebu.runWithout=plugins starts without it",
         ),
     ] {
         Case::file(line).fails(&format!("zoo.cfg:3: {line}: {text}"));

@@ -1,4 +1,4 @@
-//! The four-letter words: their names, which of them are allowed, and what they do besides answering.
+//! The four-letter words: their names, the allowed ones, and their effects besides the answer.
 
 /// A four-letter word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -362,7 +362,9 @@ impl<S: Side> Client<S> {
             OutboxEnd::Open => {}
             OutboxEnd::Last if faults::goes_on_behind_the_end() => {}
             OutboxEnd::Last => self.phase = Phase::Closing,
-            OutboxEnd::Overrun => return Err(End::Broken("it does not read what it is sent")),
+            OutboxEnd::Overrun => {
+                return Err(End::Broken("it does not read its answers and notifications"));
+            }
         }
         Ok(outbox.waiting())
     }

@@ -23,7 +23,7 @@ pub enum Failed {
     #[error(transparent)]
     Replica(#[from] Fatal),
     /// The leader's snapshot, which the replica wants to install, is missing.
-    #[error("the leader's tree is gone")]
+    #[error("the leader's tree is no longer available")]
     CopyGone,
     /// A standalone server was asked to do a member's work.
     #[error("this server runs alone")]

@@ -1,7 +1,9 @@
-//! Asks the responders of authorities about the certificates of a connection, once its handshake is over.
+//! Asks the OCSP responders of authorities about the certificates of a connection, after its
+//! handshake.
 //!
-//! [`zebu_auth::tls::ocsp`] decides what is asked and what answers mean; here are the sockets, the time and the number of
-//! questions. No thread waits for a responder, so the connections that are served already notice nothing of it.
+//! [`zebu_auth::tls::ocsp`] decides which requests to send, and judges the answers. This crate owns
+//! the sockets, the deadlines and the limit of requests. No thread waits for a responder, so other
+//! connections are not delayed.
 
 use std::io;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! Which ensemble a server belongs to: an id that a new ensemble makes once, and how sure a member is of it.
+//! The id of the ensemble that a server belongs to. A new ensemble creates the id once; each member
+//! knows how certain its id is.
 //!
-//! The original has nothing of the kind. Where our servers say it to others, it stands behind everything that the
-//! original's servers read.
+//! The original has no such id. In messages to other servers, the id follows all fields that
+//! servers of the original read.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Something that was asked for, and has an answer later: a thread waits for it, or is told when it is there.
+//! A request whose answer comes later. A thread waits for the answer, or gets a callback.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

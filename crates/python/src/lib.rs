@@ -1,8 +1,9 @@
-//! The native half of the Python package `zebu`: sessions, watches and recipes as objects that Python waits for.
+//! The native half of the Python package `zebu`: sessions, watches and recipes as objects that
+//! Python code waits for.
 //!
-//! Everything that takes time returns a `Call`. The other half, in `python/zebu`, makes of it what blocks, and
-//! what asyncio awaits. A session lives on its own thread, which never waits for the interpreter: whatever a program in
-//! Python computes, its heartbeats go on.
+//! Every operation that takes time returns a `Call`. The other half, in `python/zebu`, turns it
+//! into a blocking call or an awaitable of asyncio. A session lives on its own thread, which never
+//! waits for the interpreter. So a computation in Python does not delay heartbeats.
 
 mod call;
 mod connect;

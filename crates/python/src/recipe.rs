@@ -1,4 +1,4 @@
-//! Locks and elections, and what a program holds of them.
+//! Locks and elections, and the objects that represent a held lock or a leadership.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! A session: its requests, its watches, and how it stands.
+//! A session: its requests, its watches, and its state.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -1,4 +1,4 @@
-//! What a server keeps about a znode, as Python sees it.
+//! The stat of a znode as a Python object.
 
 use pyo3::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Watches, whose next event a program waits for.
+//! Watches. A program waits for the next event of a watch.
 
 use std::sync::Arc;
 

@@ -108,7 +108,7 @@ impl fmt::Display for Passwords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Compatible => f.write_str(
-                "given and accepted as ZooKeeper computes them: whoever knows a session id knows its password",
+                "as ZooKeeper computes them: a client that knows a session id can compute its password",
             ),
             Self::AcceptKeyed(key) => write!(
                 f,

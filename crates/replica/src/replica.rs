@@ -104,7 +104,7 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fatal {
     /// The counter of the zxid is exhausted.
-    #[error("zxid {0} is the last of its epoch: a standalone server cannot go on")]
+    #[error("zxid {0} is the last of its epoch: a standalone server cannot begin a new epoch")]
     ZxidsSpent(Zxid),
     /// The ensemble has committed a record that cannot be decoded.
     #[error("{0} is committed, and cannot be read")]

@@ -44,9 +44,10 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds what is configured.
+    /// Binds the configured ports.
     ///
-    /// The admin server of a member is no reason for the member not to start, nor is one that nobody has configured.
+    /// A failure does not stop the start of a member, or of a server whose configuration does not
+    /// enable the admin server.
     ///
     /// # Errors
     /// [`StartError::Admin`], the certificates of the admin server or of the Prometheus page cannot be used, or a port of
@@ -97,7 +98,7 @@ impl Bound {
         port_of(self.metrics_over_tls.as_ref().map(|(listener, _)| listener))
     }
 
-    /// Serves there until what is returned is dropped.
+    /// Serves on the bound ports until the returned value is dropped.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -321,7 +322,7 @@ impl Served for ServerFactsView {
             let by = shared.clock.monotonic() + retiring::TIME_MAX;
             let answer =
                 shared.ending.handing_over.ask(|| shared.inbox().push(Input::HandOver { to, by }));
-            // A replica that stands still does not answer.
+            // A replica that makes no progress does not answer.
             match tokio::time::timeout(retiring::TIME_MAX * 2, answer).await {
                 Ok(Ok(Ok(heir))) => Ok(heir),
                 Ok(Ok(Err(NotHandedOver::NoHeir(NoHeir::NotLeading)))) => {
@@ -359,7 +360,8 @@ impl Served for ServerFactsView {
             };
             let acl = shared.tree().read().node("/").map(|root| root.acl().to_vec());
             let acl = acl.ok_or(Denied::Forbidden)?;
-            // One by one: an entry that permits one of them says nothing about the others (CVE-2025-58457).
+            // One by one: an entry that grants one permission does not grant the others
+            // (CVE-2025-58457).
             let needed = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
             let schemes = &shared.common.schemes;
             let may = needed.into_iter().all(|perm| schemes.permits(&acl, perm, &ids));
@@ -380,7 +382,7 @@ impl Served for ServerFactsView {
         let taken = Snapshotter::new(shared.disk.snapshots.clone())
             .take(shared)
             .map_err(|error| Causes(&error).to_string())?;
-        let taken = taken.ok_or_else(|| "this server's state is another one now".to_owned())?;
+        let taken = taken.ok_or_else(|| "this server's state has been replaced".to_owned())?;
         let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
         Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })
     }

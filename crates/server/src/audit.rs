@@ -1,8 +1,9 @@
-//! The audit log: who has changed what, and who was turned away.
+//! The audit log: a line for each change, and for each client that was refused.
 //!
-//! The thread that has the replica's turn remembers each audited request while it is on its way, and hands over what became
-//! of all requests of a turn at once. Nothing is formatted there: an [`Event`] shares the bytes of its request and of its
-//! transaction, and the log's own thread makes a line of them.
+//! The thread that runs the replica stores each audited request until its result is known. At the
+//! end of a turn it passes all results to the audit log's thread at once. It formats nothing: an
+//! [`Event`] shares the bytes of its request and of its transaction, and the audit log's thread
+//! formats the line.
 //!
 //! Source: `AuditHelper.java`, `ZKAuditProvider.java`, `DataTree.deleteNodes`.
 
@@ -54,7 +55,7 @@ impl Watcher for Losses {
 
     fn failed(&self, failure: &io::Error) {
         error!(
-            "the audit log {} cannot be written: {failure}; audit_events_lost counts what it lacks",
+            "the audit log {} cannot be written: {failure}; audit_events_lost counts the missing lines",
             self.path.display()
         );
     }
@@ -75,7 +76,7 @@ impl Audit {
         Ok(Self { queue, losses })
     }
 
-    /// Counts what is lost at this server from now on.
+    /// Counts the lines that are lost at this server from now on.
     pub fn belongs_to(&self, shared: &Arc<Shared>) {
         *self.losses.shared.lock() = Arc::downgrade(shared);
     }

@@ -1,6 +1,6 @@
 //! The command line of `zebu server`, up to a configuration or an error with an exit code.
 //!
-//! Nothing here exits, prints or logs: the binary does, with what it gets.
+//! This module neither exits, prints nor logs; the binary does that with the result.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub enum CliError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// With `--check`: the configuration works, but has keys nobody knows.
+    /// With `--check`: the configuration works, but has unknown keys.
     #[error("{}", .0.iter().map(Note::to_string).collect::<Vec<_>>().join("\n"))]
     UnknownKeys(Vec<Note>),
     /// The data directories cannot be used.
@@ -107,10 +107,10 @@ impl ServerArgs {
         Ok(config::load(&sources)?)
     }
 
-    /// What `--check` prints: notes, every setting, and what is open to strangers.
+    /// The output of `--check`: notes, every setting, and insecure parts.
     ///
     /// # Errors
-    /// What a start would fail with, and keys nobody knows.
+    /// The error that a start would have, and unknown keys.
     pub fn check(&self, loaded: &Loaded) -> Result<String, CliError> {
         let unknown: Vec<Note> =
             loaded.notes.iter().filter(|note| note.is_unknown_key).cloned().collect();
@@ -149,7 +149,8 @@ impl ServerArgs {
     }
 }
 
-/// The three lines a started server says: where it listens, where its data is, how to try it.
+/// The three lines that a started server prints: its address, its data directory, and a command to
+/// try.
 pub fn greeting(config: &Config, client_port: Option<u16>) -> Vec<String> {
     let host = config.net.client_address.as_deref();
     let (listens, try_it) = match client_port {

@@ -1,8 +1,11 @@
 //! Drives the replica with threads: the server's side of an [`Engine`].
 //!
-//! The replica has a thread of its own, which waits for inputs and for the time. A network worker with nothing else to
-//! do takes a turn itself, see [`crate::clients::worker_turns`], and so do others, see [`crate::turns`]. **Invariant:** a turn is taken under the lock of [`Driver`], so that
-//! inputs are stepped through in the order in which they came.
+//! The replica has a thread of its own, which waits for inputs and timers. An idle network worker
+//! may run a turn itself, see [`crate::clients::worker_turns`], and so may other idle threads, see
+//! [`crate::turns`].
+//!
+//! **Invariant:** a thread runs a turn while it holds the lock of [`Driver`], so inputs are
+//! processed in the order of their arrival.
 
 mod replacing;
 
@@ -72,7 +75,7 @@ fn drive(driver: &Mutex<Driver>, shared: &Shared) -> Result<(), Failed> {
             return Ok(());
         }
         if !open && shared.inbox().is_empty() {
-            // What is in progress may still be finished, so that what was logged is applied.
+            // Requests in progress may still be finished, so that logged transactions are applied.
             let most = shared.config.throttle.shutdown_timeout;
             let now = shared.clock.monotonic();
             let since: Duration = *ending.get_or_insert(now);
@@ -126,18 +129,18 @@ struct Parts {
     /// What is on its way to them.
     post: peers::Post,
     digests: Digests,
-    /// Since when this server leads, and what it has proposed.
+    /// The time since which this server leads, and its proposals.
     leading: Option<(Duration, ProposalSizes)>,
     /// What it counts of its dealings with the others, in an ensemble.
     between: Option<Between>,
     silences: Silences,
-    /// What is kept when its tree is another one than its leader's, in an ensemble.
+    /// The evidence for a tree that differs from the leader's, in an ensemble.
     recent: Recent,
     /// Since when it is doubted, so that no client is served.
     doubted: Option<Zxid>,
     /// What is on its way to the audit log, where there is one.
     audit: Option<audit::Pending>,
-    /// When what was appended was taken, made and synced.
+    /// The times at which the appended records arrived, were prepared, and were synced.
     batches: Batches,
     /// The lines about slow requests.
     told: Told,
@@ -208,7 +211,8 @@ impl Driver {
         is_earlier
     }
 
-    /// Takes what is in the inbox and carries it out, and what comes of that. After a failure it is over.
+    /// Processes all inputs of the inbox, and executes the outputs. After a failure, the driver
+    /// must not be used.
     fn turn(&mut self) -> Result<(), Failed> {
         let shared = self.parts.shared.clone();
         let mut effects = Effects::new(&mut self.parts, &shared);
@@ -219,13 +223,14 @@ impl Driver {
     }
 }
 
-/// One turn: what its effects go to, and what is counted of them, together for those that are alike.
+/// One turn: the targets of its effects, and its counters. Equal effects are counted together.
 struct Effects<'t> {
     parts: &'t mut Parts,
     shared: &'t Shared,
     counts: Counts<'t>,
     stage: Option<Commits<'t>>,
-    /// Since when it is known what is carried out, and since when it is.
+    /// The time at which the transactions were known to be committed, and the time at which they
+    /// are applied.
     known: Duration,
     began: Duration,
     /// Where the time of writes goes.
@@ -285,7 +290,7 @@ impl<'t> Effects<'t> {
             Status { leading, observers, master, leader, lacks, doubted };
     }
 
-    /// Keeps what shows that this server's tree is another one than its leader's, or a quorum's.
+    /// Stores the evidence that this server's tree differs from its leader's, or from a quorum's.
     fn keep_evidence(&mut self, what: String, zxid: Option<Zxid>) {
         let config = &self.shared.config;
         let Some(me) = config.ensemble.as_ref().map(|ensemble| ensemble.me) else { return };
@@ -304,7 +309,7 @@ impl<'t> Effects<'t> {
         self.shared.counting.local_sessions.store(locals, Ordering::Relaxed);
     }
 
-    /// Copies what the replica alone knows, when somebody has asked for it.
+    /// Copies facts that only the replica knows, if they are requested.
     fn report_sessions(&self) {
         self.count_local_sessions();
         let sessions = self.parts.replica.sessions();
@@ -334,7 +339,7 @@ impl<'t> Effects<'t> {
             let conn = self.shared.conns().get(origin.conn);
             let session = conn.as_ref().and_then(|conn| conn.session()).unwrap_or(SessionId::NONE);
             let peer = conn.map_or_else(
-                || "a client that is gone".to_owned(),
+                || "a client that has left".to_owned(),
                 |conn| conn.side.peer.to_string(),
             );
             let took = now.saturating_sub(origin.received).as_millis();
@@ -350,7 +355,7 @@ impl<'t> Effects<'t> {
             let apply = now.saturating_sub(self.began).as_millis();
             let others = match untold {
                 0 => String::new(),
-                count => format!("; {count} other slow requests were not told of"),
+                count => format!("; {count} other slow requests were not logged"),
             };
             warn!(
                 %session,
@@ -552,7 +557,7 @@ impl World for Effects<'_> {
     fn takes(&mut self, now: Now, common: &Common<Side>, inputs: &[Input]) {
         traced::inputs(&self.shared.clients.trace_mask, inputs);
         let metrics = &self.shared.metrics;
-        // With a limit the replica itself sees who is gone when a request's turn comes.
+        // With a limit, the replica itself detects closed connections when it takes a request.
         let throttle = &self.shared.config.throttle;
         let look_for_stale = throttle.requests_max.is_none() && throttle.stale_by_connection;
         let (mut asked, mut stale) = (0, 0);
@@ -890,7 +895,7 @@ fn queue(shared: &Shared, records: &Records) {
     shared.disk.log_queue_bytes.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// How often it is said at most that this server did not listen to its clients.
+/// Minimum interval between two warnings that this server did not read its sockets.
 const SILENCE_SAID_EVERY: Duration = Duration::from_secs(5);
 
 /// Times in which this server did not listen to its clients, of which one line in some seconds tells.
@@ -907,7 +912,7 @@ impl Silences {
         }
     }
 
-    /// What there is to be said now: all the time since it was said last.
+    /// The time to report now: the sum since the last warning.
     fn due(&mut self, time: Duration, now: Duration) -> Option<Duration> {
         self.untold += time;
         if self.said.is_some_and(|said| now < said + SILENCE_SAID_EVERY) {

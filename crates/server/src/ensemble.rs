@@ -1,4 +1,4 @@
-//! The other servers of an ensemble: who they are, and the network between them.
+//! The other servers of an ensemble, and the network between them.
 
 pub mod evidence;
 pub mod identity;

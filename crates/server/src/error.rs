@@ -72,7 +72,7 @@ pub enum StartError {
     #[error("the epochs of this server cannot be used")]
     Epochs(#[source] StoreError),
     /// What this server knows to be committed cannot be read.
-    #[error("what this server knows to be committed cannot be read")]
+    #[error("the list of committed transactions that this server knows cannot be read")]
     Committed(#[source] StoreError),
     /// What this server knows of the id of its ensemble cannot be read or written.
     #[error("the id of this server's ensemble cannot be read or written")]
@@ -120,7 +120,7 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
-    /// The admin server has no port, and somebody asked for it.
+    /// The port of an explicitly enabled admin server cannot be opened.
     #[error("the admin server cannot be started")]
     Admin(#[source] BindError),
     /// The certificates of the admin server cannot be used.
@@ -156,7 +156,7 @@ impl StartError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Its engine cannot go on.
+    /// Its engine cannot continue.
     #[error(transparent)]
     Engine(#[from] Failed),
     /// The transaction log.

@@ -1,21 +1,21 @@
 //! A server: the threads, sockets and files around an engine.
 //!
-//! It decides nothing about the protocol: what a request means is in `zebu-replica`, what becomes of it in `zebu-engine`,
-//! what is on the disk in `zebu-store`.
+//! It makes no decision about the protocol: `zebu-replica` knows the meaning of a request, `zebu-engine` its execution, and
+//! `zebu-store` the files on disk.
 //!
-//! | room | what is in it |
+//! | module | content |
 //! |---|---|
-//! | `server`, `run`, `cli` | a server starts and stops; the program around it |
-//! | `driver`, `shared` | the replica's thread; what all threads share |
+//! | `server`, `run`, `cli` | start and stop of a server, and the program around it |
+//! | `driver`, `shared` | the replica's thread, and the state that all threads share |
 //! | `clients` | listeners, network workers, connections |
 //! | `ensemble` | members, and the network between them |
-//! | `disk` | the log's thread, snapshots, recovery |
+//! | `disk` | the log thread, snapshots, recovery |
 //! | `counting` | metrics, and facts for four-letter words and HTTP |
 //! | `admin` | HTTP |
-//! | `logging`, `audit` | the log of the process, the audit log |
-//! | `supervised` | what systemd is told |
+//! | `logging`, `audit` | the log of the process, and the audit log |
+//! | `supervised` | messages to systemd |
 //!
-//! Usable as a library, to test an application against a real server that lives as long as the test:
+//! This crate can be used as a library, to test an application against a real server for the time of a test:
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -29,7 +29,7 @@
 //! let server = Server::start(Config::embedded(dir.path()), Vec::new())?;
 //! let port = server.port().expect("an embedded server has a client port");
 //!
-//! // Any ZooKeeper client connects to this; here it is only asked how it is.
+//! // Any ZooKeeper client can connect to this port; the example only asks for the state.
 //! let connect_string = format!("127.0.0.1:{port}");
 //! let mut connection = TcpStream::connect(&connect_string)?;
 //! connection.write_all(b"srvr")?;
@@ -37,17 +37,17 @@
 //! connection.read_to_string(&mut answer)?;
 //! assert!(answer.contains("Mode: standalone"));
 //!
-//! // Dropping the server stops it too; this also tells whether it ended well.
+//! // Dropping the server also stops it; `stop` returns an error if the server has failed.
 //! server.stop()?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A second server on the same directory is refused for as long as the first one runs. The same
-//! directory can be given to the next one, which goes on where the last one stopped. Log lines go to
-//! the `tracing` subscriber of the process, if it has one.
+//! While a server runs, a second server cannot use its directory. A later server can, and continues
+//! with the data of the last one. Log lines go to the `tracing` subscriber of the process, if it has
+//! one.
 //!
-//! **Invariant:** no file or socket is touched while the tree is locked for writing.
+//! **Invariant:** no thread uses a file or a socket while it holds the tree's write lock.
 
 mod admin;
 mod audit;

@@ -1,4 +1,4 @@
-//! Sets up the log of the process as the configuration wants it.
+//! Sets up the log of the process from the configuration.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
-//! Replaces the state of a running standalone server by a snapshot that an operator hands in.
+//! Replaces the state of a running standalone server with a snapshot that an operator provides.
 //!
-//! The snapshot is read, checked and written while clients are served. Then, for a moment, no client is served: what is in
-//! progress is finished, the snapshot becomes the state on the disk and in memory, and clients connect again. A crash
-//! leaves the old state or the new one. The files of the old state stay.
+//! The server reads, checks and writes the snapshot while it serves clients. Then it pauses for a
+//! moment: it finishes requests in progress, the snapshot becomes the state on disk and in memory,
+//! and clients reconnect. A crash leaves either the old or the new state. The files of the old
+//! state stay.
 
 use std::fs;
 use std::io::{self, Read};
@@ -25,7 +26,7 @@ use crate::shared::Shared;
 /// How often to look whether everything in progress is finished.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
 
-/// A state may take so many times the bytes of its snapshot in memory.
+/// Maximum ratio between the memory of a state and the bytes of its snapshot.
 const BYTES_IN_MEMORY: u64 = 4;
 
 /// The server whose state can be replaced.

@@ -1,5 +1,6 @@
-//! The two steps in which a server ends: it is asked to stop, and its replica has finished what was in progress. And those
-//! who wait until this server lets another one lead.
+//! The two steps in which a server ends: it is asked to stop, and its replica has finished the
+//! requests in progress. Also the callers that wait until this server has handed over its
+//! leadership.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ impl Retiring {
         self.changed.notify_all();
     }
 
-    /// Nothing is in progress any more, or nobody waits for it.
+    /// No request is in progress, or no caller waits for one.
     pub fn end(&self) {
         *self.steps.lock() = Steps { asked: true, over: true };
         self.changed.notify_all();
@@ -55,7 +56,8 @@ impl Retiring {
 
 type HandedOver = Result<ServerId, NotHandedOver>;
 
-/// Those who have asked this server to let another one lead, in the order in which the replica answers them.
+/// The callers that have asked this server to hand over, in the order in which the replica answers
+/// them.
 #[derive(Debug, Default)]
 pub struct HandingOver(Mutex<VecDeque<oneshot::Sender<HandedOver>>>);
 
@@ -72,7 +74,7 @@ impl HandingOver {
     /// The replica answers the first.
     pub fn answer(&self, result: HandedOver) {
         let first = self.0.lock().pop_front();
-        // Whoever has asked may be gone.
+        // The caller may have left.
         let _ = first.map(|first| first.send(result));
     }
 }

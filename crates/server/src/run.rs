@@ -20,7 +20,7 @@ use crate::shared::Failure;
 use crate::supervised;
 use crate::{ReadHistory, Server};
 
-/// Exit code for everything that has none of its own.
+/// Exit code of all other errors.
 const UNEXPECTED: u8 = 1;
 
 /// Exit code when the admin server cannot be started.
@@ -77,7 +77,7 @@ fn exit_code(ended: &Ended) -> u8 {
     }
 }
 
-/// Whether it is the directory that cannot be used, not what is in it.
+/// Whether the directory itself cannot be used, not its content.
 fn is_unusable(error: &StoreError) -> bool {
     matches!(
         error,
@@ -110,7 +110,7 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
     let mut config = loaded.config;
     dirs::prepare(&config.data).map_err(CliError::from)?;
     let mut server = Server::start(config.clone(), Vec::new())?;
-    // Whoever has read the greeting may ask the process to stop.
+    // A reader of the greeting may ask the process to stop.
     let stop = Arc::new(Stop::default());
     let asked = stop.clone();
     stop_on_signals(move || asked.now()).map_err(Ended::Signals)?;
@@ -186,7 +186,7 @@ fn is_held(failure: &StartError) -> bool {
         || room::io_of(failure).is_some_and(is_port)
 }
 
-/// Whether the process was asked to stop, and who has to hear of it.
+/// Whether the process was asked to stop, and the threads to notify.
 #[derive(Default)]
 struct Stop {
     state: Mutex<Stopping>,
@@ -225,7 +225,7 @@ impl Stop {
         self.state.lock().stopper = None;
     }
 
-    /// Waits so long at most; says whether the process is asked to stop.
+    /// Waits at most for `most`. Returns whether the process was asked to stop.
     fn wait_for(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.is_asked {

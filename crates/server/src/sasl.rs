@@ -1,4 +1,5 @@
-//! SASL at the start: mechanisms from the configuration, and the library of Kerberos where it is asked for.
+//! SASL at the start of a server: the configured mechanisms, and the Kerberos library if a
+//! mechanism needs it.
 
 use std::path::PathBuf;
 

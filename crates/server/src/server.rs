@@ -112,7 +112,8 @@ impl Server {
         let mut store = Store::open(vfs.clone(), store_options(&config))?;
         let (recovered, rebuilt) = recovery::recover(&mut store, tree_options(&config))?;
         if config.ensemble.is_none() && recovered.fresh && recovered.last_zxid < Zxid::ZERO {
-            // Of a member others would know the history; alone, nobody does.
+            // For a member, other servers have the history; for a standalone server, no other
+            // server has it.
             return Err(StartError::Empty(config.data.logs().to_owned()));
         }
         let Rebuilt { mut tree, mismatches } = rebuilt;
@@ -126,7 +127,7 @@ impl Server {
         if config.ensemble.is_none() {
             let orphans = tree.remove_orphan_ephemerals();
             if orphans > 0 {
-                info!("removed {orphans} ephemerals whose sessions are over");
+                info!("removed {orphans} ephemerals whose sessions have ended");
             }
         }
         let (in_data, mut in_files) = (membership::in_data(&tree), None);
@@ -325,7 +326,7 @@ impl Server {
 
     /// Asks the server to stop.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
-        // Whoever keeps this does not keep the server's directory.
+        // A holder of this value does not keep the lock of the server's directory.
         let shared = Arc::downgrade(&self.shared);
         move || {
             if let Some(shared) = shared.upgrade() {
@@ -334,7 +335,7 @@ impl Server {
         }
     }
 
-    /// Feeds the watchdog of the supervisor, if there is one, until what is returned is dropped.
+    /// Feeds the watchdog of the supervisor, if there is one, until the returned value is dropped.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -360,12 +361,12 @@ impl Server {
         self.end()
     }
 
-    /// Has what is in progress finished, while everything still runs.
+    /// Finishes the requests in progress, while all threads still run.
     fn retire(&self) {
         let most = self.shared.config.throttle.shutdown_timeout.min(retiring::TIME_MAX);
         let by = self.shared.clock.monotonic() + most;
         self.shared.inbox().push(zebu_replica::Input::Retire { by });
-        // A replica that stands still does not say when its time is over.
+        // A replica that makes no progress does not report its deadline.
         self.shared.ending.retiring.wait_over(most + most / 4);
     }
 
@@ -388,7 +389,7 @@ impl Server {
                 peers.stop();
             }
             self.shared.inbox().stop();
-            // A thread that panicked has said so itself.
+            // A thread that panicked has reported it itself.
             let _ = threads.replica.join();
             let _ = threads.log.join();
             let _ = threads.housekeeper.join();
@@ -630,7 +631,7 @@ fn report(recovered: &Recovered, mismatches: u64) {
         );
     }
     if let Some(Torn { path, offset, last }) = &recovered.truncated {
-        // Nobody was told of it, so nothing is lost.
+        // No client got an answer for it, so nothing is lost.
         info!(
             "{}: a record that was being written when the machine or the process stopped begins at offset {offset}, \
              behind transaction {last}: it was never acknowledged, and is left out",
@@ -775,7 +776,7 @@ mod tests {
             let asked: Vec<Ask> = (0..IN_A_ROUND).map(ask).collect();
             let asked: Vec<&dyn zebu_jute::Encode> = asked.iter().map(|ask| ask as _).collect();
             let frames = framed(&asked);
-            // Cut in two within a frame, so that the next worker goes on in the middle of it.
+            // Cut within a frame, so that the next worker continues in the middle of it.
             let (now, later) = frames.split_at(frames.len() / 2 + 3);
             stream.write_all(now).unwrap();
             let conn = server.shared.conns().all().remove(0);

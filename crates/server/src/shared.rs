@@ -62,7 +62,7 @@ impl Clock {
     }
 }
 
-/// What all threads of a running server share. Each group of fields is for those who do one thing.
+/// State that all threads of a running server share, grouped by the task of the threads.
 pub struct Shared {
     /// The settings it was started with.
     pub config: Config,
@@ -72,17 +72,17 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The audit log, where there is one.
     pub audit: OnceLock<Arc<Audit>>,
-    /// Who takes turns of the replica's beside its own thread.
+    /// The threads that may run turns of the replica beside its own thread.
     pub turns: Turns,
     /// The clock.
     pub clock: Clock,
-    /// What those need who serve clients.
+    /// State for the threads that serve clients.
     pub clients: Clients,
-    /// What those need who speak to other servers.
+    /// State for the threads that communicate with other servers.
     pub ensemble: Ensemble,
-    /// What those need who read and write the disk.
+    /// State for the threads that use the disk.
     pub disk: Disk,
-    /// What is counted and told beside the metrics.
+    /// Counters and facts beside the metrics.
     pub counting: Counting,
     /// What is served over HTTP.
     pub http: HttpPorts,
@@ -93,7 +93,7 @@ pub struct Shared {
 }
 
 /// Reads the newest changes of a znode, and with `true` of everything below it, from the directories of snapshots and of logs.
-/// The error is for the person who asks.
+/// The error is a text for the user.
 ///
 /// The program brings it: a server without it depends on no reader of backups.
 pub type ReadHistory = fn(&Path, &Path, &str, bool) -> Result<HistoryFacts, String>;
@@ -167,7 +167,7 @@ impl Shared {
         self.conns().each(|conn| conn.side.stats.reset());
     }
 
-    /// Another configuration is in force.
+    /// Another configuration is committed.
     pub fn set_members(&self, members: Arc<Membership>) {
         *self.ensemble.members.lock() = Some(members);
         self.divide_load(self.serving());
@@ -201,7 +201,7 @@ impl Shared {
         self.ending.tell();
     }
 
-    /// What this server is to its clients; `None` while it serves nobody.
+    /// This server's mode; `None` while it does not serve clients.
     pub fn serving(&self) -> Option<Mode> {
         self.common.serving()
     }
@@ -212,18 +212,20 @@ impl Shared {
         since.map_or(Duration::ZERO, |since| self.clock.monotonic().saturating_sub(since))
     }
 
-    /// Only those who vote have a part of what an ensemble may have in progress.
+    /// Only voters have a share of the ensemble's limit of requests in progress.
     fn divide_load(&self, mode: Option<Mode>) {
         let votes = matches!(mode, Some(Mode::Leader | Mode::Follower));
         let members = self.ensemble.members.lock().clone().filter(|_| votes);
         self.common.load.divide_among(members.map_or(1, |members| members.voters().count()));
     }
 
-    /// Serves clients as that, or nobody; who is to stop serves nobody any more.
+    /// Begins to serve clients in this mode, or stops serving. A server that is asked to stop no
+    /// longer serves.
     pub fn serve(&self, mode: Option<Mode>) {
         self.divide_load(mode);
         zebu_logs::process::has_role(mode.map_or("not serving", Mode::name));
-        // Whoever stops it says so first, and then takes the lock under which this is asked.
+        // A thread that stops the server sets the flag first, and then takes the lock under which
+        // this is read.
         self.common.serve(self.clock.monotonic(), || mode.filter(|_| !self.is_stopping()));
     }
 

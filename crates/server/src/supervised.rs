@@ -1,7 +1,8 @@
-//! What a server tells systemd, or any other supervisor that has set `NOTIFY_SOCKET`: it serves, it moves, it stops.
+//! Messages to systemd, or to any other supervisor that has set `NOTIFY_SOCKET`: the server is
+//! ready, has changed its role, or stops.
 //!
-//! The server feeds the watchdog only while its write path moves, by the rules of `/health/live`.
-//! So the supervisor restarts a process that is there and does nothing.
+//! The server feeds the watchdog only while its write path makes progress, by the rules of
+//! `/health/live`. So the supervisor restarts a process that runs but makes no progress.
 
 use std::io;
 use std::sync::Arc;
@@ -32,12 +33,13 @@ pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishes what is in progress")]);
 }
 
-/// Tells the supervisor that the process waits for something, and that a restart would not help. To be told again and again.
+/// Informs the supervisor that the process waits, and that a restart would not help. Must be
+/// repeated.
 pub(crate) fn waits(what: &str) {
     tell(&[NotifyState::Watchdog, NotifyState::Status(what)]);
 }
 
-/// Tells the supervisor, and whoever looks at the unit, why the server stops by itself.
+/// Informs the supervisor why the server stops by itself; the status of the unit shows the reason.
 pub(crate) fn failed(failure: &dyn std::error::Error) {
     let text = failure.to_string().replace('\n', " ");
     tell(&[NotifyState::Stopping, NotifyState::Status(&text)]);
@@ -46,7 +48,7 @@ pub(crate) fn failed(failure: &dyn std::error::Error) {
 fn tell(state: &[NotifyState<'_>]) {
     // Without NOTIFY_SOCKET this does nothing.
     if let Err(failure) = sd_notify::notify(state) {
-        warn!("the supervisor cannot be told through NOTIFY_SOCKET: {failure}");
+        warn!("no message can be sent to NOTIFY_SOCKET: {failure}");
     }
 }
 
@@ -94,14 +96,14 @@ fn feed(patience: Duration, progress: impl Fn() -> Option<Progress>, ended: &Rec
     }
 }
 
-/// What one look at the server says about it.
+/// The result of one observation of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// The write path moves.
     Moves,
     /// The write path has come to a stand, which this look is the first to say.
     Stands(Standstill),
-    /// The write path stands, as the last look said.
+    /// The last observation found that the write path makes no progress.
     StillStands,
 }
 

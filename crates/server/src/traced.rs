@@ -1,7 +1,8 @@
-//! The request trace: lines at level TRACE of one logger, and of the kinds that the trace mask selects.
+//! The request trace: lines of one logger at level TRACE, for the kinds of request that the trace
+//! mask selects.
 //!
-//! A line contains no data and no credentials. While the logger is off, as by default, a request costs one look at a
-//! number.
+//! A line contains no data and no credentials. While the logger is off, which is the default, a
+//! request costs one read of a number.
 //!
 //! Source: `ZooTrace.java`.
 

@@ -1,9 +1,11 @@
-//! Turns of the replica's that a member's other threads take: that of the network between servers, when it has nothing
-//! else to do, and the log's, after a sync.
+//! Turns of the replica that other threads of a member run: the thread of the network between
+//! servers when it is idle, and the log's thread after a sync.
 //!
-//! A write in an ensemble passes through both of them several times, and each time the replica's thread would have to
-//! be woken in between. **Invariant:** who hands something in without waking that thread takes a turn afterwards, or
-//! wakes it.
+//! A write in an ensemble passes through both threads several times. Without this module, each pass
+//! would have to wake the replica's thread.
+//!
+//! **Invariant:** a thread that adds an input without waking the replica's thread runs a turn
+//! afterwards, or wakes it.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
@@ -25,7 +27,7 @@ thread_local! {
     static KEPT: RefCell<Kept> = RefCell::default();
 }
 
-/// The driver, once there is one. The replica's thread has it, so that it ends with that thread.
+/// The driver, after its start. The replica's thread owns it, so it ends with that thread.
 #[derive(Default)]
 pub struct Turns(OnceLock<Weak<Mutex<Driver>>>);
 
@@ -41,7 +43,7 @@ impl Turns {
     }
 }
 
-/// Lets this thread keep what it hands in. To be called only where [`carry_out`] is.
+/// Lets this thread keep its own inputs. Call it only on a thread that calls [`carry_out`].
 pub fn keep() {
     KEPT.with_borrow_mut(Kept::allow);
 }
@@ -67,7 +69,7 @@ pub fn passes(shared: &Shared) {
     }
 }
 
-/// Carries out what was kept. To be called when this thread has nothing else to do.
+/// Runs a turn for the kept inputs. Must be called when this thread is idle.
 pub fn carry_out(shared: &Shared) {
     if KEPT.with_borrow_mut(Kept::take) > 0 {
         take(shared);

@@ -1,4 +1,5 @@
-//! A server as a process whose disk is full: it steps aside, and serves again once there is room. Needs the right to mount.
+//! A server process whose disk is full: it stops serving, and serves again when there is room.
+//! Needs the right to mount.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};

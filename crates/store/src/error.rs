@@ -207,7 +207,7 @@ pub enum DamageKind {
         next: Zxid,
     },
     /// The log of a sidecar is missing.
-    #[error("the log with transactions up to {last} is gone")]
+    #[error("the log with transactions up to {last} is missing")]
     LogMissing {
         /// The last transaction it had.
         last: Zxid,
@@ -296,7 +296,7 @@ pub enum Warning {
     },
     /// An interrupted truncation was finished.
     #[error(
-        "everything behind transaction {0} was taken back: a leader had said so before the last stop"
+        "all transactions after {0} were truncated, as a leader had requested before the last stop"
     )]
     TruncationFinished(Zxid),
     /// An interrupted installation of a leader's snapshot was finished.

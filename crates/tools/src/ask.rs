@@ -1,7 +1,9 @@
-//! One question to one port of a server: a four-letter word, a page over HTTP, or whether anybody listens.
+//! One request to one port of a server: a four-letter word, a page over HTTP, or a check that the
+//! port is open.
 //!
-//! Every question has one deadline for all of it, and an answer has a limit: a server that sends a byte at a time, or bytes
-//! without end, costs its caller neither more time nor more memory.
+//! Every request has one deadline as a whole, and an answer has a maximum length. So a server that
+//! sends a byte at a time, or bytes without end, costs the caller neither more time nor more
+//! memory.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -102,7 +104,7 @@ fn enter(door: &Door, at: &HostPort, timeout: Duration) -> io::Result<Wire> {
     door.enter(connect(at, timeout)?, &at.host, deadline)
 }
 
-/// Sends this, and gives back all that is said until the connection ends.
+/// Sends the request, and returns all bytes until the connection ends.
 pub(crate) fn exchange(
     door: &Door,
     at: &HostPort,

@@ -1,4 +1,5 @@
-//! The configuration that a tool looks at: a file and what overrides it, found as `zebu server` finds it.
+//! The configuration that a tool reads: a file and its overrides, from the same places as for `zebu
+//! server`.
 
 use std::path::PathBuf;
 
@@ -38,7 +39,7 @@ impl ConfigArgs {
     }
 }
 
-/// Over what a tool asks servers, and as whom it comes.
+/// The protocol and the identity with which a tool connects to servers.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// For sessions.
@@ -48,7 +49,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads what the arguments and the variables name; remarks are said on stderr.
+    /// Reads the files that the arguments and variables name. Prints remarks on stderr.
     ///
     /// # Errors
     /// A file or a store cannot be used.

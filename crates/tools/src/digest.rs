@@ -1,4 +1,5 @@
-//! `zebu digest`: what ACLs and `superDigest` call somebody with a password.
+//! `zebu digest`: prints the `digest` identity for a user and a password, as ACLs and `superDigest`
+//! contain it.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

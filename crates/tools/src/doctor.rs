@@ -1,7 +1,8 @@
-//! `zebu doctor`: checks the configuration of a server, its machine, and the ensemble that it belongs to.
+//! `zebu doctor`: checks the configuration of a server, its machine, and its ensemble.
 //!
-//! Each check has a part that looks and a part that judges. The part that judges is pure: what was found goes in, findings
-//! come out. Nothing is changed but a file for measuring the disk, which is removed, and sessions, which are closed.
+//! Each check has two parts: one collects facts, and a pure one turns facts into findings. The
+//! checks change nothing, except that they create and remove a file to measure the disk, and open
+//! and close sessions.
 
 pub(crate) mod answers;
 mod certificates;
@@ -84,7 +85,7 @@ pub struct DoctorArgs {
     pub strict: bool,
 }
 
-/// Checks, and prints what was found.
+/// Makes all checks, and prints the findings.
 pub fn run(args: &DoctorArgs) -> ExitCode {
     let access = match Access::of(&args.credentials) {
         Ok(access) => access,
@@ -95,7 +96,7 @@ pub fn run(args: &DoctorArgs) -> ExitCode {
     };
     let report = check(args, &access);
     let text = if args.json { format!("{:#}\n", report.json()) } else { report.to_string() };
-    // Nobody may be reading it; the exit code says it all the same.
+    // The pipe may be closed; the exit code still shows the result.
     io::stdout().write_all(text.as_bytes()).ok();
     let fails_at = if args.strict { Severity::Warning } else { Severity::Error };
     match report.worst() {
@@ -151,7 +152,7 @@ fn all(args: &DoctorArgs, loaded: &Loaded, access: &Access) -> Report {
     report
 }
 
-/// Makes one check, or says why it cannot be made.
+/// Makes one check, or returns the reason why it cannot be made.
 fn one(
     check: Check,
     loaded: &Loaded,

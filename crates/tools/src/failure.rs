@@ -1,4 +1,4 @@
-//! Why a tool ends before it is through.
+//! The reason why a tool fails.
 
 use std::error::Error;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::process::ExitCode;
 
 use zebu_proto::Causes;
 
-/// The exit code when nobody reads any more what is written, as shells have it.
+/// Exit code after a broken pipe, as in shells.
 const UNREAD: u8 = 141;
 
-/// What is said on stderr, and the exit code.
+/// The message on stderr, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -30,7 +30,7 @@ impl Failure {
 
     /// Says it.
     pub(crate) fn report(&self) -> ExitCode {
-        // Who has seen enough need not be told.
+        // A reader that closes the pipe needs no message.
         if self.code != UNREAD {
             eprintln!("{}", self.message);
         }
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-/// Ends a tool that is `done`; what it has found before a failure is shown first.
+/// Ends a tool with the result `done`. Output from before a failure is printed first.
 pub(crate) fn end(done: Result<(), Failure>, out: &mut dyn io::Write) -> ExitCode {
     let shown = out.flush().map_err(Failure::from);
     match done.and(shown) {

@@ -48,12 +48,12 @@ pub struct HandOverArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
 
-    /// Over what, and as whom.
+    /// The connection's protocol and identity.
     #[command(flatten)]
     pub credentials: CredentialArgs,
 }
 
-/// Asks, and says who leads next.
+/// Sends the request, and prints the next leader.
 pub fn run(args: &HandOverArgs) -> ExitCode {
     match ask(args) {
         Ok(heir) => {

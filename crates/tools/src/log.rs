@@ -1,4 +1,4 @@
-//! `zebu log`: what a transaction log has; repairs its checksums, and cuts it.
+//! `zebu log`: prints a transaction log, repairs its checksums, and cuts it.
 //!
 //! Its options and its output are those of the original's `TxnLogToolkit`.
 
@@ -62,7 +62,7 @@ pub struct LogArgs {
     pub zxid: Option<i64>,
 }
 
-/// Does what was asked for.
+/// Executes the command.
 pub fn run(args: &LogArgs) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = act(args, &mut out);
@@ -88,7 +88,7 @@ fn act(args: &LogArgs, out: &mut dyn io::Write) -> Result<(), Failure> {
     dump::recover(records, path, args.verbose, ask.then_some(&mut io::stdin().lock()), out)
 }
 
-/// The file's name without its directories, as messages have it.
+/// The file's name without its directories, for messages.
 fn name(path: &Path) -> String {
     path.file_name().map(|name| name.display().to_string()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `zebu purge`: removes snapshots and logs that no start needs any more.
+//! `zebu purge`: removes snapshots and logs that no start needs.
 //!
 //! Its arguments and output are those of the original's `PurgeTxnLog`, which `zkCleanup.sh` runs.
 
@@ -46,7 +46,7 @@ struct Job {
     keep: usize,
 }
 
-/// Purges, and says which files went.
+/// Purges, and prints the removed files.
 pub fn run(args: &PurgeArgs) -> ExitCode {
     let mut out = io::stdout();
     let job = match parse(&args.words) {

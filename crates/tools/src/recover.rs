@@ -1,8 +1,11 @@
-//! `zebu recover`: the decisions that only an operator can make when an ensemble has lost its quorum for good.
+//! `zebu recover`: the decisions that only an operator can make when an ensemble has lost its
+//! quorum permanently.
 //!
-//! The command looks first: at the directories of this server, at further ones that are named, and at every member. What may be
-//! done follows from that alone, and the module `decide` is pure. Only with the name of what is lost does the command change anything:
-//! it writes a record, and moves or creates one file or directory. Nothing is removed, and ZooKeeper reads what is left.
+//! The command first inspects the directories of this server, further directories that the operator
+//! names, and every member. The pure module `decide` derives the possible decisions from these
+//! facts alone. The command changes nothing until the operator names the data that are lost. Then
+//! it writes a record, and moves or creates one file or directory. It removes nothing, and
+//! ZooKeeper can read the result.
 
 mod act;
 mod decide;
@@ -26,8 +29,8 @@ use crate::failure::{Failure, end};
 /// Arguments of `zebu recover`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(
-    about = "Decide how to go on after an ensemble has lost its quorum for good",
-    long_about = "Decide how to go on after an ensemble has lost its quorum for good.\n\n\
+    about = "Decide how to continue after an ensemble has lost its quorum permanently",
+    long_about = "Decide how to continue after an ensemble has lost its quorum permanently.\n\n\
         Run it on the server's machine, as the server's user, while that server is stopped. It shows what this server's directories \
         have, what further directories have, and what each member answers. Then it shows which decision there is, and which \
         acknowledged transactions go with it. Without --lose nothing is changed. With --lose and the name that was shown, it writes \
@@ -68,7 +71,7 @@ pub struct RecoverArgs {
     pub timeout: u64,
 }
 
-/// Looks, shows, and carries out what is confirmed.
+/// Collects facts, shows them, and executes a confirmed decision.
 pub fn run(args: &RecoverArgs) -> ExitCode {
     let mut out = io::stdout();
     let done = recover(args, &mut out);
@@ -91,7 +94,7 @@ fn parse_zxid(text: &str) -> Result<i64, String> {
     i64::from_str_radix(digits, 16).map_err(|error| error.to_string())
 }
 
-/// Shows the facts and the decision, and carries the decision out where `lose` names what is lost.
+/// Shows the facts and the decision. Executes the decision if `lose` names the data that are lost.
 fn decide_and_act(
     config: &Config,
     facts: &Facts,

@@ -1,7 +1,7 @@
-//! `zebu snapshot`: what a snapshot has, how large its subtrees are, and how two of them differ.
+//! `zebu snapshot`: prints a snapshot, sums up its subtrees, and compares two snapshots.
 //!
-//! Options and output are those of the original's `SnapshotFormatter`, `SnapshotRecursiveSummary` and
-//! `SnapshotComparer`.
+//! Options and output are those of the original's `SnapshotFormatter`, `SnapshotRecursiveSummary`
+//! and `SnapshotComparer`.
 
 mod compare;
 mod hashed;
@@ -74,7 +74,7 @@ struct SummaryArgs {
     depth: usize,
 }
 
-/// Does what was asked for.
+/// Executes the command.
 pub fn run(args: &SnapshotArgs) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match &args.command {

@@ -1,7 +1,8 @@
 //! `zebu top`: an ensemble and its busiest clients, live.
 //!
-//! `look` asks servers with four-letter words and reads the answers, `view` makes rates, lag and health of two looks,
-//! `text` and `screen` show them. Servers of the original answer the same words, so they are shown as well.
+//! `look` sends four-letter words to servers and parses the answers. `view` computes rates, lag and
+//! health from two observations. `text` and `screen` show them. Servers of the original answer the
+//! same words, so `zebu top` shows them as well.
 
 mod look;
 mod screen;
@@ -93,7 +94,7 @@ pub fn run(args: &TopArgs) -> ExitCode {
     }
 }
 
-/// Looks again and again, and remembers whom the last look has found.
+/// Observes the ensemble at intervals, and remembers the servers of the last observation.
 struct Looks {
     given: Vec<HostPort>,
     known: Vec<HostPort>,
@@ -143,7 +144,7 @@ fn once(args: &TopArgs, out: &mut dyn Write) -> Result<bool, Failure> {
     }
     let view = View::new(&before, &after, args.clients);
     let shown = if args.json { format!("{:#}\n", text::json(&view)) } else { text::plain(&view) };
-    // Nobody may be reading it; the exit code says it all the same.
+    // The pipe may be closed; the exit code still shows the result.
     out.write_all(shown.as_bytes()).and_then(|()| out.flush()).ok();
     Ok(after.iter().any(|sample| sample.facts.is_ok()))
 }

@@ -1,6 +1,8 @@
-//! `zebu verify`: whether the members of an ensemble have the same, and whether data directories are what was written.
+//! `zebu verify`: checks that the members of an ensemble have the same data, and that data
+//! directories are intact.
 //!
-//! Members are asked while they serve. Directories are read, also beside a running server, and never changed.
+//! It asks members while they serve. It reads directories, also those of a running server, and
+//! never changes them.
 
 mod alone;
 mod directories;

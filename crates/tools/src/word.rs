@@ -37,7 +37,7 @@ pub struct WordArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
 
-    /// Over what, and as whom.
+    /// The connection's protocol and identity.
     #[command(flatten)]
     pub credentials: CredentialArgs,
 }

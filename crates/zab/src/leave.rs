@@ -147,7 +147,7 @@ pub enum Leave {
     },
     /// The leader's epoch is so far ahead that this server wants to hear it twice before it
     /// promises it.
-    #[error("the leader's epoch {:x} is far ahead of {:x}: it has to be told again", epoch.0, promised.0)]
+    #[error("the leader's epoch {:x} is far ahead of {:x}: the leader must announce it again", epoch.0, promised.0)]
     EpochFarAhead {
         /// The leader's.
         epoch: Epoch,
@@ -214,10 +214,10 @@ pub enum Leave {
     #[error("the leader has sent {0} instead of how to synchronize")]
     SyncNotTold(PacketKind),
     /// The leader knows the ensemble's id, and NEWLEADER comes before it.
-    #[error("the leader has not told the ensemble's id before the end of its history")]
+    #[error("the leader has not sent the ensemble's id before the end of its history")]
     IdentityNotTold,
     /// NEWLEADER names another epoch than LEADERINFO.
-    #[error("the leader has told epoch {:x} and then {:x}", told.0, now.0)]
+    #[error("the leader has announced epoch {:x} and then {:x}", told.0, now.0)]
     EpochChanged {
         /// At discovery.
         told: Epoch,
@@ -276,10 +276,10 @@ pub enum Leave {
         committed: Zxid,
     },
     /// The packet that brings a reconfiguration into force does not say who leads it.
-    #[error("the leader does not say who leads the new configuration")]
+    #[error("the leader does not name the leader of the new configuration")]
     NoDesignatedLeader,
     /// This server's role or its leader is another in the configuration that came into force.
-    #[error("configuration {0:?} is in force, in which this server has another role or leader")]
+    #[error("configuration {0:?} is in force, and this server has another role or leader in it")]
     ConfigChanged(Zxid),
     /// This server's digests have differed from the leader's for a while.
     #[error("this server's tree differs from the leader's")]

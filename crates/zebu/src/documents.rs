@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-/// Exit code when nobody reads any more what is written, as shells have it.
+/// Exit code after a broken pipe, as in shells.
 const UNREAD: u8 = 141;
 
 /// Arguments of `zebu completions`.

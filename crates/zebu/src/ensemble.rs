@@ -1,5 +1,7 @@
-//! `zebu ensemble`: a whole ensemble on this machine, to try things out. Each member is a process of its
-//! own, so that it can be killed, paused and inspected like a real one.
+//! `zebu ensemble`: an ensemble on this machine, to try things out.
+//!
+//! Each member is a process of its own, so a user can kill, pause and inspect it like a real
+//! server.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -100,7 +102,7 @@ impl Member {
         self.dir.join("server.log")
     }
 
-    /// What the server says it is; `None` while it does not serve.
+    /// The mode that the server reports; `None` while it does not serve.
     fn mode(&self) -> Option<String> {
         let patience = Duration::from_millis(500);
         let mut stream = TcpStream::connect_timeout(&self.client, patience).ok()?;
@@ -111,7 +113,7 @@ impl Member {
         answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(ToOwned::to_owned)
     }
 
-    /// How it ended, said once.
+    /// How the process ended; reported once.
     fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         let Some(child) = &mut self.child else { return Ok(None) };
         let status = child.try_wait()?;
@@ -197,7 +199,8 @@ impl Ensemble {
         Ok(())
     }
 
-    /// Says when the ensemble is ready, and who ends later; ends when nobody is left.
+    /// Reports when the ensemble is ready, and each server that ends later. Returns when no server
+    /// is left.
     async fn watch(&mut self) -> anyhow::Result<()> {
         let start = Instant::now();
         loop {
@@ -248,7 +251,7 @@ impl Ensemble {
         let leader = leader.and_then(|index| self.members[index].child.as_ref());
         let _ = writeln!(text, "try it: zebu shell -server {addresses}");
         if let Some(leader) = leader {
-            let _ = writeln!(text, "then: kill -9 {}, and the others go on", leader.id());
+            let _ = writeln!(text, "then: kill -9 {}, and the other servers continue", leader.id());
         }
         text.push_str("Ctrl-C ends it\n");
         text
@@ -293,7 +296,7 @@ impl Drop for Member {
     }
 }
 
-/// A member's `zoo.cfg`: quick to notice that another one is gone.
+/// A member's `zoo.cfg`, with short limits, so that it detects the end of another member quickly.
 fn configuration(dir: &Path, servers: &str) -> String {
     format!(
         "dataDir={}\ntickTime=500\ninitLimit=20\nsyncLimit=4\nmaxSessionTimeout=40000\n\

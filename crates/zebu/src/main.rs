@@ -53,7 +53,7 @@ enum Command {
     Top(zebu_tools::top::TopArgs),
     /// Let another member of an ensemble lead.
     HandOver(zebu_tools::hand_over::HandOverArgs),
-    /// Decide how to go on after an ensemble has lost its quorum for good.
+    /// Decide how to continue after an ensemble has lost its quorum permanently.
     Recover(zebu_tools::recover::RecoverArgs),
     /// Compare the members of an ensemble, or check data directories and compare them.
     Verify(zebu_tools::verify::VerifyArgs),

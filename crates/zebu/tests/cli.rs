@@ -414,6 +414,21 @@ fn a_first_snapshot_that_cannot_be_written_ends_it_with_10() {
 }
 
 #[test]
+fn a_member_without_server_lines_runs_alone_with_a_warning() {
+    let dir = dir();
+    let data = dir.path().join("zebu-data");
+    fs::create_dir_all(data.join("version-2")).unwrap();
+    fs::write(data.join("myid"), "1\n").unwrap();
+    fs::write(data.join("version-2/currentEpoch"), "3").unwrap();
+    let running = Running::start(dir.path(), &["server", "--set", "clientPort=0"]);
+    assert!(running.word("srvr").contains("Mode: standalone"));
+    let (code, _, log) = running.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{log}");
+    let told = lines(&log).into_iter().find(|line| line.contains("WARN"));
+    assert!(told.is_some_and(|line| line.contains("myid") && line.contains("epoch of 3")), "{log}");
+}
+
+#[test]
 fn slow_syncs_are_said_aloud_above_the_threshold() {
     for (threshold, said) in [("0", true), ("100000", false)] {
         let dir = dir();

@@ -348,6 +348,51 @@ fn what_is_run_is_printed() {
 }
 
 #[test]
+fn variables_for_a_jvm_have_no_effect() {
+    let place = Place::new();
+    let (_, plain) = place.server(&["print-cmd"]);
+    let variables = [
+        ("JMXPORT", "1099"),
+        ("JMXLOCALONLY", "false"),
+        ("ZOO_LOG_FILE", "other.log"),
+        ("ZK_SERVER_HEAP", "9000"),
+        ("ZK_CLIENT_HEAP", "9000"),
+        ("JAVA_HOME", "/no/where"),
+    ];
+    let (code, out, err) = place.run_with("zkServer.sh", &["print-cmd"], &variables);
+    assert_eq!((code, out), (0, plain), "{err}");
+}
+
+#[test]
+fn the_environment_names_zebu_and_no_jvm() {
+    let place = Place::new();
+    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin");
+    let script = ". \"$ZOOBINDIR/zkEnv.sh\"; echo \"$ZEBU|$JAVA|$CLASSPATH\"";
+    let output = Command::new("bash")
+        .args(["-c", script])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("ZOOBINDIR", bin)
+        .env("ZOOCFGDIR", place.path("conf"))
+        .env("ZEBU", env!("CARGO_BIN_EXE_zebu"))
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(shown, format!("{}||\n", env!("CARGO_BIN_EXE_zebu")));
+}
+
+#[test]
+fn tools_report_an_error_in_one_line() {
+    let place = Place::new();
+    for script in ["zkTxnLogToolkit.sh", "zkSnapShotToolkit.sh"] {
+        let (code, out, err) = place.run(script, &["/no/such/file"]);
+        assert_ne!(code, 0, "{script}");
+        assert_eq!(out, "", "{script}");
+        assert!(err.lines().count() == 1 && err.contains("/no/such/file"), "{script}: {err}");
+    }
+}
+
+#[test]
 fn directories_are_initialized_once() {
     let place = Place::new();
     let data = place.path("data");

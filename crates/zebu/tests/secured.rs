@@ -1,4 +1,5 @@
-//! The tools against a server that nobody reaches without TLS, a certificate and a password: one file of properties says how.
+//! The tools against a server that requires TLS, a client certificate and a password. One file of
+//! client properties configures all tools.
 
 use std::fs;
 use std::net::TcpListener;
@@ -147,7 +148,7 @@ fn one_file_says_to_every_tool_how_to_come_in() {
     assert_eq!(code, Some(0), "{said}");
     assert!(!report.to_string().contains("TLS only"), "{said}");
     let (_, said) = place.run("doctor --only peers zoo.cfg");
-    assert!(said.contains("--client-configuration names a file"), "{said}");
+    assert!(said.contains("TLS properties in the file of --client-configuration"), "{said}");
 
     fs::write(place.folder.path().join("auth"), "digest root:secret\n").unwrap();
     let backup = "backup create --server https://127.0.0.1:ADMIN --auth-file auth --to backup";

@@ -1,4 +1,4 @@
-//! What the page asks for: requests as JSON, carried out through the session of whoever is signed in.
+//! The requests of the page, as JSON. The session of the signed-in user executes them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ use crate::http::Client;
 use crate::inside::{ChildrenPage, Lost, Reply};
 use crate::management;
 
-/// The header that names who asks.
+/// The header that contains the user's token.
 const TOKEN: &str = "x-zebu-token";
 
 /// Bytes of a request: the largest data of a znode as base64, and room.
@@ -47,7 +47,7 @@ const WATCHES_MAX: usize = 1_000;
 type Shared = State<Arc<Console>>;
 type Arguments = Query<HashMap<String, String>>;
 
-/// Why there is another answer than what was asked for.
+/// The reason why a request fails.
 pub(super) struct Refused(StatusCode, String);
 
 impl axum::response::IntoResponse for Refused {
@@ -86,7 +86,7 @@ fn ok(json: &Value) -> Answered {
     Ok(answer(StatusCode::OK, json))
 }
 
-/// Who asks.
+/// The user.
 fn person(console: &Console, headers: &HeaderMap) -> Result<(String, Arc<Person>), Refused> {
     let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
     let person = console.signed.by_token(token);
@@ -249,7 +249,7 @@ pub(super) async fn znode(
             shown["data"] = json!(data.map(|data| BASE64_STANDARD.encode(data)));
             shown["stat"] = stat_json(&stat);
         }
-        // Whoever may change the ACL sees it, and the stat with it.
+        // A user who may change the ACL sees the ACL and the stat.
         ErrorCode::NO_AUTH if acl.err == ErrorCode::OK => shown["data_error"] = json!("NO_AUTH"),
         other => return Err(other.into()),
     }

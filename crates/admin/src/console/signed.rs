@@ -1,4 +1,5 @@
-//! Who is signed in: a session inside the server for each, kept alive for a while after the last request.
+//! The signed-in users. Each has a session inside the server, which stays open for some time after
+//! the last request.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ pub(super) const SIGNED_IN_MAX: usize = 64;
 /// How long a request may take; an ensemble without a leader answers none.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Somebody who is signed in.
+/// A signed-in user.
 pub(super) struct Person {
     session: tokio::sync::Mutex<Box<dyn InsideSession>>,
     /// When they did something last.
@@ -26,7 +27,7 @@ pub(super) struct Person {
     is_lost: AtomicBool,
 }
 
-/// Everybody who is signed in, by token.
+/// All signed-in users, by token.
 pub(super) struct Signed {
     people: Mutex<HashMap<String, Arc<Person>>>,
     idle: Duration,
@@ -46,7 +47,8 @@ impl Signed {
         self.people().len() < SIGNED_IN_MAX
     }
 
-    /// Signs somebody in: their token, or nothing where there is no room or the system has no random bytes.
+    /// Signs a user in. Returns the token, or `None` if there are too many users or the system has
+    /// no random bytes.
     pub(super) fn enter(self: &Arc<Self>, session: Box<dyn InsideSession>) -> Option<String> {
         let mut token = String::new();
         for byte in zebu_auth::random::bytes::<32>()? {
@@ -69,7 +71,7 @@ impl Signed {
         Some(token)
     }
 
-    /// Who has this token.
+    /// The user with this token.
     pub(super) fn by_token(&self, token: &str) -> Option<Arc<Person>> {
         let mut people = self.people();
         let person = people.get(token).cloned()?;
@@ -81,7 +83,7 @@ impl Signed {
         Some(person)
     }
 
-    /// Forgets somebody, and returns them if they were known. Their session ends when nobody asks it any more.
+    /// Removes and returns a user. The session ends when its last request is finished.
     pub(super) fn leave(&self, token: &str) -> Option<Arc<Person>> {
         self.people().remove(token)
     }

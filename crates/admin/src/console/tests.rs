@@ -1,4 +1,4 @@
-//! What the console answers, with a session of the tests' own behind it.
+//! The console's answers, over a session that the tests implement.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn the_page_is_whole_and_asks_nobody_else() {
         for outside in ["http://", "https://", "//cdn", "@import", "url("] {
             assert!(!text.contains(outside), "{name}: {outside}");
         }
-        // What a server says becomes text and nothing else.
+        // Texts of a server are shown as text, never as markup.
         for markup in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             assert!(!text.contains(markup), "{name}: {markup}");
         }

@@ -1,6 +1,7 @@
 //! The text of each word.
 //!
-//! Lines are the original's to the byte, apart from values: monitors parse them with regular expressions.
+//! Apart from values, the lines are byte for byte the original's, because monitors parse them with
+//! regular expressions.
 
 use std::fmt::{self, Write};
 
@@ -13,7 +14,7 @@ use super::{Effect, Whitelist, Word};
 use crate::figures::{self, Figures};
 use zebu_metrics::Visitor;
 
-/// What stands for anything else while there is nothing to tell.
+/// The answer to every word while the server does not serve clients.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
 /// An answer on its way: ask for pieces until there are no more, then close the connection.
@@ -41,7 +42,7 @@ enum Stage {
 }
 
 impl Answer {
-    /// Begins an answer and tells what is to be done besides, before the first piece is asked for.
+    /// Begins an answer. Returns the effect of the word before the first piece of the answer.
     ///
     /// `argument` is the mask after `stmk`, and ignored otherwise.
     pub fn begin(
@@ -102,7 +103,7 @@ impl Answer {
     }
 
     fn start(&self, facts: &dyn Facts, out: &mut String) -> Stage {
-        // One look for the whole answer: nothing says that it serves as what it is not any more.
+        // The facts are read once for the whole answer, so no line shows a mode that has ended.
         let mode = match facts.serving() {
             Some(mode) => mode,
             // What these say has nothing to do with it.

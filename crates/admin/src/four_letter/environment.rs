@@ -1,8 +1,8 @@
-//! What `envi` tells about the machine and the process.
+//! The facts of `envi` about the machine and the process.
 
 use std::fs;
 
-/// What stands for the Java the original runs on.
+/// The values in place of the original's Java properties.
 const NOT_AVAILABLE: &str = "<NA>";
 
 /// Machine and process.

@@ -1,4 +1,4 @@
-//! What the words tell about, as plain data.
+//! The facts that the words show, as plain data.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub type Cursor = u64;
 /// Each method is one look: what it returns is consistent in itself, two of them need not agree. Pages (`watches_*`,
 /// `ephemerals`) should be some hundred entries, taken under one lock; between two of them the lock is free.
 pub trait Facts {
-    /// What the server is to its clients; `None` while it serves nobody.
+    /// The server's mode; `None` while it does not serve clients.
     fn serving(&self) -> Option<Mode>;
     /// Numbers of the whole server.
     fn server(&self) -> ServerFacts;
@@ -35,13 +35,14 @@ pub trait Facts {
     fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>>;
     /// Number of sessions with ephemerals.
     fn ephemeral_sessions(&self) -> usize;
-    /// Appends ephemerals, those of one session next to each other. Returns where to go on, nothing at the end.
+    /// Appends ephemerals, grouped by session. Returns the place to continue, or `None` at the end.
     fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor>;
     /// Counts of data watches.
     fn watch_summary(&self) -> WatchSummary;
-    /// Appends data watches, those of one path next to each other. Returns where to go on, nothing at the end.
+    /// Appends data watches, grouped by path. Returns the place to continue, or `None` at the end.
     fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor>;
-    /// Appends data watches, those of one session next to each other. Returns where to go on, nothing at the end.
+    /// Appends data watches, grouped by session. Returns the place to continue, or `None` at the
+    /// end.
     fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor>;
     /// Digests of the tree at some zxids, oldest first.
     fn digests(&self) -> Vec<(Zxid, i64)>;
@@ -78,7 +79,7 @@ pub struct MemberFacts {
     pub election_ports: Vec<u16>,
     /// Where it listens for learners when it leads.
     pub learner_ports: Vec<u16>,
-    /// The text of the configuration in force.
+    /// The text of the committed configuration.
     pub membership: String,
     /// How many servers vote.
     pub voters: usize,
@@ -88,9 +89,10 @@ pub struct MemberFacts {
     pub leader: Option<LeaderFacts>,
     /// If it follows and serves observers: how many there are.
     pub observers: Option<usize>,
-    /// If it observes: from whom it learns.
+    /// The server from which an observer learns.
     pub master: Option<ServerId>,
-    /// Without a leader, or with another tree than its leader's: what it waits for, a clause each.
+    /// If the server has no leader, or a tree that differs from its leader's: the conditions that
+    /// it waits for, one clause each.
     pub lacks: Vec<String>,
 }
 
@@ -103,7 +105,7 @@ pub struct LeaderFacts {
     pub pending_syncs: usize,
     /// Milliseconds since it began to lead.
     pub uptime_ms: u64,
-    /// Sizes of what it has proposed.
+    /// Sizes of the proposals.
     pub proposals: ProposalSizes,
 }
 
@@ -123,7 +125,7 @@ impl Default for ProposalSizes {
 }
 
 impl ProposalSizes {
-    /// A transaction of so many bytes has been proposed.
+    /// A transaction of `bytes` bytes was proposed.
     pub fn add(&mut self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.last = bytes;
@@ -174,7 +176,7 @@ pub struct ServerFacts {
     pub sessions: usize,
     /// Sessions that only this server knows.
     pub local_sessions: usize,
-    /// Milliseconds since the server began to serve as what it is.
+    /// Milliseconds since the server began to serve in its current mode.
     pub uptime_ms: u64,
     /// Syncs of the log that took longer than `fsync.warningthresholdms`.
     pub slow_syncs: u64,
@@ -283,7 +285,7 @@ pub struct WatchSummary {
 pub struct Watcher {
     /// What is watched.
     pub path: String,
-    /// Who watches.
+    /// The watchers.
     pub session: SessionId,
 }
 

@@ -1,4 +1,4 @@
-//! Every word against text recorded from a server of the original.
+//! Every word, compared with text recorded from a server of the original.
 
 use super::*;
 use crate::fake::Fake;

@@ -1,4 +1,4 @@
-//! What is answered, without sockets.
+//! The answers of the HTTP server, without sockets.
 
 use std::sync::atomic::Ordering;
 
@@ -468,7 +468,7 @@ fn restores_are_limited_and_can_be_switched_off() {
     assert_eq!(off.asked(), [""; 0]);
 }
 
-/// A body that never goes on.
+/// A body that never continues.
 struct Stuck;
 
 impl hyper::body::Body for Stuck {
@@ -512,7 +512,7 @@ fn readiness_is_serving() {
     let answered = asked.send("GET", "/health/ready?role=leader", None).json();
     assert_eq!(
         answered["reasons"],
-        serde_json::json!(["no client is served", "the role is another one"])
+        serde_json::json!(["no client is served", "the role has changed"])
     );
     assert_eq!((&answered["status"], answered["role"].is_null()), (&"unavailable".into(), true));
 }
@@ -549,7 +549,7 @@ fn a_server_that_does_not_move_neither_lives_nor_is_ready() {
         if stands {
             let reasons = &asked.send("GET", "/health/live", None).json()["reasons"];
             assert_eq!(reasons, &serde_json::json!(["the replica takes no turns"]));
-            // Damaged files are told of, and no reason for a restart.
+            // Damaged files are reported, and are no reason for a restart.
             let damaged = &asked.send("GET", "/health/live", None).json()["damaged_files"];
             assert_eq!(damaged, &serde_json::json!(["damaged: /data/log.1"]));
         }
@@ -591,7 +591,7 @@ fn the_prometheus_page_has_facts_and_metrics() {
     }
 }
 
-/// However many clients there are, the page has so many of them.
+/// The page shows a limited number of clients.
 #[test]
 fn the_busiest_clients_are_told_where_that_is_asked_for() {
     for (top_clients, lines) in [(0, 0), (1, 1), (5, 1)] {

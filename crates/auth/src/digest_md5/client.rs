@@ -1,4 +1,4 @@
-//! The side that has a password.
+//! The client side, which has a password.
 
 use std::fmt;
 

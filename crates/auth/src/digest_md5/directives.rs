@@ -1,4 +1,4 @@
-//! The form of every message: directives with a value each, between commas.
+//! The format of every message: directives with values, separated by commas.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The side that asks for a password.
+//! The server side, which verifies a password.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Exchanges that Java servers had with each other, byte for byte; and what is refused.
+//! Exchanges between Java programs, byte for byte, and refused exchanges.
 
 use super::*;
 

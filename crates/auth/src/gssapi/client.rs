@@ -1,4 +1,4 @@
-//! The side of a client.
+//! The client side.
 
 use super::{Failure, NO_LAYER, Progress, Secured, check_length};
 

@@ -1,4 +1,4 @@
-//! The side of a service.
+//! The server side.
 
 use super::{Failure, NO_LAYER, Progress, Secured, check_length};
 
@@ -94,7 +94,7 @@ impl<C: Secured> Server<C> {
         };
         if *layer != NO_LAYER {
             return Err(Failure::Message(
-                "the client asks for a security layer, which there is not",
+                "the client asks for a security layer, which this server does not offer",
             ));
         }
         let user =

@@ -1,4 +1,4 @@
-//! The exchange of RFC 4752, over a context that is played.
+//! The exchange of RFC 4752, over a simulated context.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The options of `Krb5LoginModule`, and what a service and a client make of them.
+//! The options of `Krb5LoginModule`, as a service and a client interpret them.
 //!
 //! Source: Java's `Krb5LoginModule`.
 

@@ -1,4 +1,5 @@
-//! Files as Java reads them (`tests/fixtures/jaas`), sections as ZooKeeper means them, and errors with their line.
+//! Files that Java accepts (`tests/fixtures/jaas`), sections as ZooKeeper interprets them, and
+//! errors with their line.
 
 use zebu_gssapi::Source;
 

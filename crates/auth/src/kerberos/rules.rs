@@ -1,4 +1,4 @@
-//! The rules: `DEFAULT`, and `RULE:[components:format](match)s/from/to/g`, one behind the other.
+//! The rules: a list of `DEFAULT` and `RULE:[components:format](match)s/from/to/g`.
 
 use std::fmt;
 
@@ -229,7 +229,9 @@ fn replacement_pieces(text: &str, groups: usize) -> Result<Vec<Piece>, String> {
                 let mut group =
                     first.ok_or("a $ in the replacement is not followed by a digit")? as usize;
                 if group >= groups {
-                    return Err(format!("the replacement names group {group}, which is not there"));
+                    return Err(format!(
+                        "the replacement names group {group}, which does not exist"
+                    ));
                 }
                 while let Some(digit) = rest.peek().and_then(|next| next.to_digit(10)) {
                     let longer = group * 10 + digit as usize;

@@ -1,4 +1,4 @@
-//! Names and rules with the verdicts of ZooKeeper's own `KerberosName` (`tests/fixtures/make.sh`).
+//! Names and rules, with the results of ZooKeeper's own `KerberosName` (`tests/fixtures/make.sh`).
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn rules_that_can_never_apply_are_refused_at_once() {
     let cases = [
         ("RULE:[1:$2]", "$2 names no component of 1"),
         ("RULE:[1:$]", "$ names no component of 1"),
-        ("RULE:[1:$1]s/a/$1/", "names group 1, which is not there"),
+        ("RULE:[1:$1]s/a/$1/", "names group 1, which does not exist"),
         ("RULE:[1:$1](a(?=b))", "regular expression is not supported"),
         ("RULE:[1:$1](a{2,1})", "regular expression is not supported"),
         ("DEFAULT nonsense", "at \"nonsense\": it begins with neither"),

@@ -1,4 +1,4 @@
-//! The lines of the protocol: one JSON object each.
+//! The messages of the protocol: one JSON object a line.
 
 use std::net::IpAddr;
 use std::time::Duration;

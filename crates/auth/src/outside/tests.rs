@@ -1,4 +1,4 @@
-//! A program that is there, away, slow or broken, told step by step.
+//! A program that runs, is away, is slow or sends invalid answers, step by step.
 
 use super::*;
 

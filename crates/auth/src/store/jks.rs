@@ -1,7 +1,7 @@
-//! JKS, Java's own first format of key stores: keys under a key stream of SHA-1, certificates in the clear, and a hash
-//! with the password over everything.
+//! JKS, Java's first format of key stores: keys encrypted with a SHA-1 key stream, plain
+//! certificates, and a hash over the password and everything else.
 //!
-//! Sources: `sun.security.provider.JavaKeyStore` and `KeyProtector`, as files of keytool show them.
+//! Sources: `sun.security.provider.JavaKeyStore` and `KeyProtector`, and files of keytool.
 
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;

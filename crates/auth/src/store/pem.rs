@@ -1,4 +1,4 @@
-//! PEM: blocks of base64 between lines, in any order, with any text around them.
+//! PEM: blocks of base64 between marker lines, in any order, with any text around them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

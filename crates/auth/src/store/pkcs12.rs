@@ -1,6 +1,8 @@
-//! PKCS12, as keytool and OpenSSL write it: a MAC over everything, encrypted bags with certificates, shrouded keys.
+//! PKCS12, as keytool and OpenSSL write it: a MAC over everything, encrypted bags with
+//! certificates, and shrouded keys.
 //!
-//! Source: RFC 7292, RFC 9579 (MACs with PBKDF2). Rounds are bounded by [`pbe::ROUNDS_MAX`].
+//! Source: RFC 7292, RFC 9579 (MACs with PBKDF2). The number of rounds is limited to
+//! [`pbe::ROUNDS_MAX`].
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;

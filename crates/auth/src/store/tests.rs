@@ -1,4 +1,5 @@
-//! Stores that keytool and OpenSSL made (`tests/fixtures/make.sh`), read; and broken ones, refused with a sentence.
+//! Stores of keytool and OpenSSL (`tests/fixtures/make.sh`) that are read, and damaged stores that
+//! are refused with a sentence.
 
 use std::path::PathBuf;
 

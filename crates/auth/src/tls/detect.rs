@@ -1,4 +1,4 @@
-//! TLS told from plain text by a connection's first bytes, for ports that speak both.
+//! Detects TLS by the first bytes of a connection, for ports that accept both TLS and plain text.
 
 /// As many bytes as are ever needed.
 pub const HEADER_BYTES: usize = 5;

@@ -1,4 +1,4 @@
-//! The files of a port that speaks TLS, and the configuration that they give.
+//! The files of a TLS port, and the configuration that they produce.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! Whether a certificate is for a host, by ZooKeeper's rules.
+//! Checks whether a certificate is valid for a host, by ZooKeeper's rules.
 //!
-//! An address must be among the alternative names; a name must match one of them, where one `*` stands for any part
-//! of a label; the common name counts only where there are no alternative names at all. Addresses are never looked up in
-//! reverse, as whoever owns an address owns its PTR record, too (CVE-2026-24281).
+//! An address must be among the alternative names. A name must match one of them, where one `*`
+//! stands for any part of a label. The common name counts only if there are no alternative names.
+//! Addresses are never looked up in reverse, because the owner of an address also controls its PTR
+//! record (CVE-2026-24281).
 //!
 //! Source: `ZKHostnameVerifier`, `ZKTrustManager`.
 

@@ -1,4 +1,4 @@
-//! Protocols and cipher suites under the names that Java's configuration has for them, which are IANA's.
+//! The names of protocols and cipher suites in Java's configuration, which are IANA's.
 
 use std::fmt;
 

@@ -1,8 +1,11 @@
-//! OCSP: which questions the certificates of a handshake raise, and what the answers of responders mean.
+//! OCSP: the requests for the certificates of a handshake, and the meaning of the responders'
+//! answers.
 //!
-//! Owns no socket and no clock. Its owner takes the [`Question`]s of a chain once the handshake is over, sends each of
-//! them to its responder, and hands in what came back. Whatever does not say "good" refuses the certificate, unless
-//! revocation lists find it good. Each certificate below a trusted one is asked about, as in Java with `ocsp.enable`.
+//! This module owns neither socket nor clock. After the handshake, its owner takes the
+//! [`Question`]s of a chain, sends each to its responder, and returns the answers. A certificate is
+//! refused unless the answer is "good", or revocation lists find it good. Each certificate below a
+//! trusted one is checked, as in Java with `ocsp.enable`.
+//!
 //! Source: RFC 6960; `sun.security.provider.certpath.RevocationChecker`, `OCSPResponse`.
 
 pub mod http;
@@ -58,7 +61,7 @@ pub enum Side {
 pub enum OcspError {
     /// It is revoked.
     #[error(
-        "the certificate of {subject:?} is revoked since {since}, says its responder {responder}"
+        "the certificate of {subject:?} was revoked at {since}, according to its responder {responder}"
     )]
     Revoked {
         /// Whose it is.

@@ -1,4 +1,5 @@
-//! Handshakes in memory between the two sides, with certificates that openssl made; and a matrix of refused ones.
+//! Handshakes in memory between both sides, with certificates that openssl made; and a matrix of
+//! refused certificates.
 
 use std::path::PathBuf;
 use std::sync::Arc;

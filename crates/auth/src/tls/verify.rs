@@ -1,4 +1,4 @@
-//! What rustls' own verification does not do and Java does.
+//! Java's checks that rustls' own verification does not include.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Certificates of X.509 version 1, which webpki refuses.
 //!
-//! `openssl x509 -req` without extensions makes them, Java takes them, and with them come clients of ensembles that
-//! have been there for long. Such a certificate has no extension, so nothing but its signature, its issuer and its
-//! dates says what it is for: it is taken directly below a trusted certificate only, as the last of its path.
+//! `openssl x509 -req` without extensions makes them, and Java accepts them, so clients of old
+//! ensembles still have them. Such a certificate has no extensions: only its signature, its issuer
+//! and its dates restrict its use. So it is accepted only as the last certificate of its path,
+//! directly below a trusted certificate.
 
 use std::sync::Arc;
 

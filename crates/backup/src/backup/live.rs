@@ -1,4 +1,4 @@
-//! Takes a snapshot from a server that runs elsewhere: `GET /commands/snapshot` of its HTTP server.
+//! Gets a snapshot from a remote server: `GET /commands/snapshot` of its HTTP server.
 
 use std::io;
 use std::path::Path;

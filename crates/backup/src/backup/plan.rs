@@ -1,4 +1,4 @@
-//! Which files the next backup consists of: what the last one has, and what a source has now. Pure.
+//! The files of the next backup, from the files of the last backup and of the source. Pure.
 
 use zebu_proto::Zxid;
 

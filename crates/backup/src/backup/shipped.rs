@@ -1,7 +1,7 @@
-//! Takes the files of a server that runs elsewhere: `GET /backup/files` of its HTTP server, which Zebu has.
+//! Gets the files of a remote server: `GET /backup/files` of its HTTP server, which only Zebu has.
 //!
-//! What the last backup does not have is received into a temporary directory. From there a backup is made as from any other
-//! data directory, with the same checks.
+//! Files that the last backup does not contain are received into a temporary directory. Then the
+//! backup is made as from any other data directory, with the same checks.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! Makes a backup of a data directory: reads and checks everything, copies what is new, and writes a manifest.
+//! Makes a backup of a data directory: reads and checks all files, copies new ones, and writes a
+//! manifest.
 
 use sha2::{Digest as _, Sha256};
 use zebu_store::Nothing;

@@ -1,8 +1,9 @@
-//! From where a session was used, as audit logs and server logs say.
+//! The addresses from which a session was used, from audit logs and server logs.
 //!
-//! Transactions have the session's id, and no address and no user. An audit log has all three in each line, as in
-//! `session=0x1000 user=amy ip=10.0.0.7 operation=setData …`. The original's server log has the address of a session when the
-//! session is established: `Established session 0x1000 with negotiated timeout 30000 for client /10.0.0.7:4711`.
+//! Transactions contain the session's id, but neither an address nor a user. A line of the audit
+//! log has all three, as in `session=0x1000 user=amy ip=10.0.0.7 operation=setData …`. The
+//! original's server log has the address when a session is established: `Established session 0x1000
+//! with negotiated timeout 30000 for client /10.0.0.7:4711`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};

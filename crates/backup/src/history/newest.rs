@@ -1,5 +1,5 @@
-//! The newest changes of a znode, read beside a running server at a cost with a limit: the newest logs only, no snapshot,
-//! at a set rate, and for a set time at most.
+//! The newest changes of a znode, read beside a running server at a limited cost: only the newest
+//! logs, no snapshot, at a limited rate, and for a limited time.
 
 use std::collections::VecDeque;
 use std::io;

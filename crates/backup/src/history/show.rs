@@ -1,4 +1,4 @@
-//! A history as text, a line a change, and as JSON, an object a line.
+//! A history as text, one line a change, and as JSON, one object a line.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

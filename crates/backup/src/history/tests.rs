@@ -1,4 +1,4 @@
-//! Histories of logs and snapshots that the original wrote, whole, damaged and with gaps.
+//! Histories of logs and snapshots that the original wrote: intact, damaged, and with gaps.
 //!
 //! The expected lines come from `tests/fixtures/zookeeper-3.8.0/basic/decoded`.
 

@@ -1,7 +1,8 @@
-//! What happened to some znodes: transactions and snapshots go in, changes come out, in order.
+//! The history of some znodes: transactions and snapshots go in, changes come out, in order.
 //!
-//! Where transactions are missing, a snapshot tells what is left of their effects: when a znode was created and when its data
-//! were set last. Who did it, and what was overwritten or deleted since, nobody knows any more.
+//! Where transactions are missing, a snapshot shows what remains of their effects: when a znode was
+//! created, and when its data were set last. The authors of these changes, and changes that were
+//! overwritten or deleted since, are unknown.
 
 use std::collections::BTreeMap;
 

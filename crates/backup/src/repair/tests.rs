@@ -1,4 +1,4 @@
-//! Three members with the original's transactions, written by our store, each with damage.
+//! Three members with the original's transactions, written by our store. Each has some damage.
 
 use zebu_state::{Outline, Rebuild, Step};
 use zebu_store::log::read::read_log;

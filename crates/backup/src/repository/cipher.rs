@@ -1,6 +1,7 @@
-//! Encryption of the files of a backup, in the format of age, to the recipients that the first backup was given.
+//! Encrypts the files of a backup, in the format of age, to the recipients of the first backup.
 //!
-//! Who makes backups needs no secret: a server that is taken over cannot read its older backups.
+//! To make backups, a server needs no secret: an attacker who controls the server cannot read older
+//! backups.
 
 use std::fs;
 use std::io::{self, Read, Write};

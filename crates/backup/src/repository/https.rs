@@ -1,4 +1,5 @@
-//! How requests reach an object store: HTTP/1.1 over plain TCP or TLS, a connection for each request.
+//! Requests to an object store: HTTP/1.1 over plain TCP or TLS, with one connection for each
+//! request.
 
 use std::io;
 use std::sync::Arc;

@@ -53,7 +53,7 @@ pub fn restore(
     let root = target.subtree;
     let wanted = subtree::of_tree(&built.tree, root)?;
     if target.servers.contains('/') {
-        let wrong = "the servers of --into-server have no path: --subtree says where";
+        let wrong = "the servers of --into-server must not have a path: --subtree names it";
         return Err(BackupError::Usage(wrong.to_owned()));
     }
     let mut connector = credentials.apply(Connector::new());

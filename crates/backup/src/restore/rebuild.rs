@@ -1,8 +1,9 @@
-//! Builds the tree as it was after a transaction, from snapshots and logs, and proves that it is that tree.
+//! Builds the tree as it was after a transaction, from snapshots and logs, and proves the result.
 //!
-//! A snapshot is fuzzy: it may have traces of transactions that were applied while it was written. One that has traces of
-//! transactions behind the wanted one must not be used. Transactions carry the digest of the tree behind them, which tells
-//! for certain; where there are no digests, what the snapshot says of itself tells, or a later snapshot.
+//! A snapshot is fuzzy: it may contain effects of transactions that were applied while it was
+//! written. A snapshot with effects of transactions after the wanted one must not be used. The
+//! digests in transactions, which are those of the tree after the transaction, decide this for
+//! certain. Without digests, the snapshot's own data or a later snapshot decide.
 
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{ExtendedTypes, OpCode, Zxid};
@@ -245,7 +246,9 @@ impl Attempt {
             Some(digest) if digest == self.tree.digest() => return Ok(Proof::Digest),
             Some(_) if wanted == Wanted::AsStarted => return Ok(Proof::OtherDigest),
             Some(_) => {
-                return Err("the digest of what it leads to is not that of the log".to_owned());
+                return Err(
+                    "the digest of the resulting tree differs from that of the log".to_owned()
+                );
             }
             None => {}
         }

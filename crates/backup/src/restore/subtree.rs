@@ -1,6 +1,7 @@
-//! What it takes to make a subtree of a live ensemble that of a backup: decided from what both have, without a connection.
+//! The changes that make a subtree of a live ensemble equal to that of a backup. They are computed
+//! from both subtrees, without a connection.
 //!
-//! Ephemerals belong to sessions: those of the backup are left out, and those that exist now stay.
+//! Ephemerals belong to sessions: ephemerals in the backup are left out, and existing ones stay.
 
 use std::collections::BTreeMap;
 

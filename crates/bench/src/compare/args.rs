@@ -1,4 +1,4 @@
-//! What a comparison is asked for: servers, suites and their sizes.
+//! The arguments of a comparison: servers, suites and their sizes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

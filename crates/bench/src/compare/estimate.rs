@@ -1,5 +1,5 @@
-//! How long a comparison takes, told before it begins: from the windows that were asked for, and from how fast each
-//! kind of server was where a figure is a time.
+//! The expected duration of a comparison, shown before it begins. It is computed from the requested
+//! windows, and from known speeds of each kind of server where a figure is a duration.
 
 use super::CompareArgs;
 use super::args::Suite;

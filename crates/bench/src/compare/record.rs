@@ -1,4 +1,5 @@
-//! What a comparison leaves: a text for people, and the raw figures for programs, also of one that is interrupted.
+//! The results of a comparison: a text for people, and raw figures for programs; also of an
+//! interrupted comparison.
 
 use std::time::Instant;
 

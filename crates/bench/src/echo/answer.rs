@@ -1,4 +1,5 @@
-//! What the echo server answers: every read succeeds with the last value written, every write succeeds.
+//! The answers of the echo server: every read succeeds with the last value written, every write
+//! succeeds.
 
 use zebu_jute::{Decoder, Encoder};
 

@@ -1,9 +1,10 @@
-//! What the echo server makes durable, when it is asked to: every request that a server has to log, in one file.
+//! The log of the echo server: every request that a real server has to log, in one file.
 //!
-//! The file has its size from the beginning and is filled with zeros, as the servers' logs are, so that a sync has no
-//! space to allocate; at its end it begins again. One `pwrite` and one `fdatasync` serve all requests that wait.
-//! A small batch is synced by the thread that reads and answers: to hand it over and be woken takes about as long
-//! as answering some hundred requests. A larger one is synced by a thread of its own, while the next is read.
+//! The file has its full size from the beginning and is filled with zeros, as the servers' logs
+//! are, so that a sync allocates no space. After its end, writing continues at its beginning. One
+//! `pwrite` and one `fdatasync` serve all waiting requests. The thread that reads and answers syncs
+//! a small batch itself, because a hand-over and a wake-up take about as long as the answers to
+//! some hundred requests. A thread of its own syncs a larger batch, while the next one is read.
 
 use std::fs::File;
 use std::io;
@@ -98,7 +99,7 @@ impl Journal {
         }
         self.is_busy = true;
         let bytes = std::mem::take(&mut self.pending);
-        self.work.send(bytes).map_err(|_| io::Error::other("the thread that syncs is gone"))?;
+        self.work.send(bytes).map_err(|_| io::Error::other("the thread that syncs has ended"))?;
         Ok(false)
     }
 
@@ -118,7 +119,7 @@ impl Journal {
             }
             Err(TryRecvError::Empty) => Ok(false),
             Err(TryRecvError::Disconnected) => {
-                Err(io::Error::other("the thread that syncs is gone"))
+                Err(io::Error::other("the thread that syncs has ended"))
             }
         }
     }

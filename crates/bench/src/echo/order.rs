@@ -1,4 +1,5 @@
-//! What answers of the echo server wait for: nothing, a sync of its own log, or a quorum of the servers that it is one of.
+//! The condition for an answer of the echo server: none, a sync of its own log, or a quorum of its
+//! ensemble.
 
 use std::io;
 use std::path::Path;

@@ -1,12 +1,14 @@
-//! Servers that only sync, acknowledge and commit: what an ensemble of three could reach on this machine.
+//! Servers that only sync, acknowledge and commit: the upper bound for an ensemble of three on this
+//! machine.
 //!
-//! A follower forwards the requests of its clients. The leader gives all requests one order: it sends them to both
-//! followers and writes them into its own log at the same time. Each server makes durable with one sync what has come
-//! until then. What a quorum has made durable is committed: the leader answers its own clients, and tells the followers,
-//! who answer theirs. Servers talk over loopback, as real ones on one machine do, and what there is for another server
-//! goes with one system call.
+//! A follower forwards the requests of its clients. The leader orders all requests: it sends them
+//! to both followers, and writes them to its own log at the same time. Each server makes all
+//! requests that have arrived durable with one sync. When a quorum has synced a request, it is
+//! committed: the leader answers its own clients, and informs the followers, which answer theirs.
+//! The servers use loopback, like real ones on one machine. One system call sends everything that
+//! waits for another server.
 //!
-//! Nothing here survives a failure: no elections, no epochs, no repair.
+//! Nothing here survives a failure: there are no elections, no epochs and no repair.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};

@@ -1,4 +1,5 @@
-//! How throughput grows with cores: the server is kept to the first one, two ..., the generator to the others.
+//! Throughput by the number of cores: the server uses the first core, the first two, and so on; the
+//! generator uses the others.
 
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};

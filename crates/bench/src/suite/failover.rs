@@ -1,5 +1,5 @@
-//! How long nobody can write when the leader is killed, when it stands still, and when it is asked to stop; and what a
-//! rolling restart costs.
+//! The time without writes when the leader is killed, paused, or asked to stop; and the cost of a
+//! rolling restart.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,5 +131,5 @@ fn first_write(servers: &[SocketAddr], fault: Instant) -> anyhow::Result<Duratio
         let asking: Vec<_> = servers.iter().map(|server| ask(*server)).collect();
         asking.into_iter().filter_map(|thread| thread.join().ok().flatten()).min()
     });
-    first.context("nobody takes writes any more")
+    first.context("no server accepts writes any more")
 }

@@ -1,5 +1,5 @@
-//! Latency at a load that all servers are given alike: requests that are due at equal intervals whatever the
-//! server does, on one server and on an ensemble; and one write at a time, beside what disk and network take.
+//! Latency at equal load on one server and on an ensemble: requests are due at equal intervals,
+//! however fast the server answers. Also one write at a time, beside the times of disk and network.
 
 use std::net::SocketAddr;
 use std::time::Duration;

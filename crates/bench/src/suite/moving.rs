@@ -1,4 +1,4 @@
-//! Many sessions whose leader dies: how long until each is answered again.
+//! Many sessions whose leader is killed: the time until each session gets an answer again.
 
 use std::time::Duration;
 

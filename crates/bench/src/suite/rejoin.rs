@@ -1,5 +1,6 @@
-//! How long a server takes to come back to an ensemble with a large tree: with little to catch up, and with
-//! nothing at all; and how fast the tree goes over, beside what disk and network do by themselves.
+//! The time that a server with a large tree needs to rejoin an ensemble, with few missing
+//! transactions and without any data; and the speed of the snapshot transfer, beside the speed of
+//! disk and network.
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
-//! A rolling restart under a load of writes: each server is asked to stop and started again, the leader among them.
+//! A rolling restart under write load: each server, also the leader, is asked to stop and started
+//! again.
 //!
-//! Every writer keeps its session: when its connection ends, it goes on with the session at the next server.
+//! Every writer keeps its session: when its connection ends, it renews the session at the next
+//! server.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +68,7 @@ pub(crate) fn restart(ensemble: &mut Ensemble<'_>) -> anyhow::Result<Rolled> {
         let gaps = acknowledged.windows(2).map(|pair| pair[1] - pair[0]);
         Ok(Rolled {
             rate: acknowledged.len() as f64 / begun.elapsed().as_secs_f64(),
-            gap: gaps.max().context("nobody could write")?,
+            gap: gaps.max().context("no client could write")?,
             lost: ended.iter().map(|writer| writer.lost).sum(),
         })
     })

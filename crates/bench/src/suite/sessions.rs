@@ -1,4 +1,4 @@
-//! Many idle sessions: opening them, what they cost, and whether pings keep all of them alive.
+//! Many idle sessions: the time to open them, their cost, and whether pings keep all of them alive.
 
 use std::time::Duration;
 

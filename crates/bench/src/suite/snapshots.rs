@@ -1,4 +1,4 @@
-//! Snapshots: how long one takes, and what it does to memory and to requests while it is written.
+//! Snapshots: the duration of one, and its effect on memory and on requests meanwhile.
 
 use std::fs::{self, Metadata};
 use std::ops::Range;

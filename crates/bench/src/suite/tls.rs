@@ -1,6 +1,7 @@
-//! TLS: full handshakes, and requests over connections that have it.
+//! TLS: full handshakes, and requests over TLS connections.
 //!
-//! The server shows a certificate of this file's folder, which is good for this machine's own address and for nothing else.
+//! The server presents a certificate from this file's folder, which is valid only for this
+//! machine's own address.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Many watches: what they cost in memory, and how fast one change reaches all who watch.
+//! Many watches: their memory, and the time until one change reaches all watchers.
 
 use std::thread;
 use std::time::Duration;

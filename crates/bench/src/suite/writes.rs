@@ -1,5 +1,5 @@
-//! Everything that a server has to make durable, alone and in an ensemble: what is written, how long it is, by depth and
-//! connections.
+//! All operations that a server makes durable, standalone and in an ensemble: by operation, length,
+//! depth and number of connections.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Many znodes: loading them, what they cost in memory and on disk, restart, snapshot.
+//! Many znodes: loading them, their memory and disk space, a restart, and a snapshot.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! One session: its handshake, its pipeline, and what comes back.
+//! One session: its handshake, its pipeline, and its answers.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

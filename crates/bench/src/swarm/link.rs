@@ -1,4 +1,4 @@
-//! A socket of a swarm, with TLS or without: reads and writes that never wait.
+//! A socket of a swarm, with or without TLS: reads and writes never block.
 
 use std::io::{self, Read, Write};
 

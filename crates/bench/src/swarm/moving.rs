@@ -1,4 +1,5 @@
-//! Sessions whose servers go away: each goes on to another server and asks again, until it is answered.
+//! Sessions whose servers end: each session moves to another server and repeats its request until
+//! it gets an answer.
 
 use std::net::SocketAddr;
 use std::time::Duration;

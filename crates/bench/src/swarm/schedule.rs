@@ -1,4 +1,5 @@
-//! When an open loop's requests are due, and what the generator spends within the window.
+//! The times at which an open loop's requests are due, and the CPU time of the generator within the
+//! window.
 
 use std::time::Duration;
 

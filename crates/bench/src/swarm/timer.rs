@@ -1,4 +1,5 @@
-//! Wakes an open loop when its next request is due, more finely than the milliseconds of `epoll_wait`.
+//! Wakes an open loop when its next request is due, more precisely than the milliseconds of
+//! `epoll_wait`.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::Timer;

@@ -1,4 +1,4 @@
-//! What sessions ask, and how: the loads that everything is measured with, and the plan they are put on by.
+//! The requests of sessions: the loads of all measurements, and the plan by which they are sent.
 
 use std::time::Duration;
 

@@ -47,7 +47,7 @@ impl Meant {
             return Err(Refused(errors::INVALID_STATE, "the session is over".to_owned()));
         }
         if !driver.has_watcher(&path, kinds, self.watcher) {
-            let why = format!("nobody watches {path} like this");
+            let why = format!("{path} has no such watcher");
             return Err(Refused(errors::NO_WATCHER, why));
         }
         if self.is_local {

@@ -56,6 +56,27 @@ async fn ten_thousand_znodes_are_read_at_once() {
     assert!(soon(client.exists("/n")).await.unwrap().is_none());
 }
 
+/// The server limits requests to 1 MiB (`jute.maxbuffer`), but not the names of children in an answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_may_be_larger_than_a_request() {
+    const NAME_BYTES: usize = 1_000;
+    const ZNODES: usize = 1_200;
+    let server = Server::start(&[]);
+    let client = connect(server.address(), TIMEOUT).await;
+    let created: Vec<_> = (0..ZNODES)
+        .map(|n| {
+            let path = format!("/{n:0NAME_BYTES$}");
+            client.create(&path, "", CreateMode::Persistent, &Acls::creator())
+        })
+        .collect();
+    for created in created {
+        soon(created).await.unwrap();
+    }
+    let (names, _) = soon(client.get_children("/")).await.unwrap();
+    let bytes: usize = names.iter().map(String::len).sum();
+    assert!(bytes > 1 << 20 && names.len() > ZNODES, "{bytes} bytes");
+}
+
 /// API-19.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_share_a_client() {

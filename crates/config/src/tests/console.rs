@@ -1,4 +1,4 @@
-//! What is served beside the commands of the admin server.
+//! The console and other pages beside the admin server's commands.
 
 use std::time::Duration;
 

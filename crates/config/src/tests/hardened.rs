@@ -1,4 +1,4 @@
-//! What is open, and what refuses it.
+//! Insecure settings, and the parts of the hardened profile that refuse them.
 
 use super::Case;
 use crate::hardened::open;
@@ -14,7 +14,7 @@ fn what_is_open_by_default_is_told() {
         told(""),
         [
             "port 2181 serves clients without TLS",
-            "everybody who knows a session id can compute the session's password",
+            "every client that knows a session id can compute the session's password",
             "the server serves clients that have not authenticated",
             "a new ACL may let everybody write",
             "one address may fail to authenticate any number of times",
@@ -94,7 +94,7 @@ fn the_profile_sets_its_parts_and_refuses_what_is_open() {
         ("skipACL=yes", "ACLs are not checked"),
         ("4lw.commands.whitelist=*", "four-letter words are answered to anybody: conf,"),
         ("readonlymode.enabled=true", "four-letter words are answered to anybody: isro\n"),
-        ("zebu.sessionPasswords=acceptCompatible", "everybody who knows a session id"),
+        ("zebu.sessionPasswords=acceptCompatible", "every client that knows a session id"),
         ("clientPort=2181", "port 2181 serves clients without TLS"),
         ("zebu.requireTls=true\nclientPort=2181", "port 2181 serves clients without TLS"),
     ] {

@@ -54,8 +54,8 @@ fn what_no_scheme_can_be_made_of_is_refused_with_its_line() {
             "unix:LDAP:/x",
             "\"LDAP\" is no name for a scheme: a to z, digits, '-', '_' and '.', a letter first, at most 64",
         ),
-        ("unix:digest:/x", "the scheme digest has a meaning of its own"),
-        ("unix:super:/x", "the scheme super has a meaning of its own"),
+        ("unix:digest:/x", "the scheme digest is reserved"),
+        ("unix:super:/x", "the scheme super is reserved"),
         ("unix:ldap:run/x", "the path of the socket must begin with /: \"run/x\""),
         (
             &format!("unix:ldap:{long}"),

@@ -1,4 +1,4 @@
-//! SASL for clients: what is read of a JAAS file, and what is refused.
+//! SASL for clients: accepted and refused JAAS files.
 
 use super::*;
 use crate::{PeerLogin, PeerUsers, SaslLogin};
@@ -201,7 +201,7 @@ fn servers_may_authenticate_with_kerberos() {
             .fails(&format!("zoo.cfg:9: {key}={value} {said}"));
     }
     between_servers(&format!("{on}\n{key}=zk/_HOST@R"), PRINCIPALS).fails(&format!(
-        "zoo.cfg:9: {key}=zk/_HOST@R: _HOST stands for a host only where no realm follows; write zk/_HOST"
+        "zoo.cfg:9: {key}=zk/_HOST@R: _HOST stands for a host only if no realm follows; write zk/_HOST"
     ));
     let place = "-D: java.security.auth.login.config: /jaas";
     between_servers(on, &PRINCIPALS.replace(" storeKey=true", "")).fails(&format!(

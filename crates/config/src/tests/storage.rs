@@ -1,4 +1,4 @@
-//! Sizes of files and how often they are written.
+//! The sizes of files, and the intervals at which they are written.
 
 use super::*;
 

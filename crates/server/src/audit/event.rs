@@ -17,7 +17,7 @@ use zebu_replica::auth::{Credentials, Schemes};
 /// What the original calls the removal of an ephemeral znode whose session is over.
 const EPHEMERAL_ENDS: &str = "ephemeralZNodeDeletionOnSessionCloseOrExpire";
 
-/// A request whose outcome is to be told.
+/// An audited request, whose result must be logged.
 #[derive(Debug)]
 pub struct Asked {
     /// Its client's session.
@@ -87,7 +87,7 @@ pub struct Event {
 
 /// How users are called.
 pub struct Names {
-    /// Who has started the server.
+    /// The user who has started the server.
     pub server: String,
     /// The schemes, which know what of an id is no secret.
     pub schemes: Arc<Schemes>,

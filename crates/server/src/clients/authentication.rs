@@ -1,4 +1,4 @@
-//! Auth packets of clients: asks schemes that answer later, and counts and logs the verdicts.
+//! Auth packets of clients: asks the schemes that answer later, and counts and logs their verdicts.
 
 use std::net::IpAddr;
 use std::sync::Arc;

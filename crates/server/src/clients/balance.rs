@@ -1,9 +1,9 @@
-//! How connections are spread over network workers: over as few as keep up.
+//! Distributes connections over network workers, and uses as few workers as possible.
 //!
-//! A worker that serves many connections takes all that has come for them in one turn, and seldom
-//! sleeps. The same connections on two workers cost more of the machine for each request, and more
-//! time, as long as one would do. So one worker serves until it has no time left while the machine
-//! has: then another one takes its share.
+//! A worker with many connections handles all received requests in one turn, and seldom sleeps.
+//! While one worker is fast enough, the same connections on two workers cost more CPU time and more
+//! latency for each request. So one worker serves all connections until it is saturated while the
+//! machine has idle time. Then another worker gets a share of them.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl Spread {
         self.active
     }
 
-    /// Looks at what all workers did, and how many cores had nothing to do meanwhile; what is to be
+    /// Takes the load of all workers, and the number of idle cores; returns what is to be
     /// moved.
     pub fn look(&mut self, loads: &[Load], idle: f64) -> Vec<Move> {
         let active = &loads[..self.active];
@@ -99,7 +99,8 @@ impl Spread {
         Vec::new()
     }
 
-    /// The busiest worker gives to the one with the most time left, else all give to another one.
+    /// The busiest worker gives connections to the one with the most idle time; otherwise all give
+    /// some to a further worker.
     fn relieve(&mut self, loads: &[Load]) -> Vec<Move> {
         let active = &loads[..self.active];
         let by_busy = |a: &usize, b: &usize| active[*a].busy.total_cmp(&active[*b].busy);
@@ -223,7 +224,7 @@ mod tests {
         let crowd = loads(&[(0.45, 8), (0.5, 8)]);
         let moves = vec![Move { from: 1, to: 0, count: 8 }];
         assert_eq!(look(&mut spread, &crowd, 0.0, 99), (CROWDED_LOOKS, moves));
-        // Then one does it all, and there is no room for another one.
+        // Then one worker does everything, and there is no idle core for another one.
         assert_eq!(look(&mut spread, &loads(&[(1.0, 16), (0.0, 0)]), 0.0, 99), (99, vec![]));
     }
 

@@ -142,7 +142,7 @@ impl Client {
         let common = &shared.common;
         let mut linger = None;
         let mut was_blocked = false;
-        // The client sends nothing more; what it has sent is still taken.
+        // The client sends nothing more; its requests are still processed.
         let mut ended = false;
         let clock = shared.clock;
         let early = stream.early(|bytes| self.client.received(bytes, true, || clock.monotonic()));
@@ -167,7 +167,8 @@ impl Client {
                         Ok(count) => {
                             self.client.sent(count);
                             if was_blocked && count > 0 {
-                                // It takes what it is sent, so it is there, though it may say nothing.
+                                // The client reads its answers, so it is alive, even if it sends
+                                // nothing.
                                 was_blocked = false;
                                 self.client.conn().hear(shared.clock.monotonic());
                             }
@@ -227,7 +228,7 @@ impl Client {
             if is_stranger && Instant::now() >= self.due {
                 shared.metrics.unauthenticated_connections_expired.add(1);
                 return Err(End::Broken(
-                    "no authentication in time, which enforce.auth.schemes asks for",
+                    "no authentication in time, although enforce.auth.schemes requires it",
                 ));
             }
             let ready = tokio::select! {
@@ -275,7 +276,7 @@ impl Client {
         }
     }
 
-    /// Reads what has come; false when the client is gone.
+    /// Reads the received bytes. Returns false if the client has disconnected.
     fn read(&mut self, stream: &mut Stream, takes: bool) -> bool {
         let clock = self.shared.clock;
         let most = self.client.room(READ_BYTES);
@@ -312,7 +313,7 @@ fn tell_slow_client(shared: &Shared, conn: &Conn, waited: Duration) {
     );
 }
 
-/// What a connection needs of its worker, and what is counted of one run.
+/// The resources of its worker that a connection needs, and the counters of one run.
 pub(super) struct Desk<'s> {
     shared: &'s Arc<Shared>,
     ops: Ops<'s>,
@@ -369,7 +370,7 @@ impl Worker<Side> for Desk<'_> {
             }
             SaslEvent::Failed { failure, stays } => {
                 let end =
-                    if *stays { "the connection goes on" } else { "the connection is closed" };
+                    if *stays { "the connection stays open" } else { "the connection is closed" };
                 warn!(
                     %session,
                     connection = %peer,
@@ -454,10 +455,10 @@ impl Worker<Side> for Desk<'_> {
     }
 }
 
-/// Until somebody has said that there is something to look at.
+/// Waits for a notification.
 fn woken(conn: &Conn) -> impl Future<Output = ()> {
     poll_fn(|context| {
-        // In this order: whoever says it later finds the task.
+        // In this order, a later notification finds the task.
         conn.side.task.register(context.waker());
         if conn.is_woken() { Poll::Ready(()) } else { Poll::Pending }
     })

@@ -17,7 +17,7 @@ pub fn connections_max() -> Option<u32> {
     limit().map(|limit| u32::try_from(share(limit)).unwrap_or(u32::MAX))
 }
 
-/// What connections get of so many descriptors: nearly all, and at least half.
+/// The share of `limit` descriptors for connections: nearly all, and at least half.
 fn share(limit: u64) -> u64 {
     limit.saturating_sub(RESERVED).max(limit / 2)
 }
@@ -28,7 +28,7 @@ pub fn open() -> Option<u64> {
     Some(here.count() as u64)
 }
 
-/// Allows this process as many as its parent lets it have, as a JVM does.
+/// Raises the soft limit of this process to its hard limit, as a JVM does.
 ///
 /// # Errors
 /// When the system refuses.

@@ -34,7 +34,7 @@ pub enum Parsed {
 impl Question {
     /// The question behind a connection's first four bytes and `rest`, if it is one.
     ///
-    /// A word that is not allowed is refused at once: nobody waits for its argument.
+    /// A forbidden word is refused at once, without waiting for its argument.
     pub fn parse(first: [u8; 4], rest: &[u8], whitelist: &Whitelist) -> Option<Parsed> {
         match Received::from_bytes(first)? {
             Received::TelnetInterrupt => Some(Parsed::Whole(Self::Interrupt)),

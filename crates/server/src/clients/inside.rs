@@ -40,7 +40,7 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// A new session for somebody over HTTP, with the identities of their address and their certificate.
+    /// A new session for a user over HTTP, with the identities of the address and the certificate.
     ///
     /// # Errors
     /// Why there is none.
@@ -175,7 +175,7 @@ impl Inside {
             let mut from = zebu_jute::Decoder::new(&frame);
             let header =
                 ReplyHeader::decode(&mut from).map_err(|_| Lost("its answer cannot be read"))?;
-            // Another number is that of a request whose answer nobody waits for any more.
+            // Another xid belongs to a request whose caller no longer waits.
             if header.xid == xid {
                 let body = frame.get(HEADER_BYTES..).unwrap_or_default().to_vec();
                 return Ok(Reply { err: header.err, body });
@@ -198,7 +198,7 @@ const OPENING_TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes of the header of an answer.
 const HEADER_BYTES: usize = <ReplyHeader as zebu_jute::Fixed>::BYTES;
 
-/// Until somebody has said that there is something to look at.
+/// Waits for a notification.
 fn woken(conn: &Conn) -> impl Future<Output = ()> {
     poll_fn(|context| {
         conn.side.task.register(context.waker());

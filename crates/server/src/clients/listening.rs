@@ -1,9 +1,10 @@
-//! Until when this server has listened: everything that had come by then has been read.
+//! The time up to which this server has read everything that had arrived.
 //!
-//! A thread that gets no processor reads no sockets, and neither does a process that is stopped. What its
-//! clients and the other servers have said meanwhile waits there: the silence is this server's, not theirs.
-//! Each thread or runtime that reads sockets notes the time now and then; while the notes come late, nobody
-//! is blamed. A replica that is at work for long is no reason: others listen for it.
+//! A thread without a processor reads no sockets, nor does a stopped process. Meanwhile the packets
+//! of clients and other servers wait in the sockets. That silence is the fault of this server. So
+//! each thread or runtime that reads sockets records the time regularly. While these records are
+//! late, no session expires and no peer is disconnected. A busy replica does not count: other
+//! threads read the sockets meanwhile.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::shared::Clock;
 /// How often the time is noted.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// The notes of all who read sockets of one kind.
+/// The records of all threads that read sockets of one kind.
 #[derive(Debug, Default)]
 pub struct Listening(Mutex<Vec<Arc<AtomicU64>>>);
 

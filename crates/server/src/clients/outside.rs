@@ -1,4 +1,5 @@
-//! Schemes that an external program decides: the sockets, the clock and the threads of [`zebu_auth::outside`].
+//! Authentication schemes that an external program decides: the sockets, the clock and the threads
+//! of [`zebu_auth::outside`].
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -52,7 +53,7 @@ impl AuthProvider for OutsideScheme {
         &self.scheme
     }
 
-    /// Another program is asked, and nobody waits for it here.
+    /// Another program is asked; no thread waits for its answer.
     fn authenticate(&self, _: &Claim<'_>) -> Verdict {
         Err(Refused::Elsewhere)
     }
@@ -131,7 +132,7 @@ impl Link {
     }
 }
 
-/// Tells the core what happens, and does what it says.
+/// Reports events to the core, and executes its outputs.
 struct Driver {
     path: PathBuf,
     core: Outside,
@@ -147,7 +148,7 @@ impl Driver {
         Self { path, core, began, link: Link::Down, next_ticket: 1, answers }
     }
 
-    /// Until nobody can ask any more.
+    /// Until no sender exists.
     async fn run(mut self, mut asked: mpsc::Receiver<(Question, Answer)>) {
         let mut out = Vec::new();
         loop {

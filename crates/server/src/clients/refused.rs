@@ -1,5 +1,5 @@
-//! Clients that are refused while this server does not serve: one log line when this begins, and one with their number when
-//! it ends.
+//! Logs clients that this server refuses while it does not serve: one line when the period begins,
+//! and one line with the number of clients when it ends.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl Refused {
     pub fn end(&self) {
         match self.take() {
             0 => {}
-            count => info!("connections closed while nobody was served: {count}"),
+            count => info!("connections closed while this server served no clients: {count}"),
         }
     }
 }

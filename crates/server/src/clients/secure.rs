@@ -1,8 +1,10 @@
-//! TLS for clients: handshakes on a thread of their own, so that no connection that is served waits for one.
+//! TLS for clients: a separate thread does the handshakes, so that established connections do not
+//! wait for them.
 //!
-//! A connection comes from the port for TLS, or from the one for both kinds. It goes on to a network worker once it is known
-//! what it is, and whose. Until then it costs what a handshake needs, for as long as a connection may take for its first
-//! request, and one place among a bounded number of them, of which no address has all.
+//! A connection comes from the TLS port, or from the port that accepts both TLS and plain text. It
+//! moves to a network worker when its kind and its certificate are known. Until then it has the
+//! time limit of a first request. It also occupies one of a limited number of places, of which one
+//! address can have only a part.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -28,7 +30,7 @@ const HANDSHAKES_MAX: u32 = 1000;
 /// Places that one address may have, of all.
 const SHARE_OF_ADDRESS: u32 = 4;
 
-/// A connection whose client is known, as far as it has said.
+/// A connection after its handshake, with the client's certificate if it has sent one.
 pub struct Known {
     /// The connection.
     pub parked: Parked,
@@ -36,7 +38,7 @@ pub struct Known {
     pub peer: SocketAddr,
     /// When it was accepted.
     pub accepted: Instant,
-    /// What the client's certificate says.
+    /// The facts of the client's certificate.
     pub certificate: Option<Facts>,
 }
 
@@ -92,7 +94,7 @@ impl Handshakes {
         self.gate.clone()
     }
 
-    /// Runs until the server stops. Whoever is known goes on to `workers`.
+    /// Runs until the server stops. After the handshake, a connection moves to `workers`.
     pub fn run(mut self, shared: &Arc<Shared>, config: &ClientTlsConfig, workers: Arrivals) {
         let _ = shared.clients.tls_port.set(self.port.clone());
         let desk = Arc::new(Desk {
@@ -249,7 +251,7 @@ struct Taken {
     warnings: Warnings,
 }
 
-/// A place that is taken as long as this exists.
+/// A place, which is occupied while this value exists.
 struct Place(Arc<Places>, IpAddr);
 
 impl Places {

@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub struct TooLong(AtomicU64);
 
 impl TooLong {
-    /// Says, unless that was said a moment ago, that a read got an error instead of its answer.
+    /// Logs that a read got an error instead of its answer, unless that was logged a moment ago.
     pub fn say(&self, op: OpCode, now: Duration) {
         if self.is_due(now) {
             warn!(

@@ -48,7 +48,7 @@ pub fn hand_in(shared: &Shared, conn: ConnId, now: Duration, inputs: &mut Vec<In
     }
 }
 
-/// Carries out what was kept. To be called when this thread has nothing else to do.
+/// Runs a turn for the kept inputs. Must be called when this thread is idle.
 pub fn carry_out(driver: &Mutex<Driver>, shared: &Shared) {
     if TURNS.with_borrow_mut(WorkerTurns::take) > 0 {
         driver::turn_here(driver, shared);

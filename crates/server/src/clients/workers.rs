@@ -1,8 +1,9 @@
-//! Listeners and network workers: connections are accepted by the first worker and served by as many as have to.
+//! Listeners and network workers: the first worker accepts all connections, and as few workers as
+//! possible serve them.
 //!
-//! While one is enough, a connection does not change threads before it is served, which costs more than accepting it.
-//! Each worker is a runtime of its own, so that a connection moves between cores only when the workers'
-//! shares are made anew.
+//! While one worker is enough, a new connection does not change threads before it is served; the
+//! change would cost more than the accept. Each worker is a runtime of its own, so a connection
+//! moves to another core only when the connections are redistributed.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +42,7 @@ const BACKLOG: i32 = 1024;
 /// How long nothing is accepted after that failed.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often the same is said at most.
+/// Minimum interval between two equal log lines.
 const WARN_EVERY: Duration = Duration::from_secs(5);
 
 /// Keeps a flood of connections from becoming a flood of log lines.
@@ -49,7 +50,7 @@ const WARN_EVERY: Duration = Duration::from_secs(5);
 pub struct Warnings(Option<Instant>);
 
 impl Warnings {
-    /// Whether it is said this time.
+    /// Whether to log it this time.
     pub fn is_due(&mut self) -> bool {
         let due = self.0.is_none_or(|last| last.elapsed() >= WARN_EVERY);
         if due {
@@ -179,7 +180,7 @@ impl Worker {
 }
 
 impl Workers {
-    /// Starts `count` workers; whether they take turns of the replica's is said, too.
+    /// Starts `count` workers. `takes_turns`: whether an idle worker may run the replica.
     ///
     /// # Errors
     /// When the system has no more threads.
@@ -318,7 +319,7 @@ async fn accept(
     }
 }
 
-/// Who has the fewest connections of those workers that serve.
+/// The serving worker with the fewest connections.
 fn least(workers: &[Worker]) -> usize {
     let conns = |worker: &usize| workers[*worker].conns.load(Ordering::Relaxed);
     let serves = |worker: &usize| workers[*worker].serves.load(Ordering::Relaxed);
@@ -347,7 +348,7 @@ impl Watch {
             now.saturating_sub(before).as_secs_f64() / passed.max(f64::MIN_POSITIVE)
         };
         let idle_before = std::mem::replace(&mut self.idle, cpu_time::idle_time());
-        // Where nobody tells, there is time.
+        // Without figures, assume idle time.
         let idle =
             self.idle.zip(idle_before).map_or(f64::INFINITY, |(now, before)| share(now, before));
         let load = |(worker, before): (&Worker, &mut Duration)| {
@@ -411,7 +412,7 @@ async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Op
             }
             Err(failure) => {
                 let why = Causes(&failure).to_string();
-                warn!("clients cannot be served where the configuration says: {why}");
+                warn!("the client address of the configuration cannot be used: {why}");
             }
         }
         tokio::select! {
@@ -479,13 +480,13 @@ fn go_on(begun: std::io::Result<Option<(Client, Stream)>>, workers: &Arc<[Worker
             workers[me].conns.fetch_sub(1, Ordering::Relaxed);
         }
         Err(error) => {
-            debug!("a connection was gone before it was served: {error}");
+            debug!("a connection ended before it was served: {error}");
             workers[me].conns.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Serves a connection as the worker `me` until it ends or is another one's.
+/// Serves a connection as the worker `me` until it ends or moves to another worker.
 async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize) {
     let moved = connection::serve(client, stream, me).await;
     workers[me].conns.fetch_sub(1, Ordering::Relaxed);

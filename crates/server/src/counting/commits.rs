@@ -1,5 +1,6 @@
-//! What a member of an ensemble counts of requests that waited for a commit: its own writes, those of others, and reads
-//! behind writes. Reads with nothing in front of them are answered elsewhere and do not count.
+//! Counts the requests of a member that waited for a commit: its own writes, writes of other
+//! servers, and reads behind writes. A read with no request in front of it is answered elsewhere,
+//! and does not count.
 //!
 //! Source: `CommitProcessor`.
 
@@ -18,7 +19,7 @@ pub struct Commits<'m> {
     local: Repeated<'m>,
     server: Repeated<'m>,
     waited: Repeated<'m>,
-    /// When what was to be done became known.
+    /// The time at which the work became known.
     known: Duration,
     /// When it was begun with.
     began: Duration,

@@ -14,9 +14,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 pub struct Digests {
     /// Whether the last one that was compared was another.
     differs: bool,
-    /// Those that differ and were not told.
+    /// Mismatches that were not logged yet.
     untold: u64,
-    /// When a line was told last, on the monotonic clock.
+    /// The time of the last log line, on the monotonic clock.
     told: Option<Duration>,
 }
 
@@ -33,18 +33,18 @@ pub struct Comparison {
     pub expected: Option<i64>,
 }
 
-/// What is to be told of a comparison.
+/// The log line for a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     Nothing,
     /// The digests are the same again.
     Recovered,
-    /// So many have differed since that was told last.
+    /// The number of mismatches since the last log line.
     Differing(u64),
 }
 
 impl Digests {
-    /// Counts a mismatch in `mismatches`, and tells what is due.
+    /// Counts a mismatch in `mismatches`, and returns the log line that is due.
     pub fn compared(&mut self, now: Duration, mismatches: &Counter, comparison: Comparison) {
         let Comparison { zxid, matches, tree, expected } = comparison;
         match self.news(now, mismatches, matches) {
@@ -53,7 +53,8 @@ impl Digests {
                 info!("after {zxid} the digest of the tree is the one in the transaction again");
             }
             News::Differing(untold) => {
-                let expected = expected.map_or("another one".to_owned(), |it| format!("{it:#x}"));
+                let expected =
+                    expected.map_or("a different one".to_owned(), |it| format!("{it:#x}"));
                 error!(
                     "after {zxid} the digest of this server's tree is {tree:#x}, but {expected} was expected: \
                      znodes are not what they are elsewhere ({untold} such transactions since this was said last)"
@@ -89,13 +90,14 @@ mod tests {
             (news, mismatches.value())
         };
         assert_eq!(compare(0, true), (News::Nothing, 0));
-        // The first is told at once, and speaks for those that follow.
+        // The first mismatch is logged at once.
         assert_eq!(compare(1_000, false), (News::Differing(1), 1));
         assert_eq!(compare(1_000, false), (News::Nothing, 2));
         assert_eq!(compare(5_999, false), (News::Nothing, 3));
         assert_eq!(compare(6_000, false), (News::Differing(3), 4));
         assert_eq!(compare(10_999, false), (News::Nothing, 5));
-        // That they are the same again is told once. It is no reason to tell of the next mismatch earlier.
+        // That the digests match again is logged once. The next mismatch is not logged earlier for
+        // that.
         assert_eq!(compare(10_999, true), (News::Recovered, 5));
         assert_eq!(compare(10_999, true), (News::Nothing, 5));
         assert_eq!(compare(10_999, false), (News::Nothing, 6));

@@ -31,7 +31,8 @@ pub struct Batch {
 pub struct Batches(VecDeque<Batch>);
 
 impl Batches {
-    /// A record of what was `taken`, which was `prepared` at a time, is appended.
+    /// A record is appended; its request was taken at `taken`, and the transaction was prepared at
+    /// `prepared`.
     pub fn appends(&mut self, zxid: Zxid, taken: Duration, prepared: Duration) {
         if let Some(back) = self.0.back_mut()
             && back.last < zxid
@@ -82,7 +83,8 @@ pub struct Times {
 impl Times {
     /// Of a write that was `received` at a time and is applied from `began` on.
     pub fn new(batch: &Batch, received: Duration, began: Duration, is_forwarded: bool) -> Self {
-        // It is applied when a quorum has it: the own disk may be the last to say so.
+        // It is applied when a quorum has it. This server's own disk may be the last one of the
+        // quorum.
         let synced = batch.synced.unwrap_or(began);
         Self {
             taken: batch.taken.saturating_sub(received),
@@ -195,7 +197,7 @@ mod tests {
         batches.appends(Zxid(3), at(20), at(21));
         assert_eq!(batches.0.len(), 2);
         batches.synced(Zxid(2), at(30));
-        // A later sync says nothing new of what was durable before.
+        // A later sync does not affect records that were durable before.
         batches.synced(Zxid(3), at(50));
         let times = Times::new(batches.applies(Zxid(1)).unwrap(), at(3), at(60), false);
         assert_eq!(times.to_string(), "queue 7 ms, prepare 2 ms, sync 18 ms, quorum 30 ms");

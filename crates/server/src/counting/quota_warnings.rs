@@ -7,15 +7,16 @@ use tracing::warn;
 
 /// How long one line speaks for all writes beyond the same quota.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Quotas that are told apart; of others nothing is said until there is room again.
+/// Maximum number of quotas with separate times; warnings of further quotas are dropped until there
+/// is room.
 const QUOTAS_MAX: usize = 1024;
 
-/// When each quota was told of last.
+/// The time of each quota's last warning.
 #[derive(Debug, Default)]
 pub struct QuotaWarnings(BTreeMap<String, Duration>);
 
 impl QuotaWarnings {
-    /// Says what is due of these warnings, each of which begins with the path of its quota.
+    /// Logs the warnings that are due. Each warning begins with the path of its quota.
     pub fn tell(&mut self, now: Duration, warnings: &[String]) {
         for warning in warnings {
             if self.is_due(now, warning) {

@@ -1,10 +1,11 @@
-//! What a member of an ensemble counts of its dealings with the others: elections, synchronizations, and how long
-//! transactions take from server to server.
+//! Metrics of a member's work with the other servers: elections, synchronizations, and the time
+//! that transactions take between servers.
 //!
-//! A transaction's way is measured from the time in its header, which the leader's wall clock gave it; where the clocks
-//! disagree so much that it would be negative it is not counted.
+//! The time of a transaction begins with the time in its header, which comes from the leader's wall
+//! clock. A negative time, which clocks that differ can cause, is not counted.
 //!
-//! Source: `Request.logLatency`, `LearnerHandler`, `QuorumPeer.setZabState`, `Leader.lead`, `Follower.followLeader`.
+//! Source: `Request.logLatency`, `LearnerHandler`, `QuorumPeer.setZabState`, `Leader.lead`,
+//! `Follower.followLeader`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,12 +28,12 @@ enum Way {
     Diff,
 }
 
-/// What is counted, and what has to be remembered for that.
+/// The counters, and the state that they need.
 pub struct Between {
     shared: Arc<Shared>,
     /// Since when this server looks for a leader.
     looking: Option<Duration>,
-    /// Since when it serves nobody.
+    /// The time since which it does not serve clients.
     unavailable: Option<Duration>,
     leads: bool,
     /// How often it gave up to lead before it had begun.
@@ -94,7 +95,7 @@ impl Between {
         }
     }
 
-    /// Something happened on the network or the disk, and the replica is told of it next.
+    /// An event of the network or the disk, which the replica gets next.
     pub fn hears(&mut self, now: Now, input: &Input) {
         match input {
             Input::Flushed(zxid) if self.leads => {
@@ -121,12 +122,12 @@ impl Between {
         }
     }
 
-    /// Something is asked for.
+    /// The replica has an output.
     pub fn asked(&mut self, now: Now, output: &Output) {
         let metrics = &self.shared.metrics;
         match output {
             Output::Listen | Output::Connect(_) | Output::ConnectToMaster(_) => {
-                // Whom to follow, or that nobody is to be followed, was decided just now. Observers only look on.
+                // The election has just ended. Observers do not vote.
                 if let Some(since) = self.looking.take().filter(|_| !self.observes()) {
                     let took = self.shared.clock.monotonic().saturating_sub(since);
                     metrics.election_time.add(ms(took));
@@ -290,7 +291,7 @@ mod tests {
         // The clock was put back.
         proposals.committed(at(1, 3), 90, &metrics);
         assert_eq!(counted(&metrics.quorum_ack_latency), (2, 10));
-        // Another leader's, in the place of what was cut off.
+        // Another leader's transaction, in the place of a truncated one.
         proposals.add(at(2, 1), 110);
         proposals.add(at(1, 4), 200);
         proposals.committed(at(1, 4), 202, &metrics);

@@ -194,7 +194,7 @@ impl Facts for ServerFactsView {
     fn digests(&self) -> Vec<(Zxid, i64)> {
         let tree = self.0.tree().read();
         let mut digests: Vec<_> = tree.digest_history().collect();
-        // So members of an ensemble that stands still have one in common.
+        // So members of an idle ensemble have one in common.
         let newest = tree.newest_digest();
         digests.extend(newest.filter(|newest| digests.last() != Some(newest)));
         digests

@@ -1,4 +1,4 @@
-//! The files of the data, for somebody who makes a copy of them while the server writes.
+//! The files of the data directory, for a program that copies them while the server writes.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ pub fn list(data: &DataConfig) -> io::Result<Vec<DataFile>> {
     Ok(entries.into_iter().map(file).collect())
 }
 
-/// Opens one of them, and says how long it is; `None` when there is none of that name.
+/// Opens a file, and returns it with its length; `None` if there is no file of that name.
 ///
 /// # Errors
 /// It cannot be opened.

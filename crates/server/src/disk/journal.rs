@@ -24,10 +24,10 @@ use crate::turns;
 /// Silence after which the log is marked durable up to its end.
 const SETTLE_AFTER: Duration = Duration::from_millis(100);
 
-/// Records of one sync up to which this thread has the time for what comes of it.
+/// Maximum records of a sync after which this thread also runs the replica's turn.
 const LEISURELY_MAX: usize = 64;
 
-/// A sync that took longer is left to a thread of its own.
+/// Duration of a sync up to which the disk counts as quick.
 const QUICK_SYNC_MAX: Duration = Duration::from_millis(1);
 
 /// What the log thread is asked to do.
@@ -91,7 +91,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a batch durable; says up to where.
+    /// Makes a batch durable. Returns its last zxid.
     fn commit(&mut self, batch: Batch, shared: &Shared) -> Result<Option<Zxid>, RunError> {
         let Some(last) = batch.last else { return Ok(None) };
         let flush = Instant::now();
@@ -130,7 +130,7 @@ impl Journal {
     }
 }
 
-/// Runs until the sender is gone, then makes everything durable and ends.
+/// Runs until the sender is dropped, then makes everything durable and ends.
 ///
 /// A failure stops the server; a failed sync is never retried.
 pub fn run(

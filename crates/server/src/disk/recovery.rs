@@ -1,9 +1,11 @@
-//! Recovery on two threads: one reads what the disk has and checks it, the other builds the tree of it.
+//! Recovery on two threads: one reads and checks the files, the other builds the tree.
 //!
-//! Nothing of the outcome depends on it. What the reader has to know at once it is told: whether a transaction can
-//! be decoded, and whether a snapshot is accepted, for which it waits. A znode that is not accepted is told then, too.
+//! The division into threads does not affect the result. The reader waits for the builder where it
+//! needs an answer: whether a transaction can be decoded, and whether a snapshot is accepted. The
+//! builder also reports each znode that it does not accept.
 //!
-//! The caller builds: it is the process's first thread, whose memory grows in larger steps than that of others.
+//! The caller's thread builds the tree. It is the first thread of the process, whose memory grows
+//! in larger steps than that of other threads.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -41,7 +43,7 @@ struct Nodes {
     nodes: Vec<Node>,
 }
 
-/// One of them; its path and its data are the next ones of so many bytes.
+/// One znode; its path and data are the next bytes, with these lengths.
 #[derive(Debug)]
 struct Node {
     path_bytes: usize,
@@ -62,7 +64,7 @@ impl Nodes {
         self.paths.len() + self.data.len() + self.nodes.len() * size_of::<Node>()
     }
 
-    /// Enters them; what is wrong with the first one that cannot be.
+    /// Inserts the znodes. Returns the error of the first one that is not accepted.
     fn enter(&self, into: &mut dyn Recover) -> Result<(), String> {
         let (mut paths, mut data) = (&*self.paths, &*self.data);
         for Node { path_bytes, data_bytes, acl, stat } in &self.nodes {
@@ -100,7 +102,7 @@ impl Txns {
     }
 }
 
-/// The reader's end: passes on what it reads, in batches.
+/// The reader's end: passes the records on in batches.
 struct Ahead {
     to: SyncSender<Work>,
     /// Whether a snapshot is accepted.
@@ -180,7 +182,7 @@ impl Recover for Ahead {
     }
 }
 
-/// Builds a tree of what was read, until nothing more comes.
+/// Builds a tree from the records, until the reader ends.
 fn build(
     rebuild: &mut Rebuild,
     from: Receiver<Work>,

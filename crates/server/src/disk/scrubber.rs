@@ -1,8 +1,9 @@
-//! The scrub: a thread that reads logs and snapshots again at a set rate, to find damage before a start needs the file.
+//! The scrub: a thread that rereads logs and snapshots at a limited rate, and finds damage before a
+//! start needs the file.
 //!
-//! What is damaged is told once, counted, and shown by `/health`. As long as a start needs a damaged file, the replica is asked
-//! for a snapshot, behind which the log begins anew: the tree in memory is intact, whatever became of the files. The files stay
-//! as they are.
+//! Each damaged file is logged once, counted, and shown by `/health`. While a start would need a
+//! damaged file, the scrub requests a snapshot, and a new log begins after the snapshot: the tree
+//! in memory is not damaged. The damaged files stay unchanged.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ use zebu_store::scrub::{Incidents, RETRY_AFTER, Rate};
 
 use crate::shared::Shared;
 
-/// A pass does not begin sooner after the start, unless passes are more frequent: a start has just read what it needs.
+/// Minimum time between the start and the first pass, unless passes are more frequent: the start
+/// has just read the files.
 const FIRST_AFTER: Duration = Duration::from_secs(600);
 
 /// Shorter pauses are left for later: a thread that is woken often costs more than it reads.

@@ -1,4 +1,4 @@
-//! Snapshots in the background: the tree is walked in short steps, each under the read lock.
+//! Snapshots in the background: the thread walks the tree in short steps, each under the read lock.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::shared::{Shared, StopOnPanic};
 
 /// Znodes written under one read lock.
 const STEP_ZNODES: usize = 512;
-/// Bytes of them after which no more are: what is copied is in memory until it is written.
+/// Maximum bytes of one step: copied data are in memory until they are written.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Takes snapshots, one at a time, each on a thread of its own.
+/// Takes snapshots, one at a time, each on a separate thread.
 #[derive(Clone)]
 pub struct Snapshotter {
     snapshots: Snapshots,
@@ -106,7 +106,7 @@ impl Snapshotter {
             }
             step = taking.step(&shared.tree().read(), STEP_ZNODES, STEP_BYTES);
             if step == Step::Replaced {
-                info!("a snapshot is given up: this server's state is another one now");
+                info!("a snapshot is given up: this server's state has been replaced");
                 return Ok(None);
             }
             taking.flush().map_err(SnapshotError::store("written"))?;

@@ -1,4 +1,4 @@
-//! Another state under a driver that goes on.
+//! Replaces the state of a running driver.
 
 use zebu_proto::Zxid;
 use zebu_store::Received;

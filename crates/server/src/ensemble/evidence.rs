@@ -1,10 +1,12 @@
-//! What a member keeps when its tree differs from its leader's: the last transactions, and both digests behind each.
+//! Records the evidence when a member's tree differs from its leader's: the last transactions, and
+//! both digests after each of them.
 //!
-//! Two files beside the logs, named for the first transaction whose digest differs. `differs.<zxid>.txt` is text.
-//! `differs.<zxid>.log` is a log of the transactions that the text lists, which every tool for logs reads. The original
-//! ignores both, since their names start neither with `log` nor with `snapshot`. Their page is
-//! `docs/formats/ensemble.md`. Once the leader's tree has taken the place of this member's, `differs.<zxid>.znodes` names the
-//! znodes in which the two differ.
+//! Two files beside the logs are named after the first transaction whose digest differs.
+//! `differs.<zxid>.txt` is text. `differs.<zxid>.log` is a log of the transactions that the text
+//! lists; every tool for logs can read it. The original ignores both files, because their names
+//! start neither with `log` nor with `snapshot`. `docs/formats/ensemble.md` describes them. After
+//! the leader's tree has replaced this member's tree, `differs.<zxid>.znodes` lists the znodes that
+//! differ.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -55,7 +57,7 @@ pub struct Recent {
     kept: Option<Zxid>,
 }
 
-/// Who keeps it, and why.
+/// The server that stores the evidence, and the reason.
 #[derive(Clone, Debug)]
 pub struct Incident {
     /// This server.
@@ -99,7 +101,7 @@ impl Recent {
         assert!(self.compared.len() <= 2 * TXNS_MAX, "as many before the first one as behind it");
     }
 
-    /// Forgets the oldest ones in favour of one with a record of so many bytes.
+    /// Removes the oldest transactions to make room for a record of `bytes` bytes.
     fn make_room(&mut self, bytes: usize) {
         let is_full =
             |it: &Self| it.compared.len() >= TXNS_MAX || it.records.len() + bytes > BYTES_MAX;
@@ -145,7 +147,7 @@ impl Evidence {
         self.zxid
     }
 
-    /// Writes the files into `dir`, beside the logs, on a thread of their own: the tree goes on meanwhile.
+    /// Writes the files into `dir`, beside the logs, on a separate thread, while the tree changes.
     pub fn keep(self, dir: PathBuf) {
         let write = move || match self.write(&OsVfs, &dir) {
             Ok(Some(path)) => {
@@ -166,7 +168,7 @@ impl Evidence {
         }
     }
 
-    /// Writes the files; `None` where so many are that this one is not added.
+    /// Writes the files. Returns `None` if the maximum number of files exists.
     fn write(&self, vfs: &dyn Vfs, dir: &Path) -> io::Result<Option<PathBuf>> {
         let entries = vfs.list(dir)?;
         let is_kept = |name: &str| name.starts_with(NAME) && name.ends_with(".txt");
@@ -197,7 +199,7 @@ pub fn name_znodes(shared: Arc<Shared>, since: Zxid, old: Tree) {
                 Step::Done => break,
                 Step::Replaced => {
                     warn!(
-                        "the znodes that differed are not named: this server's tree is another one by now"
+                        "the znodes that differed are not listed: this server's tree has been replaced meanwhile"
                     );
                     return;
                 }
@@ -205,15 +207,15 @@ pub fn name_znodes(shared: Arc<Shared>, since: Zxid, old: Tree) {
         }
         let text = znodes_text(since, differing);
         match write_znodes(&OsVfs, &shared.config.data.logs(), since, &text) {
-            Ok(Some(path)) => error!("the znodes that differed are named: {}", path.display()),
+            Ok(Some(path)) => error!("the znodes that differed are listed in {}", path.display()),
             Ok(None) => warn!(
-                "the znodes that differed are not named: {KEPT_MAX} files {NAME}*.znodes are there already"
+                "the znodes that differed are not listed: {KEPT_MAX} files {NAME}*.znodes are there already"
             ),
-            Err(error) => warn!("the znodes that differed are not named: {error}"),
+            Err(error) => warn!("the znodes that differed are not listed: {error}"),
         }
     };
     if let Err(error) = std::thread::Builder::new().name("evidence".to_owned()).spawn(compare) {
-        warn!("the znodes that differed are not named: {error}");
+        warn!("the znodes that differed are not listed: {error}");
     }
 }
 
@@ -231,7 +233,7 @@ fn znodes_text(since: Zxid, differing: Differing) -> String {
     text
 }
 
-/// Writes the file; `None` where so many are that this one is not added.
+/// Writes the file. Returns `None` if the maximum number of files exists.
 fn write_znodes(vfs: &dyn Vfs, dir: &Path, since: Zxid, text: &str) -> io::Result<Option<PathBuf>> {
     let is_kept = |name: &str| name.starts_with(NAME) && name.ends_with(".znodes");
     if vfs.list(dir)?.iter().filter(|entry| is_kept(&entry.name)).count() >= KEPT_MAX {

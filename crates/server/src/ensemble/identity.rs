@@ -1,4 +1,4 @@
-//! The id of the ensemble that owns a server's data, at a start.
+//! At a start, finds the id of the ensemble that the server's data belong to.
 
 use tracing::{info, warn};
 use zebu_proto::{EnsembleId, Identity};
@@ -6,7 +6,7 @@ use zebu_store::EnsembleFile;
 
 use crate::error::StartError;
 
-/// What the data say; a file that cannot be used says nothing.
+/// The id in the data; an unusable file counts as absent.
 ///
 /// # Errors
 /// The disk fails.

@@ -11,7 +11,7 @@ use crate::config::{Config, EnsembleConfig};
 use crate::error::StartError;
 
 /// Looks whether a member may start with these members on these data, where they are changed by hand:
-/// old and new quorums must have somebody in common, or what was acknowledged may be lost.
+/// old and new quorums must have a server in common; otherwise acknowledged writes may be lost.
 ///
 /// Returns whether the voters differ. The data must then get to know it once this member serves with them, so that the next
 /// change by hand is measured against these.

@@ -1,8 +1,9 @@
-//! The network between the servers of an ensemble: carries out what the replica asks for on it, and
-//! reports what happens there. Decides nothing about the protocol.
+//! The network between the servers of an ensemble: executes the replica's outputs, and reports
+//! network events as inputs. It makes no decision about the protocol.
 //!
-//! Everything runs on a runtime of its own, so that clients and peers do not delay each other. It has one thread, which
-//! takes the replica's turn for what it has received when it has nothing else to do: see [`crate::turns`].
+//! Everything runs on a runtime of its own, so that clients and peers do not delay each other. The
+//! runtime has one thread. When this thread is idle, it runs the replica's turn for the packets
+//! that it has received: see [`crate::turns`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -75,12 +76,12 @@ const PACE_MAX: Duration = Duration::from_millis(250);
 pub struct Peers {
     net: Arc<Net>,
     runtime: tokio::runtime::Handle,
-    /// Its thread goes on for as long as this is there.
+    /// Its thread runs while this value exists.
     lasts: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a link's writer is told.
+/// Commands to a link's writer.
 #[derive(Debug)]
 enum ToLink {
     /// Packets, and since when they wait, if that is to be measured.
@@ -95,7 +96,7 @@ struct LinkHandle {
     to: UnboundedSender<ToLink>,
     line: Arc<Line>,
     backlog: Arc<Backlog>,
-    /// Told when nothing more is to be sent than what is waiting.
+    /// Notified when the writer must end after the waiting packets.
     closing: Arc<Notify>,
     task: Option<AbortHandle>,
 }
@@ -125,11 +126,11 @@ struct Net {
     /// SASL between servers, where it is switched on.
     sasl: Option<PeerSasl>,
     members: Mutex<Members>,
-    /// Configurations heard of in elections that were said to differ.
+    /// Configurations from election messages whose difference was logged.
     strangers: Mutex<BTreeSet<ServerId>>,
     next: AtomicU64,
     wires: Mutex<HashMap<WireId, Arc<election::Slot>>>,
-    /// Where servers have said they listen for votes.
+    /// The election addresses that servers have announced.
     said: Mutex<HashMap<ServerId, Vec<HostPort>>>,
     links: Mutex<HashMap<LinkId, LinkHandle>>,
     /// Trees that have come, until the replica takes them or closes their connections.
@@ -153,7 +154,7 @@ impl Net {
         turns::hand_in(&self.shared, &mut vec![Input::Zab(input)], 0);
     }
 
-    /// Remembers where a server has said that it listens for votes, if that can be of use.
+    /// Stores the announced election address of a server, if it can be useful.
     fn remember(&self, server: ServerId, addresses: Vec<HostPort>) {
         let may_join = self.shared.config.reconfig_enabled;
         let is_member = self.members.lock().committed().member(server).is_some();
@@ -493,7 +494,8 @@ impl Handle {
         }
     }
 
-    /// A server of another ensemble was refused. It comes again and again, so that is said now and then only.
+    /// A server of another ensemble was refused. It retries repeatedly, so the log lines are
+    /// limited.
     pub fn other_ensemble(&self, server: ServerId, theirs: EnsembleId) {
         if !self.net.of_others.lock().is_due() {
             return;

@@ -1,4 +1,4 @@
-//! What those share who serve clients.
+//! State that the threads for clients share.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::clients::too_long::TooLong;
 use crate::config::Config;
 use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
 
-/// What those share who serve clients.
+/// State that the threads for clients share.
 pub struct Clients {
     /// The client port that is bound.
     pub client_port: Mutex<Option<u16>>,
@@ -39,7 +39,7 @@ pub struct Clients {
     pub(super) conn_limits: ConnLimits,
     /// What strangers may try, and how many connections an identity may have.
     pub access: Access,
-    /// Who came while it did not.
+    /// Clients that arrived while the server did not serve.
     pub refused: Refused,
     /// Reads whose answers were too long.
     pub too_long: TooLong,

@@ -1,4 +1,4 @@
-//! What is counted and told beside the metrics.
+//! Counters and facts beside the metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::counting::quota_warnings::QuotaWarnings;
 use crate::four_letter::ProposalSizes;
 use crate::metrics::{Histograms, Metrics, ServerStats};
 
-/// What is counted and told beside the metrics.
+/// Counters and facts beside the metrics.
 pub struct Counting {
     /// Times in buckets.
     pub histograms: Histograms,
@@ -21,17 +21,17 @@ pub struct Counting {
     pub stats: ServerStats,
     /// What the four-letter words need of the replica's own state.
     pub status: Mutex<Status>,
-    /// The sessions the replica tracks, for who asks.
+    /// A copy of the replica's sessions, for readers on other threads.
     pub session_list: SessionList,
     /// How many sessions only this server knows.
     pub local_sessions: AtomicUsize,
     /// The bits of the connection throttle's drop probability.
     pub drop_probability: AtomicU64,
-    /// When writes beyond a quota were told of.
+    /// The times at which writes beyond a quota were logged.
     pub quota_warnings: Mutex<QuotaWarnings>,
     /// At a leader, the proposal whose acknowledgements are timed.
     marked: Mutex<Option<MarkedProposal>>,
-    /// The acknowledgements of every so many transactions are timed.
+    /// The acknowledgements of one in this number of transactions are timed.
     acks_timed_every: Option<u32>,
 }
 
@@ -44,7 +44,7 @@ pub struct Leading {
     pub learners: Learners,
     /// Syncs that wait.
     pub pending_syncs: usize,
-    /// Sizes of what it has proposed.
+    /// Sizes of the proposals.
     pub proposals: ProposalSizes,
 }
 
@@ -55,11 +55,11 @@ pub struct Status {
     pub leading: Option<Leading>,
     /// At a follower that serves observers: how many there are.
     pub observers: Option<usize>,
-    /// At an observer: from whom it learns.
+    /// At an observer: the server from which it learns.
     pub master: Option<ServerId>,
-    /// At a learner: who leads.
+    /// At a learner: the leader.
     pub leader: Option<ServerId>,
-    /// Without a leader: what is lacking.
+    /// Without a leader: the missing conditions.
     pub lacks: Option<Lacks>,
     /// At a learner that serves no client since its tree differs from its leader's: since which transaction.
     pub doubted: Option<Zxid>,
@@ -76,7 +76,7 @@ pub struct SessionDeadline {
     pub local: bool,
 }
 
-/// A copy of the replica's sessions, made when somebody wants one: there may be very many.
+/// A copy of the replica's sessions, made on request only, because there may be very many.
 #[derive(Debug, Default)]
 pub struct SessionList {
     wanted: AtomicBool,
@@ -98,7 +98,7 @@ impl SessionList {
         let _ = tokio::time::timeout(Duration::from_secs(1), made).await;
     }
 
-    /// Makes a copy if somebody wants one.
+    /// Makes a copy if one is requested.
     pub fn answer(&self, copy: impl FnOnce() -> Vec<SessionDeadline>) {
         self.turns.fetch_add(1, Ordering::Relaxed);
         if self.wanted.swap(false, Ordering::AcqRel) {
@@ -162,7 +162,7 @@ impl Counting {
         is_timed
     }
 
-    /// A transaction is committed: who acknowledges it from now on is not waited for.
+    /// A transaction is committed: later acknowledgements are not timed.
     pub fn unmark(&self, zxid: Zxid) {
         if self.is_timed(zxid) {
             self.marked.lock().take_if(|marked| marked.zxid <= zxid);

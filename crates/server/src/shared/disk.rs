@@ -1,4 +1,4 @@
-//! What those share who read and write the disk.
+//! State that the threads for the disk share.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use zebu_proto::Zxid;
 use zebu_store::Snapshots;
 
-/// What those share who read and write the disk.
+/// State that the threads for the disk share.
 pub struct Disk {
     /// Txns on their way to the log.
     pub log_queue: AtomicUsize,
@@ -16,7 +16,7 @@ pub struct Disk {
     pub remaking: AtomicUsize,
     /// Snapshots on the disk.
     pub snapshots: Snapshots,
-    /// Held by who takes a snapshot: two at a time would write the same file.
+    /// Held while a snapshot is taken: two at a time would write the same file.
     pub taking_snapshot: Mutex<()>,
     /// The first transaction behind which this member's tree is known to differ from its leader's.
     pub differing: Mutex<Option<Zxid>>,

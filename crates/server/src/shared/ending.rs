@@ -1,4 +1,4 @@
-//! Whether and why a server is to stop.
+//! Whether the server must stop, and the reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Ending {
     stopping: Mutex<Option<Result<(), Failure>>>,
     /// What comes before that, unless it is a failure.
     pub retiring: Retiring,
-    /// Who has asked this server to hand the leadership over.
+    /// Requests to hand over the leadership.
     pub handing_over: HandingOver,
     stop: Notify,
     stop_sync: Condvar,
@@ -39,7 +39,7 @@ impl Ending {
         }
     }
 
-    /// Wakes whoever waits for it.
+    /// Wakes the threads that wait for the end.
     pub(super) fn tell(&self) {
         self.retiring.end();
         self.stop.notify_waiters();
@@ -121,15 +121,16 @@ impl Failure {
     }
 }
 
-/// Stops the server when the thread or task that holds it panics: what is left of a server after
-/// that must not go on as if nothing had happened.
+/// Stops the server when the thread or task that holds this guard panics, because the rest of a
+/// server must not
+/// continue without that thread.
 pub struct StopOnPanic {
     shared: Arc<Shared>,
     what: &'static str,
 }
 
 impl StopOnPanic {
-    /// To be held by what is called `what` for as long as it runs.
+    /// A guard for the thread or task `what`, which holds it while it runs.
     pub fn new(shared: &Arc<Shared>, what: &'static str) -> Self {
         Self { shared: shared.clone(), what }
     }

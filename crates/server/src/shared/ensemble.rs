@@ -1,4 +1,4 @@
-//! What those share who speak to other servers.
+//! State that the threads for other servers share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,17 +11,18 @@ use crate::clients::listening::Listening;
 use crate::config::EnsembleConfig;
 use crate::ensemble::peers::Learner;
 
-/// What those share who speak to other servers.
+/// State that the threads for other servers share.
 pub struct Ensemble {
     /// The certificates of this server as a member, where there are any.
     pub tls_port: OnceLock<Arc<PeerPort>>,
     /// Until when the network between servers has listened to the others.
     pub listening: Listening,
-    /// The configuration of the ensemble that is in force.
+    /// The committed configuration of the ensemble.
     pub members: Mutex<Option<Arc<Membership>>>,
     /// Learners that are connected to this server.
     pub learners: Mutex<Vec<Arc<Learner>>>,
-    /// A member's replica has had a turn, or its disk has done something: whoever waits for them looks again.
+    /// Notifies waiting tasks that the replica has finished a turn, or that the disk has finished a
+    /// job.
     pub caught_up: Notify,
 }
 

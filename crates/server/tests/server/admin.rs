@@ -1,4 +1,4 @@
-//! What a server says over HTTP.
+//! The admin server over HTTP.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! TLS of the admin server: which requests are answered, and who is let in.
+//! TLS of the admin server: which requests are answered, and which clients are accepted.
 
 use std::fs;
 use std::io::{Read, Write};

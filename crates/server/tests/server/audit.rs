@@ -1,6 +1,7 @@
-//! The audit log: a line for each change and for whoever is turned away, in the form of the original.
+//! The audit log: a line for each change and for each refused client, in the original's format.
 //!
-//! Expected lines are those of the original's guide of audit logs, and of `docs/protocol/admin.md`, section 8.
+//! The expected lines are those of the original's guide to audit logs, and of
+//! `docs/protocol/admin.md`, section 8.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A client of the tests' own: bytes by hand, nothing shared with the server but the protocol.
+//! A client for the tests. It encodes all bytes itself and shares no code with the server.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};

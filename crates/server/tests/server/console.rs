@@ -1,4 +1,4 @@
-//! What the console does goes through a session of whoever has signed in.
+//! Requests of the console use the session of the user who has signed in.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};

@@ -1,4 +1,4 @@
-//! What is counted: every name that `mntr` shows moves when what it stands for happens.
+//! Each metric that `mntr` shows changes when the event that it counts happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which ensemble a server belongs to.
+//! The id of the ensemble that a server belongs to.
 
 use std::path::Path;
 use std::sync::Arc;

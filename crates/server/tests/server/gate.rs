@@ -1,4 +1,5 @@
-//! A scheme whose checks can be held up, and with them the replica: what is sent meanwhile waits.
+//! An authentication scheme whose checks can block the replica. Requests that arrive meanwhile
+//! wait.
 
 use std::sync::{Arc, Condvar, Mutex};
 

@@ -1,4 +1,4 @@
-//! A leader that lets another server lead, as an operator asks for it.
+//! A leader hands over to another server when an operator asks for it.
 
 use crate::admin::{Answer, ask, get};
 use crate::client::{Client, create};

@@ -1,4 +1,5 @@
-//! The hardened profile as a whole: an ensemble with TLS everywhere, and who gets in nowhere.
+//! The hardened profile as a whole: an ensemble with TLS everywhere, and the clients and servers
+//! that it refuses.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Bounds: connections, frames, what nobody reads, and what a fault may take with it.
+//! Limits of connections, frames and unread answers, and the consequences of a fault.
 
 use std::thread;
 

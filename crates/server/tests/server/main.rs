@@ -1,4 +1,4 @@
-//! A whole server, seen from its clients and its operator.
+//! A whole server, as its clients and its operator see it.
 
 mod access;
 mod admin;

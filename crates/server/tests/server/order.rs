@@ -1,4 +1,4 @@
-//! Answers in order, notifications in front of what shows their cause, and nobody waiting for ever.
+//! The order of answers and notifications, and progress for all clients.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;

@@ -1,4 +1,4 @@
-//! Schemes that a program behind a Unix socket decides. The test is the program.
+//! Authentication schemes that a program behind a Unix socket decides. The test is the program.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};

@@ -1,4 +1,4 @@
-//! TLS between servers: how an ensemble gets it, and who gets in nowhere.
+//! TLS between servers: how an ensemble changes to it, and the connections that it refuses.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! Whoever is not let in, at the port for clients and at both ports between servers: why, in the log, and that a metric counts
-//! it. Only the connection itself ends.
+//! Refused connections, at the client port and at both ports between servers: the log has the
+//! reason, and a metric counts them. Only the connection itself ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

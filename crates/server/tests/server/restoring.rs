@@ -1,4 +1,4 @@
-//! The state of a running server is replaced by a snapshot that an operator hands in.
+//! Replaces the state of a running server with a snapshot that an operator provides.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

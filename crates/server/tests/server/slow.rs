@@ -1,4 +1,4 @@
-//! A scheme that takes its time: its connection waits for the verdict, and nobody else does.
+//! A slow authentication scheme: only its own connection waits for the verdict.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

@@ -10,7 +10,7 @@ use zebu_proto::{StatPersisted, Zxid};
 use zebu_store::{Options, OsVfs, Store};
 
 use crate::admin;
-use crate::client::{OPEN, create, op, set_data};
+use crate::client::{Bytes, OPEN, create, multi, op, set_data};
 use crate::running::{Running, files, wait};
 
 /// A directory in which a server was stopped after writing so many znodes.
@@ -68,6 +68,28 @@ fn a_start_takes_a_snapshot_only_if_it_has_replayed_transactions() {
     let running = running.restart(&[]);
     assert!(running.word("srvr").contains("Mode: standalone"));
     assert_eq!(taken(&running), Some(0.0), "nothing was replayed");
+}
+
+#[test]
+fn a_failed_multi_is_logged_without_its_content() {
+    let running = Running::new(&[]);
+    let mut client = running.client();
+    let content = [b'z'; 1000];
+    let operations = [
+        (op::CREATE, create("/new", &content, OPEN, 0)),
+        (op::DELETE, Bytes::new().text("/missing").int(-1)),
+    ];
+    let before = client.call(op::SYNC, &Bytes::new().text("/")).zxid;
+    let reply = client.call(op::MULTI, &multi(&operations));
+    assert_eq!(reply.zxid, before + 1, "the failure is logged");
+    assert!(!client.exists("/new"));
+    let stopped = running.stop();
+    let dir = version_2(stopped.path());
+    // Behind the transactions, the log contains zeros.
+    for log in files(&dir, "log.") {
+        let bytes = std::fs::read(dir.join(log)).unwrap();
+        assert!(!bytes.windows(content.len()).any(|window| window == content));
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The ports between servers, and who has no business there.
+//! Connections of strangers to the ports between servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

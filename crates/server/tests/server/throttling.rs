@@ -1,4 +1,4 @@
-//! What a server that has enough to do does with more.
+//! Throttling: the server's reaction to more requests and connections than its limits allow.
 
 use crate::client::{Bytes, Client, Hello, NoSession, OPEN, Parts, create, err, op, set_data};
 use crate::gate::Gate;

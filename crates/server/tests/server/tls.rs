@@ -1,4 +1,5 @@
-//! TLS for clients, from the wire: certificates of openssl, keytool and others, good and bad, and what they give.
+//! TLS for clients, byte by byte: valid and invalid certificates of openssl, keytool and other
+//! tools, and the identities that they give.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

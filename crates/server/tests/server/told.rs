@@ -1,4 +1,4 @@
-//! What the servers of this process log, for the tests that want a reason.
+//! Collects the log of the servers in this process, for tests that check a reason.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Mutex, Once};

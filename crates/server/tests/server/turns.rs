@@ -1,4 +1,4 @@
-//! Who costs much, or takes long, keeps nobody waiting and loses nothing.
+//! Expensive and slow clients delay no other client, and lose nothing.
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Znodes that go by themselves, and znodes that may not come.
+//! Znodes that the server deletes by itself, and znodes that cannot be created.
 
 use crate::client::{Bytes, Client, EPHEMERAL, OPEN, Parts, create, err, multi, op, set_data};
 use crate::running::{Running, wait};

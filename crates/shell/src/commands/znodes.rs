@@ -136,7 +136,7 @@ pub(super) async fn delete_all(cx: &Context, args: &Arguments) -> Result {
     if !is_done {
         let failure = Failure::new("Failed to delete some node(s) in the subtree!");
         return Err(failure.hint(format!(
-            "somebody creates or deletes there, or you may not; ls -R {path} shows what is left"
+            "another client creates or deletes znodes there, or you lack the permission; ls -R {path} shows the rest"
         )));
     }
     cx.out.json_only(|| json!({ "path": path, "deleted": paths.len() }))

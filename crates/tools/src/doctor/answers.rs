@@ -1,7 +1,9 @@
-//! What the members of an ensemble, or a server that stands alone, answer: asked once each, all at the same time.
+//! The answers of a standalone server, or of all members of an ensemble. Each server is asked once,
+//! and all servers at the same time.
 //!
-//! Ports are connected to and closed again. The words `srvr`, `mntr`, `conf` and `cons` are asked, and a session reads
-//! `/zookeeper/config` and the ACLs at the top. Nothing is written but the session itself.
+//! The checks connect to ports and close the connections again. They send the words `srvr`, `mntr`,
+//! `conf` and `cons`. A session reads `/zookeeper/config` and the ACLs of the top znodes. Apart
+//! from the session itself, nothing is written.
 
 use std::io;
 use std::thread;
@@ -23,7 +25,7 @@ const ZNODES_MAX: usize = 1_000;
 /// Stands for a server that is no member of an ensemble.
 const ALONE: ServerId = ServerId(0);
 
-/// Why a server is not asked whose client port nobody knows.
+/// The reason why a server with an unknown client port is not asked.
 const SHARES_HOST: &str =
     "its server.N line names no client port, and another member has the same host";
 
@@ -42,7 +44,7 @@ pub(super) struct Answers {
     pub(super) quorum: Vec<(HostPort, Reached)>,
     /// Where clients are served in the way that this check connects, as far as this configuration tells.
     pub(super) client: Option<HostPort>,
-    /// What `srvr` says of its mode and version, or why it does not.
+    /// Mode and version from `srvr`, or the reason why there are none.
     pub(super) status: Result<Status, String>,
     /// The members that it knows.
     pub(super) members: Option<Membership>,
@@ -56,11 +58,12 @@ pub(super) struct Answers {
     pub(super) acls: Vec<(String, Vec<Acl>)>,
 }
 
-/// What `srvr` says.
+/// The answer to `srvr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) version: String,
-    /// `leader`, `follower`, `observer`, `standalone`, `read-only`; empty at a server that serves nobody.
+    /// `leader`, `follower`, `observer`, `standalone`, `read-only`; empty if the server does not
+    /// serve clients.
     pub(super) mode: String,
 }
 
@@ -78,7 +81,7 @@ impl Status {
     }
 }
 
-/// Asks everybody whom the configuration names.
+/// Asks all servers of the configuration.
 pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<Answers> {
     let is_secure = access.door.is_secure();
     let mut asked = match &config.ensemble {
@@ -187,7 +190,7 @@ pub(super) fn unasked(
         quorum: Vec::new(),
         client,
         status: Err(
-            "clients are served over TLS only: --client-configuration names a file that says how to speak it"
+            "the server accepts only TLS clients: set the TLS properties in the file of --client-configuration"
                 .to_owned(),
         ),
         members: None,
@@ -228,7 +231,7 @@ fn ask_one(answers: &mut Answers, access: &Access, admin: Option<&(Door, u16)>, 
         answers.skew = date.map(|date| Skew::between(before, date, now_ms(), 1_000));
     }
     if is_serving {
-        // A server that ends the session is not this check's matter; srvr has said what the server is.
+        // This check ignores that the server ends the session; `srvr` has shown its mode.
         session(answers, &client, access, timeout).ok();
     }
 }
@@ -296,7 +299,7 @@ fn files_of_mntr(mntr: &str) -> Option<u64> {
     lines.find(|(name, _)| *name == "zk_max_file_descriptor_count")?.1.trim().parse().ok()
 }
 
-/// What TLS has to say is said as it is.
+/// Errors of TLS are reported unchanged.
 fn fault_in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => error.to_string(),

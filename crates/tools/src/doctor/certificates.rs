@@ -1,5 +1,5 @@
-//! Check `certificates`: whether the files can be read, the key belongs to the certificate, how long it is valid, and whether it
-//! is for this server's host.
+//! Check `certificates`: the files are readable, the key belongs to the certificate, the
+//! certificate is valid for some time, and it is for this server's host.
 
 use std::net::IpAddr;
 
@@ -18,11 +18,11 @@ const DAYS_WARNING: i64 = 30;
 /// A port's certificates as they were found.
 #[derive(Debug)]
 pub(super) struct PortFacts {
-    /// Who sees the certificate.
+    /// The clients or servers that see the certificate.
     pub(super) seen_by: &'static str,
     /// The certificate and those that are trusted, or why there are none.
     pub(super) read: Result<(Facts, Vec<Facts>), String>,
-    /// The hosts that others know this server by; none where nobody knows.
+    /// The host names by which others reach this server; empty if unknown.
     pub(super) hosts: Vec<String>,
     /// Whether others refuse a certificate for another host.
     pub(super) is_verified: bool,
@@ -96,7 +96,7 @@ pub(super) fn judge(port: &PortFacts, now: Timestamp) -> Vec<Finding> {
         && !hosts.is_empty()
     {
         let text = format!("TLS for {seen_by}: {error}");
-        let remedy = "have a certificate issued whose subject alternative names are the hosts that others use";
+        let remedy = "get a certificate whose subject alternative names contain the host names that clients use";
         if port.is_verified {
             findings.error(text, remedy);
         } else {

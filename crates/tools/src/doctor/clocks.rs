@@ -1,7 +1,8 @@
-//! Check `clocks`: whether this machine's clock is synchronized, and how far those of the other members are from it.
+//! Check `clocks`: this machine's clock is synchronized, and the clocks of the other members differ
+//! from it only little.
 //!
-//! The skew is known as an interval. The word `cons` shows when a session's connection was made, in the milliseconds of that
-//! server's clock; the `Date` of an answer over HTTP has whole seconds.
+//! The skew is known as an interval. The word `cons` shows when a session connected, in
+//! milliseconds of that server's clock; the `Date` header of an HTTP answer has whole seconds.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn clocks_that_agree_are_fine() {
         assert_eq!(worst(Synchronized::Yes, Skew::between(1_000, 1_001, 1_002, 1)), None);
-        // A slow answer says little, and nothing bad.
+        // A slow answer makes the interval wide, but is no fault.
         assert_eq!(worst(Synchronized::Yes, Skew::between(0, 90_000, 100_000, 1_000)), None);
         assert_eq!(worst(Synchronized::Yes, Skew { least_ms: 1_000, most_ms: 1_001 }), None);
     }

@@ -1,4 +1,5 @@
-//! Check `configuration`: what a start would refuse, what it would warn of, and settings that endanger data.
+//! Check `configuration`: settings that a start would refuse, settings that it would warn about,
+//! and settings that endanger data.
 
 use zebu_config::{ConfigError, Level, Loaded};
 
@@ -51,7 +52,7 @@ pub(super) fn accepted(loaded: &Loaded) -> Vec<Finding> {
     }
     if config.data.trust_empty_snapshot {
         findings.warning(
-            "snapshot.trust.empty=true: a server whose snapshots were lost starts as if nothing had happened",
+            "snapshot.trust.empty=true: a server that has lost its snapshots starts without an error",
             "remove it once the migration that needed it is done",
         );
     }
@@ -73,7 +74,7 @@ fn unknown(text: &str, findings: &mut Findings) {
     findings.warning(text, hint.unwrap_or_else(|| "remove the line".to_owned()));
 }
 
-/// A text and what stands behind `hint: ` in its last line.
+/// A text, and the hint after `hint: ` in its last line.
 fn split(text: &str) -> (String, Option<String>) {
     match text.split_once("\nhint: ") {
         Some((text, hint)) => (text.replace('\n', " "), Some(hint.replace('\n', " "))),

@@ -1,4 +1,5 @@
-//! Check `directories`: where the data are, who may write there, and whether the log shares its device.
+//! Check `directories`: the locations of the data, the users who may write there, and whether the
+//! log shares its device.
 
 use std::fs;
 use std::io;
@@ -19,7 +20,7 @@ pub(super) struct Directory {
     /// The setting.
     pub(super) key: &'static str,
     pub(super) path: PathBuf,
-    /// Why the directory cannot be looked at, or what it is.
+    /// The facts about the directory, or the reason why it cannot be inspected.
     pub(super) state: Result<Facts, io::ErrorKind>,
     pub(super) is_created: bool,
 }
@@ -33,11 +34,11 @@ pub(super) struct Facts {
     pub(super) mode: u32,
     pub(super) owner: u32,
     pub(super) device: u64,
-    /// The first file whose owner is another one than the directory's.
+    /// The first file whose owner differs from the directory's owner.
     pub(super) strange_file: Option<(PathBuf, u32)>,
 }
 
-/// Looks at `dataDir` and, where it is another one, at `dataLogDir`.
+/// Inspects `dataDir`, and `dataLogDir` if it is a different directory.
 pub(super) fn look(data: &DataConfig) -> Vec<Directory> {
     let mut directories = vec![directory("dataDir", &data.dir, data.create_dirs)];
     if data.log_dir != data.dir {
@@ -74,7 +75,7 @@ fn strange_file(path: &Path, owner: u32) -> Option<(PathBuf, u32)> {
         .map(|(path, metadata)| (path, metadata.uid()))
 }
 
-/// Judges what was found; `swapped` is what a start would say of files in the wrong directory.
+/// Judges the facts. `swapped`: the error of a start about files in the wrong directory.
 pub(super) fn judge(
     directories: &[Directory],
     swapped: Option<&dirs::DataDirError>,
@@ -96,11 +97,11 @@ pub(super) fn judge(
     match (directories, &devices[..]) {
         ([only], [_]) => findings.info(
             format!("the transaction log is in {}, beside the snapshots", only.path.display()),
-            "set dataLogDir to a directory on a device of its own: a snapshot then delays no write",
+            "set dataLogDir to a directory on a separate device, so that snapshots do not delay writes",
         ),
         ([_, _], [data, log]) if data == log => findings.info(
             "dataDir and dataLogDir are on one device",
-            "mount a device of its own at dataLogDir: a snapshot then delays no write",
+            "mount a separate device at dataLogDir, so that snapshots do not delay writes",
         ),
         _ => {}
     }

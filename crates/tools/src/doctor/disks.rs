@@ -1,6 +1,7 @@
-//! Check `disks`: how long a sync takes, what is free, and what kind of file system it is.
+//! Check `disks`: the duration of a sync, the free space, and the kind of file system.
 //!
-//! The latency is measured with a file of its own in the directory, which is removed, for a bounded time and number of syncs.
+//! The check measures the latency with a temporary file in the directory, for a limited time and
+//! number of syncs.
 
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -208,7 +209,7 @@ fn latency(disk: &Disk, syncs: &[Duration], warns_at: Duration, findings: &mut F
         slowest.as_secs_f64() * 1e3,
         sorted.len()
     );
-    let remedy = "use a disk with a write cache that survives power cuts, and give the log a device of its own";
+    let remedy = "use a disk with a write cache that survives power cuts, and put the log on a separate device";
     if *median > SYNC_UNUSABLE {
         findings.error(
             format!("{key}: a sync in {path} takes so long that sessions expire: {figures}"),
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(worst(&fine()), None);
         // A file system without a fixed number of inodes, such as btrfs.
         assert_eq!(worst(&Disk { inodes: 0, inodes_free: 0, ..fine() }), None);
-        // A kind that nobody here knows is nothing bad.
+        // An unknown kind is no fault.
         assert_eq!(worst(&Disk { kind: 1, ..fine() }), None);
     }
 

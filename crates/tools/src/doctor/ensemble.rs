@@ -1,4 +1,4 @@
-//! Checks `peers`, `roles`, `members`, `versions` and `acls`: judges what the servers have answered.
+//! Checks `peers`, `roles`, `members`, `versions` and `acls`: judge the answers of the servers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -87,14 +87,14 @@ pub(super) fn roles(answers: &[Answers], is_ensemble: bool, was_member: bool) ->
     if !is_ensemble {
         if was_member {
             findings.error(
-                "the configuration is for a server that stands alone, and its data are those of a member of an ensemble",
+                "the configuration is for a standalone server, but the data belong to a member of an ensemble",
                 "add the server.N lines; a member that starts alone takes writes that the ensemble never sees",
             );
         }
         let modes = ["leader", "follower", "observer"];
         if let Some(mode) = modes.into_iter().find(|mode| !in_mode(mode).is_empty()) {
             findings.error(
-                format!("the server that answers here is a {mode}, and the configuration is for a server that stands alone"),
+                format!("the running server is a {mode}, but the configuration is for a standalone server"),
                 "check which configuration the server was started with",
             );
         }
@@ -128,14 +128,14 @@ pub(super) fn roles(answers: &[Answers], is_ensemble: bool, was_member: bool) ->
         }
     } else if !waiting.is_empty() {
         findings.warning(
-            format!("{} serves nobody", waiting.join(", ")),
-            "look into /health/ready of that server: it says what it waits for",
+            format!("{} does not serve clients", waiting.join(", ")),
+            "/health/ready of that server shows the reason",
         );
     }
     findings.found
 }
 
-/// Whether all know the same members. `own` is what the configuration says.
+/// Whether all servers have the same list of members. `own`: the list in the configuration.
 pub(super) fn members(answers: &[Answers], own: Option<&Membership>) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Members);
     let Some(own) = own else { return findings.found };
@@ -217,7 +217,7 @@ fn difference(own: &Membership, theirs: &Membership) -> String {
         match theirs.member(member.id) {
             None => texts.push(format!("server.{} is missing there", member.id.0)),
             Some(other) if !other.is_same_as(member) => {
-                texts.push(format!("server.{} is another one there", member.id.0));
+                texts.push(format!("server.{} differs there", member.id.0));
             }
             Some(_) => {}
         }
@@ -267,7 +267,7 @@ pub(super) fn versions(answers: &[Answers]) -> Vec<Finding> {
     findings.found
 }
 
-/// Whether anybody may change what is at the top.
+/// Whether every client may change the top znodes.
 pub(super) fn acls(answers: &[Answers]) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Acls);
     let Some(asked) = answers.iter().find(|member| !member.acls.is_empty()) else {

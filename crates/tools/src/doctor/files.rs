@@ -1,5 +1,5 @@
-//! Check `files`: snapshots that no start can use, files that something left over, snapshots of a later epoch than the server
-//! has accepted, and files that nobody removes.
+//! Check `files`: snapshots that no start can use, temporary files, snapshots of a later epoch than
+//! the server has accepted, and files that nothing purges.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use zebu_store::{EpochFile, EpochFiles, OsVfs, names};
 
 use super::finding::{Check, Finding, Findings};
 
-/// More snapshots, or logs, without anybody who removes old ones are a warning.
+/// If there are more snapshots or logs and no purge, the check warns.
 const FILES_MANY: usize = 20;
 /// Names in a finding, at most.
 const NAMES_MAX: usize = 5;
@@ -148,7 +148,7 @@ pub(super) fn judge(files: &Files) -> Vec<Finding> {
     if !files.is_purged && many > FILES_MANY {
         findings.warning(
             format!(
-                "{} snapshots and {} logs, and autopurge is off: nobody removes old ones",
+                "{} snapshots and {} logs, and autopurge is off: old ones are never removed",
                 files.snapshots.len(),
                 files.logs
             ),
@@ -194,7 +194,7 @@ mod tests {
     fn a_few_complete_files_are_fine() {
         assert_eq!(worst(&fine()), None);
         assert_eq!(worst(&Files { logs: 1_000, is_purged: true, ..fine() }), None);
-        // A server that stands alone has no epochs to compare with.
+        // A standalone server has no epochs to compare.
         let alone = Files { is_member: false, current_epoch: Some(Epoch(0)), ..fine() };
         assert_eq!(worst(&alone), None);
     }

@@ -1,4 +1,4 @@
-//! What `zebu doctor` has found, as text and as JSON.
+//! The findings of `zebu doctor`, as text and as JSON.
 
 use std::fmt;
 
@@ -209,7 +209,8 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// Findings first, worst first; then what was checked and what was not.
+    /// Findings first, the worst ones at the top; then the checks that were made and those that
+    /// were skipped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut findings: Vec<&Finding> = self.findings.iter().collect();
         findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.check));

@@ -1,4 +1,4 @@
-//! Check `limits`: whether a server may open as many files as its connections need.
+//! Check `limits`: a server may open as many files as its connections need.
 
 use rustix::process::{Resource, getrlimit};
 use zebu_config::Config;
@@ -15,13 +15,13 @@ const FILES_MIN: u64 = 4_096;
 pub(super) struct Limits {
     /// What a process of this user may raise its limit to; nothing for no limit.
     pub(super) files_max: Option<u64>,
-    /// What the running server says that its limit is.
+    /// The limit that the running server reports.
     pub(super) of_server: Option<u64>,
     /// `maxCnxns`.
     pub(super) connections: Option<u32>,
 }
 
-/// Looks at this process, which stands for a server that is started in the same way.
+/// Reads the limit of this process, which represents a server that is started in the same way.
 pub(super) fn look(config: &Config, of_server: Option<u64>) -> Limits {
     let files_max = getrlimit(Resource::Nofile).maximum;
     Limits { files_max, of_server, connections: config.limits.connections }
@@ -45,7 +45,9 @@ pub(super) fn judge(limits: Limits) -> Vec<Finding> {
             remedy,
         ),
         None if files < FILES_MIN => findings.warning(
-            format!("{whose} may open {files} files: with as many connections it takes no more"),
+            format!(
+                "{whose} may open {files} files: it refuses further connections at that number"
+            ),
             remedy,
         ),
         _ => {}
@@ -69,7 +71,7 @@ mod tests {
         assert_eq!(worst(1_024, None, None), Some(Severity::Warning));
         assert_eq!(worst(1_128, None, Some(1_000)), None);
         assert_eq!(worst(1_127, None, Some(1_000)), Some(Severity::Error));
-        // What the server itself says counts more.
+        // The report of the server itself takes precedence.
         assert_eq!(worst(1 << 20, Some(1_024), None), Some(Severity::Warning));
         assert_eq!(worst(1_024, Some(1 << 20), None), None);
         assert_eq!(judge(Limits { files_max: None, of_server: None, connections: None }), []);

@@ -1,4 +1,5 @@
-//! Check `names`: whether this machine can resolve the names of all members, and whether its own name is its own.
+//! Check `names`: this machine can resolve the names of all members, and its own name resolves to
+//! itself.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, ToSocketAddrs as _, UdpSocket};
@@ -105,7 +106,7 @@ pub(super) fn judge(names: &Names) -> Vec<Finding> {
                         "server.{} and server.{} lead to the same address and ports: {} and {}",
                         other.server.0, host.server.0, other.host, host.host
                     ),
-                    "mend the DNS or /etc/hosts: each server needs an address of its own",
+                    "correct the DNS or /etc/hosts: each server needs a different address",
                 );
             }
         }
@@ -199,7 +200,7 @@ mod tests {
     fn names_are_resolved() {
         let found = resolve("127.0.0.1").unwrap();
         assert_eq!(found, BTreeMap::from([("127.0.0.1".parse().unwrap(), true)]));
-        // Reserved for documentation: no machine has it.
+        // Reserved for documentation: no machine has this address.
         assert_eq!(resolve("192.0.2.1").unwrap().values().copied().collect::<Vec<_>>(), [false]);
         assert!(resolve("no.such.name.invalid").is_err());
     }

@@ -50,7 +50,7 @@ fn errors_of_the_configuration_end_the_check() {
     assert_eq!(report.skipped.len(), Check::ALL.len() - 1);
 }
 
-/// A port that nobody listens on: it was free a moment ago.
+/// A port without a listener: it was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! Copying a log up to a transaction.
+//! Copies a log up to a transaction.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -78,7 +78,7 @@ fn copy_until(
     Ok(false)
 }
 
-/// What is said of two neighbours when something is missing between them.
+/// The message if transactions between two neighbours are missing.
 fn gap(previous: Zxid, current: Zxid) -> Option<String> {
     if current.0 == previous.0 + 1 {
         return None;

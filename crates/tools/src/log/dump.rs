@@ -1,4 +1,4 @@
-//! Showing a log, and copying it with the checksums it should have.
+//! Prints a log, and copies it with corrected checksums.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufWriter, Read, Seek as _, Write};
@@ -10,7 +10,7 @@ use super::records::{Header, Record, Records};
 use super::{beside, name, text};
 use crate::failure::Failure;
 
-/// By how much the original lets a log grow at once.
+/// The step by which the original extends a log file.
 const STEP_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Prints a line for each transaction.

@@ -1,7 +1,7 @@
-//! The records of a log one after the other, good or not.
+//! Reads the records of a log in order, valid and invalid ones.
 //!
-//! Other than a server, who must not go on behind damage, this reads on while there is something that
-//! has the shape of a record: who looks at a damaged log wants to see the rest of it.
+//! A server must stop at damage. This reader continues as long as the bytes have the shape of a
+//! record, because an operator who inspects a damaged log wants to see the rest of it.
 
 use std::io::{self, Read, Write};
 
@@ -27,7 +27,7 @@ impl Header {
         i64::from_be_bytes(self.bytes[8..].try_into().expect("eight bytes"))
     }
 
-    /// What is said before the first record.
+    /// The text before the first record.
     pub(super) fn title(self) -> String {
         format!(
             "ZooKeeper Transactional Log File with dbid {} txnlog format version {}",
@@ -37,14 +37,14 @@ impl Header {
     }
 }
 
-/// What stands where a record should.
+/// The bytes in the place of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// The checksum it has.
     pub(super) sum: u64,
     /// Header, transaction and digest.
     pub(super) body: Vec<u8>,
-    /// What stands where it should end; `None` behind the end of the file.
+    /// The byte in the place of the end mark; `None` after the end of the file.
     pub(super) terminator: Option<u8>,
 }
 
@@ -84,7 +84,7 @@ impl<R: Read> Records<R> {
     /// The next record; `None` where the file ends, also in the middle of one, or padding begins.
     ///
     /// # Errors
-    /// The file cannot be read, or says that a record has less than no bytes.
+    /// The file cannot be read, or the length of a record is negative.
     pub(super) fn next(&mut self) -> io::Result<Option<Record>> {
         let Some(sum) = self.bytes::<8>()? else { return Ok(None) };
         let Some(length) = self.bytes::<4>()? else { return Ok(None) };
@@ -95,7 +95,7 @@ impl<R: Read> Records<R> {
         let length = u64::try_from(length).map_err(|_| {
             io::Error::new(io::ErrorKind::InvalidData, format!("unreasonable length {length}"))
         })?;
-        // Memory is taken for what is there, not for what is promised.
+        // Memory is allocated for the bytes that exist, not for the announced length.
         let mut body = Vec::new();
         if self.source.by_ref().take(length).read_to_end(&mut body)? as u64 != length {
             return Ok(None);

@@ -64,7 +64,7 @@ fn a_copy_has_right_checksums() {
         })
         .unwrap();
     assert_eq!((zxids.len(), tail), (12, zebu_store::log::read::Tail::Clean));
-    // Never over what is there.
+    // An existing file is never overwritten.
     let (text, done) = outcome(&LogArgs { recover: true, yes: true, ..args(file) });
     assert!(done.unwrap_err().to_string().contains("already exists"));
     assert_eq!(text, "");

@@ -98,7 +98,7 @@ fn fields(entry: &AclRef<'_>) -> String {
     format!("{},s{{{},{}}}", entry.perms.0, text(&entry.scheme), text(&entry.id))
 }
 
-/// A string of a record: what has a meaning there is written as its code.
+/// A string of a record: characters with a meaning in the format are written as codes.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Carries a decision out: writes the record, then moves or creates one thing.
+//! Executes a decision: writes the record, then moves or creates one file or directory.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use zebu_store::{CommittedFile, OsVfs, Vfs as _, vfs};
 use super::decide::Decision;
 use crate::failure::Failure;
 
-/// Carries it out, and says what was done.
+/// Executes the decision, and returns a description of the changes.
 pub(super) fn act(
     data: &DataConfig,
     decision: Decision,
@@ -56,7 +56,7 @@ fn committed(data: &DataConfig) -> PathBuf {
     CommittedFile::new(std::sync::Arc::new(OsVfs), &data.logs()).path().to_owned()
 }
 
-/// Gives a file or a directory another name, if it is there; says both.
+/// Renames a file or a directory if it exists. Returns a text with both names.
 fn set_aside(path: &Path, stamp: &str) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let to = path.with_file_name(format!("{name}.given-up-{stamp}"));

@@ -1,4 +1,5 @@
-//! Which decision there is for a server whose ensemble has lost its quorum, and what goes with it. Pure.
+//! The decision for a server whose ensemble has lost its quorum, and the data that are lost with
+//! it. Pure.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ pub(super) struct Place {
     /// What it remembers to be committed.
     pub(super) committed: Option<Zxid>,
     pub(super) current_epoch: Option<Epoch>,
-    /// What it says of the id of its ensemble.
+    /// The id of its ensemble, as it reports it.
     pub(super) identity: Identity,
     /// What is damaged.
     pub(super) damage: Option<String>,
@@ -49,10 +50,10 @@ pub(super) struct Member {
     pub(super) answer: Result<Answer, String>,
 }
 
-/// What `srvr` says.
+/// The answer to `srvr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Empty at a member that serves nobody.
+    /// Empty if the member does not serve clients.
     pub(crate) mode: String,
     pub(crate) zxid: Option<Zxid>,
 }
@@ -62,13 +63,13 @@ pub(crate) struct Answer {
 pub(super) enum Decision {
     /// An empty server votes.
     LetVote,
-    /// A server votes with data that end before what it has served.
+    /// A server votes with a history that ends before the transactions that it has served.
     AcceptOlder,
     /// A server gives its history up, and takes that of the others.
     GiveUp,
 }
 
-/// What comes of the facts.
+/// The decision that follows from the facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Something is to be done first.
@@ -121,7 +122,7 @@ pub(super) fn decide(facts: &Facts) -> Verdict {
             }
         }
         (_, _, Some(member)) => Verdict::Nothing(format!(
-            "a quorum serves, as server.{} shows: start this server as it is, and the leader sends it what it lacks",
+            "a quorum serves, as server.{} shows: start this server unchanged, and the leader sends the missing transactions",
             member.server.0
         )),
         (Some(last), committed, None) => {
@@ -194,14 +195,14 @@ impl fmt::Display for Facts {
             writeln!(f, "  {place}")?;
         }
         if let Some(newest) = self.newest {
-            writeln!(f, "  newest history, as the operator says: {newest}")?;
+            writeln!(f, "  newest history, according to the operator: {newest}")?;
         }
         writeln!(f, "members")?;
         for Member { server, votes, leads, answer } in &self.members {
             let kind = if *votes { "voter" } else { "observer" };
             let answer = match answer {
                 Ok(Answer { mode, zxid }) => {
-                    let mode = if mode.is_empty() { "serves nobody" } else { mode };
+                    let mode = if mode.is_empty() { "does not serve" } else { mode };
                     format!("{mode}, {}", shown(*zxid, "zxid", "zxid unknown"))
                 }
                 Err(why) => format!("no answer: {why}"),

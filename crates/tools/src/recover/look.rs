@@ -1,4 +1,4 @@
-//! Looks at directories and members; nothing is changed.
+//! Inspects directories and members, and changes nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(super) fn look(
     let mut asked: Vec<_> = (all.members())
         .map(|member| {
             let client = client_of(member, all, config, access.door.is_secure());
-            // This server is looked at by its lock: whoever leads is another one.
+            // This server's lock shows that it does not run, so the leader is another server.
             let quorum = if member.id == me { Vec::new() } else { member.quorum_addresses() };
             let votes = member.role == Role::Participant;
             let answer = Err("its client port is unknown".to_owned());
@@ -83,7 +83,7 @@ fn ask_one(at: &HostPort, access: &Access, timeout: Duration) -> Result<Answer, 
     })
 }
 
-/// Reads what `srvr` says.
+/// Parses the answer to `srvr`.
 pub(crate) fn parse(answer: &str) -> Option<Answer> {
     if answer.starts_with("This ZooKeeper instance is not currently serving requests") {
         return Some(Answer { mode: String::new(), zxid: None });
@@ -136,7 +136,7 @@ pub(super) fn place(data: &DataConfig, record_bytes_max: usize) -> Result<Place,
     Ok(Place { path: data.dir.clone(), last, committed, current_epoch, identity, damage })
 }
 
-/// The last transaction in the logs, and what is damaged in the newest one that has any.
+/// The last transaction in the logs, and the damage of the newest damaged log.
 fn end_of_logs(
     dir: &Path,
     record_bytes_max: usize,

@@ -22,7 +22,7 @@ fn member(server: i64, answer: Option<(&str, Option<Zxid>)>) -> Member {
     Member { server: ServerId(server), votes: true, leads: false, answer }
 }
 
-/// Server 1 is here and stopped, and nobody answers.
+/// Server 1 is here and stopped, and no other server answers.
 fn facts(here: Place) -> Facts {
     Facts {
         me: ServerId(1),
@@ -79,8 +79,8 @@ fn an_empty_server_votes_only_where_it_is_known_what_is_lost() {
     assert!(lost.contains(&format!("of which {LATER} is known")), "{lost}");
     assert!(lost.contains("No answer came from server.2, server.3"), "{lost}");
     // A quorum brings it up to date.
-    nothing(&served(place(None, None)), "start this server as it is");
-    // One that answers nobody may lead a quorum.
+    nothing(&served(place(None, None)), "start this server unchanged");
+    // A server that does not answer may lead a quorum.
     let mut led = told.clone();
     led.members[1].leads = true;
     nothing(&led, "as server.2 shows");
@@ -95,7 +95,7 @@ fn data_that_were_put_back_are_accepted_by_both_ends_of_what_is_lost() {
     let (decision, name) = may(&facts(put_back.clone()));
     assert_eq!(decision, Decision::AcceptOlder);
     assert_eq!(name, "behind-0x500000003-up-to-0x500000007");
-    nothing(&served(put_back), "start this server as it is");
+    nothing(&served(put_back), "start this server unchanged");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn answers_are_read() {
     assert_eq!(parse("srvr is not executed because it is not in the whitelist."), None);
 }
 
-/// The configuration of server 1 of three; nobody else is there.
+/// The configuration of server 1 of three; no other server runs.
 struct Three(tempfile::TempDir);
 
 impl Three {
@@ -135,7 +135,7 @@ impl Three {
         let data = root.path().join("data");
         fs::create_dir(&data).unwrap();
         fs::write(data.join("myid"), "1").unwrap();
-        // Ports where nobody listens: the listeners are gone.
+        // Ports without a listener: the listeners are dropped.
         let port =
             || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut lines = format!("dataDir={}\ninitLimit=5\nsyncLimit=5\n", data.display());

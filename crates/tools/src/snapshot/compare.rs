@@ -1,4 +1,4 @@
-//! What two snapshots have in common, level by level.
+//! Compares two snapshots level by level.
 
 use std::cmp::Ordering;
 use std::io::{self, BufRead, Write};
@@ -117,7 +117,7 @@ impl Layers {
         layer.iter().map(|at| &self.image.nodes[*at]).collect()
     }
 
-    /// The children of a znode, sorted; the root is known by its empty path, so by none that is asked for.
+    /// The children of a znode, sorted. The root has the empty path, which no caller asks for.
     fn children(&self, path: &str) -> Option<Vec<&Node>> {
         let at = self.image.find(path).filter(|at| *at > 0)?;
         let mut children: Vec<&Node> =

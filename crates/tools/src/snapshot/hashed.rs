@@ -1,7 +1,7 @@
-//! In which order Java's hash tables name what is in them.
+//! The order in which Java's hash tables list their entries.
 //!
-//! The original's tools print children and sessions in that order; who compares their output with ours
-//! should find the same lines in the same places. Source: `java.util.HashMap`.
+//! The original's tools print children and sessions in that order, so the output of both tools has
+//! the same lines in the same places. Source: `java.util.HashMap`.
 
 /// The order in which a table names `keys`, which came in this order, as their positions.
 ///
@@ -15,7 +15,7 @@ pub(super) fn order<T>(keys: &[T], hash: impl Fn(&T) -> u32, mut buckets: usize)
         (hash ^ (hash >> 16)) as usize & (buckets - 1)
     };
     let mut order: Vec<usize> = (0..keys.len()).collect();
-    // Stable: who shares a bucket is named in the order of coming.
+    // A stable sort: entries of one bucket stay in the order of their insertion.
     order.sort_by_key(|at| bucket(&keys[*at]));
     order
 }
@@ -34,7 +34,7 @@ pub(super) fn of_long(value: i64) -> u32 {
 mod tests {
     use super::*;
 
-    /// What `new HashSet<>(8)` of these strings says in a JVM.
+    /// The order of `new HashSet<>(8)` with these strings in a JVM.
     #[test]
     fn strings_come_in_javas_order() {
         assert_eq!(of_text("hello"), 99_162_322);

@@ -1,4 +1,4 @@
-//! A whole snapshot in memory, as its file has it.
+//! A whole snapshot in memory, in the order of its file.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use zebu_store::{Compression, Recover, names};
 use super::hashed;
 use crate::failure::Failure;
 
-/// No record of a snapshot is longer; memory is taken for what is there only.
+/// Maximum bytes of a snapshot's record. Memory is allocated only for bytes that exist.
 const RECORD_BYTES_MAX: usize = i32::MAX as usize;
 
 /// Where usage of quotas is kept, below this.
@@ -48,7 +48,7 @@ impl Node {
 /// A snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Image {
-    /// What the file's name says, −1 where it says nothing.
+    /// The zxid in the file's name; −1 if there is none.
     pub(super) zxid: i64,
     /// Parents come before children, the root first.
     pub(super) nodes: Vec<Node>,
@@ -56,7 +56,7 @@ pub(super) struct Image {
     sessions: Vec<(SessionId, i32)>,
     by_session: HashMap<SessionId, usize>,
     by_path: HashMap<String, usize>,
-    /// Why the file is not to be trusted: what is here was read before that was found.
+    /// The damage of the file. The content was read before the damage.
     damage: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Image {
         let read =
             read_snapshot(decompressed(file, compression), RECORD_BYTES_MAX, false, &mut image);
         match read {
-            // Who looks at a damaged snapshot wants to see what there is.
+            // An operator who inspects a damaged snapshot wants to see its readable part.
             Err(error) if !image.nodes.is_empty() => {
                 image.damage = Some(format!("{}: {error}", path.display()));
             }
@@ -92,7 +92,7 @@ impl Image {
         Ok(image)
     }
 
-    /// A failure for a damaged file, to be reported behind what it has.
+    /// The error for a damaged file, reported after its content.
     pub(super) fn verdict(&self) -> Result<(), Failure> {
         let failure =
             |damage| Failure::new(format_args!("error: {damage}, so no server would load it"));

@@ -1,4 +1,4 @@
-//! All znodes of a snapshot.
+//! Prints all znodes of a snapshot.
 
 use std::io::{self, Write};
 

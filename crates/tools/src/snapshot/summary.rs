@@ -1,4 +1,4 @@
-//! How large the subtrees of a snapshot are.
+//! Sums up the subtrees of a snapshot.
 
 use std::io::{self, Write};
 

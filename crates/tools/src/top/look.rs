@@ -1,7 +1,7 @@
-//! What servers tell: four-letter words, asked of all servers at the same time, and read into numbers.
+//! Sends four-letter words to all servers at the same time, and parses the answers.
 //!
-//! `srvr` is answered everywhere. `mntr`, `cons` and `conf` may be switched off at a server; what they would have told is
-//! then missing, and a note says so.
+//! Every server answers `srvr`. A server may have disabled `mntr`, `cons` and `conf`; their facts
+//! are then missing, and a note says so.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::doctor::answers::client_at;
 /// Asks a server a word.
 pub(super) type Ask<'a> = dyn Fn(&HostPort, &str) -> io::Result<String> + Sync + 'a;
 
-/// The words that are asked besides `srvr`, and what is missing without each.
+/// The words that are sent besides `srvr`, and the facts that are missing without each word.
 const WORDS: [(&str, &str); 3] = [
     ("mntr", "no watches, fsync, paths or operations"),
     ("cons", "no clients"),
@@ -33,7 +33,7 @@ pub(super) struct Sample {
     pub(super) at: HostPort,
     /// When, since the first look.
     pub(super) when: Duration,
-    /// What it told, or why it told nothing.
+    /// Its facts, or the reason why there are none.
     pub(super) facts: Result<Facts, String>,
 }
 
@@ -42,13 +42,14 @@ pub(super) struct Sample {
 pub(super) struct Facts {
     /// Its id; a server alone has none.
     pub(super) id: Option<ServerId>,
-    /// Its version; nothing at a server that serves nobody.
+    /// Its version; empty if it does not serve clients.
     pub(super) version: Option<String>,
-    /// `leader`, `follower`, `observer`, `standalone`, `read-only`; nothing at a server that serves nobody.
+    /// `leader`, `follower`, `observer`, `standalone`, `read-only`; empty if it does not serve
+    /// clients.
     pub(super) mode: Option<String>,
     /// The last transaction in its tree.
     pub(super) zxid: Option<Zxid>,
-    /// The numbers of `srvr`, by what stands before the colon.
+    /// The numbers of `srvr`, by the text before the colon.
     pub(super) srvr: BTreeMap<String, f64>,
     /// The latency of requests in ms: the least, the average and the largest.
     pub(super) latency: Option<[f64; 3]>,
@@ -58,7 +59,7 @@ pub(super) struct Facts {
     pub(super) clients: Vec<Client>,
     /// The members that it knows.
     pub(super) members: Option<Membership>,
-    /// Words that it does not answer, and what is missing without them.
+    /// Words that the server does not answer, and the facts that are missing without them.
     pub(super) missing: Vec<String>,
 }
 
@@ -181,7 +182,8 @@ fn ask_one(at: &HostPort, start: Instant, ask: &Ask<'_>) -> Sample {
                 Ok(answer) => first_line(&answer),
                 Err(error) => clean(&error.to_string()),
             };
-            // A server that serves nobody tells nothing of itself; that is no fault of its configuration.
+            // A server that does not serve clients reports no facts. Its configuration is not the
+            // cause.
             if facts.mode.is_some() {
                 facts.missing.push(format!("{word}: {without} ({why})"));
             }
@@ -257,7 +259,7 @@ impl Facts {
                 self.members = answer
                     .split_once("membership: ")
                     .and_then(|(_, text)| Membership::agreed(text.trim().as_bytes()));
-                // A server alone says 0, which may be the id of a member as well.
+                // A standalone server reports the id 0, which a member may have, too.
                 self.id = id
                     .and_then(|id| id.trim().parse().ok())
                     .map(ServerId)

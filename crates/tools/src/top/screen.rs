@@ -1,4 +1,4 @@
-//! The screen: draws a view, and says what a key does. The terminal itself is the caller's.
+//! The screen: draws a view, and maps keys to actions. The caller owns the terminal.
 
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -1,4 +1,4 @@
-//! What the tests of all parts look at, and `--once` against servers that answer.
+//! Fixtures for the tests of all parts, and `--once` against servers that answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

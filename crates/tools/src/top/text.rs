@@ -1,4 +1,4 @@
-//! A view as plain text and as JSON, and the cells that text and screen have in common.
+//! A view as plain text and as JSON, and the cells that both text and screen use.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::view::{ClientRow, PathRow, Server, View};
 
-/// What stands where a server does not tell a number.
+/// The cell for an unknown number.
 const MISSING: &str = "-";
 
 /// The columns of servers.
@@ -135,7 +135,7 @@ fn table<const N: usize>(
     }
 }
 
-/// The view as JSON; what is missing is null.
+/// The view as JSON. Unknown values are null.
 pub(super) fn json(view: &View) -> Value {
     let server = |it: &Server| {
         json!({

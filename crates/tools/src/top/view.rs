@@ -1,4 +1,4 @@
-//! What two looks together tell: rates, lag and health, as plain rows. Pure.
+//! Rates, lag and health, computed from two observations. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct View {
     pub(super) paths: Vec<PathRow>,
     /// Operations of all servers with how many there were each second, the most frequent first.
     pub(super) operations: Vec<(String, f64)>,
-    /// What is not as it should be, or cannot be told.
+    /// Faults, and facts that are unknown.
     pub(super) notes: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Server {
     /// Its id, or nothing where it does not tell.
     pub(super) id: Option<i64>,
     pub(super) address: String,
-    /// `ok`, or what is wrong.
+    /// `ok`, or the fault.
     pub(super) health: String,
     pub(super) mode: Option<String>,
     pub(super) version: Option<String>,
@@ -83,7 +83,8 @@ fn rate(before: Option<f64>, after: Option<f64>, elapsed: Duration) -> Option<f6
     (grown >= 0.0 && !elapsed.is_zero()).then(|| grown / elapsed.as_secs_f64())
 }
 
-/// The average of what was counted between two looks, from sums and counts; without an earlier look, of everything.
+/// The average between two observations, from sums and counts; without an earlier observation, the
+/// average since the start.
 fn average(before: Option<&Facts>, after: &Facts, names: &[&str]) -> Option<f64> {
     let of = |facts: &Facts, what: &str| -> Option<f64> {
         names.iter().map(|name| facts.mntr.get(&format!("{what}_{name}"))).sum::<Option<f64>>()
@@ -230,7 +231,7 @@ fn add_paths(
         for (is_write, kind) in kinds.into_iter().enumerate() {
             let Some(rest) = name.strip_suffix(kind) else { continue };
             let Some((what @ ("cnt" | "sum"), namespace)) = rest.split_once('_') else { continue };
-            // A path that nobody had used at the earlier look has begun at 0 since.
+            // A path without requests at the earlier observation has begun at 0 since then.
             let before = earlier.mntr.get(name).copied().unwrap_or(0.0);
             let Some(rate) = rate(Some(before), Some(*value), elapsed) else { continue };
             let path = format!("/{namespace}");
@@ -251,7 +252,7 @@ fn add_paths(
     }
 }
 
-/// The ensemble in one line; what is wrong with it goes to the notes.
+/// The ensemble in one line. Faults become notes.
 fn summary(samples: &[Sample], servers: &[Server], notes: &mut Vec<String>) -> String {
     let facts = || samples.iter().filter_map(|sample| sample.facts.as_ref().ok());
     let newest = facts().filter_map(|it| it.members.as_ref()).max_by_key(|it| it.version());
@@ -271,11 +272,11 @@ fn summary(samples: &[Sample], servers: &[Server], notes: &mut Vec<String>) -> S
             leader.id.map_or_else(|| leader.address.clone(), |id| format!("server.{id}"))
         ),
         [] => {
-            notes.push("no server says that it leads".to_owned());
+            notes.push("no server claims to lead".to_owned());
             "no leader".to_owned()
         }
         _ => {
-            notes.push("more than one server says that it leads".to_owned());
+            notes.push("more than one server claims to lead".to_owned());
             format!("{} leaders", leaders.len())
         }
     };

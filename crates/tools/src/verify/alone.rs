@@ -1,7 +1,7 @@
-//! One directory by itself: whether every file is what was written, and whether anything is missing.
+//! Checks one directory: every file is intact, and nothing is missing.
 //!
-//! Snapshots and logs are read once each, in memory of a fixed size; every checksum, every sidecar and the order of the
-//! transactions is checked.
+//! It reads each snapshot and log once, in memory of a fixed size, and checks every checksum, every
+//! sidecar and the order of the transactions.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) fn look(
     source: &dyn Source,
     directory: Option<&Directory>,
 ) -> Result<Alone, VerifyError> {
-    // What the file says now, the logs have: they are read later.
+    // The logs contain everything that the file says now, because they are read later.
     let committed =
         directory.map(|directory| CommittedFile::new(Arc::new(OsVfs), directory.log_dir()).read());
     let mut alone = Alone {
@@ -147,7 +147,7 @@ impl Alone {
                 None if is_other_epoch => (
                     Kind::Note,
                     format!(
-                        "nobody can tell whether transactions between {last} and {next} are missing: the epoch is another one, and a log of ZooKeeper does not say what came before it"
+                        "transactions between {last} and {next} may be missing: the epoch changes, and a log of ZooKeeper does not name its predecessor"
                     ),
                 ),
                 None => {
@@ -155,7 +155,7 @@ impl Alone {
                     (
                         Kind::Damage,
                         format!(
-                            "transactions between {last} and {next} are missing: a log is gone, or a part of one"
+                            "transactions between {last} and {next} are missing: a log or a part of a log does not exist"
                         ),
                     )
                 }
@@ -179,7 +179,7 @@ impl Alone {
         Ok(())
     }
 
-    /// Looks for sidecars that cannot be read, and for those whose log is gone.
+    /// Finds unreadable sidecars, and sidecars without a log.
     fn sidecars(&mut self, name: &str, directory: &Directory) -> Result<(), VerifyError> {
         let dir = directory.log_dir();
         let entries =
@@ -206,7 +206,7 @@ impl Alone {
                     let is_covered = self.snapshots.iter().any(|zxid| mark.last <= *zxid);
                     let kind = if is_covered { Kind::Note } else { Kind::Damage };
                     let text = format!(
-                        "the log of this sidecar is gone, with transactions up to {}",
+                        "the log of this sidecar is missing, with transactions up to {}",
                         mark.last
                     );
                     Finding::new(kind, name, text).at(mark.last)

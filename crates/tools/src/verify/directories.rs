@@ -1,6 +1,7 @@
-//! Data directories and backups: each by itself, then all with each other at the newest transaction that all have.
+//! Data directories and backups: checks each of them, and then compares all of them at the newest
+//! transaction that all have.
 //!
-//! One tree at a time is in memory.
+//! Only one tree at a time is in memory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -123,7 +124,7 @@ fn open(dir: &Path, log_dir: Option<&Path>, identity: Option<&Path>) -> Result<O
     Ok(Opened { name: dir.display().to_string(), source, directory })
 }
 
-/// Builds a directory's newest tree, as a start does, and says what it is.
+/// Builds a directory's newest tree, as a start does, and describes it.
 fn at_end(
     place: &Opened,
     alone: &Alone,
@@ -194,7 +195,8 @@ fn all_at(
     Ok(Ok(()))
 }
 
-/// Builds a tree; the inner error says why there is none. The number is that of digests that did not match.
+/// Builds a tree. The inner error is the reason why it cannot be built. The number counts
+/// mismatched digests.
 fn build(place: &Opened, zxid: Zxid, znodes: bool) -> Result<Result<(Image, u64), String>> {
     let built = match rebuild::build_as_started(place.source.as_ref(), zxid) {
         Ok(built) => built,

@@ -1,7 +1,8 @@
-//! The transactions of several places side by side: which is the newest that all have, and where they part.
+//! Compares the transactions of several places: finds the newest one that all places have, and the
+//! first difference.
 //!
-//! Of each transaction a history keeps zxid and hash, in a temporary file. Digests are left out: members of different versions
-//! may write them or not.
+//! A history keeps the zxid and a hash of each transaction in a temporary file. The hash leaves out
+//! digests, because members of some versions do not write them.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
@@ -137,7 +138,7 @@ pub(super) fn compare(
             note(&mut common, zxid);
         }
     }
-    // Snapshots alone may be of one moment, without a log that has it.
+    // Snapshots of one moment may exist without a log of that moment.
     for zxid in moments.first().into_iter().flatten() {
         if moments.iter().all(|moments| moments.contains(zxid)) {
             note(&mut common, *zxid);
@@ -195,7 +196,7 @@ mod tests {
         let fewer = common(vec![long(), history(&[(1, b"a"), (3, b"c")])]);
         let (zxid, found) = fewer.parted.unwrap();
         assert_eq!((zxid, found[0].is_some(), found[1]), (Zxid(2), true, None));
-        // Where a place does not know what it had, nothing is said of it.
+        // A place with an unknown history is not judged.
         let mut holed = history(&[(1, b"a"), (3, b"c")]);
         holed.holes.push((Zxid(1), Zxid(3)));
         assert_eq!(common(vec![long(), holed]).parted, None);

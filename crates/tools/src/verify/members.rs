@@ -1,4 +1,4 @@
-//! The members of an ensemble with each other, while they serve.
+//! Compares the members of an ensemble while they serve.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -199,7 +199,7 @@ pub(super) fn judge(
                 report.add(Finding::new(
                     Kind::Unknown,
                     &member.name,
-                    "it serves nobody at the moment",
+                    "it does not serve clients at the moment",
                 ));
             }
             Ok(answer) => {

@@ -1,4 +1,4 @@
-//! What `zebu verify` has found, as text and as JSON.
+//! The result of `zebu verify`, as text and as JSON.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,7 +17,7 @@ pub(super) const UNKNOWN: u8 = 3;
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A file is not what was written, or is missing.
+    /// A file is damaged or missing.
     Damage,
     /// Two places do not have the same.
     Differs,
@@ -154,7 +154,7 @@ impl Report {
         }
     }
 
-    /// Shows it as text: the places, what was found, and the verdict.
+    /// Prints the report as text: the places, the findings, and the verdict.
     pub(super) fn text(&self, out: &mut dyn io::Write) -> io::Result<()> {
         for place in &self.places {
             let facts: Vec<_> =

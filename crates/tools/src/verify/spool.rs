@@ -1,7 +1,7 @@
-//! The znodes of one tree in temporary files, so that trees of any size are compared in bounded memory.
+//! The znodes of one tree in temporary files, to compare trees of any size in bounded memory.
 //!
-//! Each znode goes to one of [`PARTS`] files, chosen by the hash of its path. A comparison reads one part of each tree at a
-//! time. Of the data, length and hash are kept.
+//! The hash of its path decides which of [`PARTS`] files contains a znode. A comparison reads one
+//! part of each tree at a time. The files contain the length and a hash of the data, not the data.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
 use zebu_proto::{Acl, StatPersisted};
 
-/// Into so many files a tree is divided. Each costs a file descriptor of every tree.
+/// The number of files for each tree. Each file needs a file descriptor.
 const PARTS: usize = 32;
 
 /// A znode, as far as it is compared.
@@ -123,7 +123,7 @@ pub(super) struct Difference {
     pub(super) znodes: Vec<Option<Znode>>,
 }
 
-/// Calls `each` for each path at which the trees are not the same; it says whether it wants more.
+/// Calls `each` for each path at which the trees differ. `each` returns whether to continue.
 pub(super) fn compare(
     trees: &mut [Spool],
     each: &mut impl FnMut(Difference) -> bool,

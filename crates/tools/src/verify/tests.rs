@@ -1,5 +1,6 @@
-//! The whole command on directories, and the judgement of what members answer. Transactions and digests are those of the
-//! fixtures' README; the directories of ours are written with the original's transactions.
+//! The whole command on directories, and the judgement of the members' answers. Transactions and
+//! digests are those of the fixtures' README. The directories of Zebu servers contain the
+//! original's transactions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,7 +145,7 @@ fn a_directory_that_is_behind_is_compared_at_its_end() {
     let some: Vec<_> = all.iter().filter(|(zxid, _)| *zxid <= Zxid(0x40)).cloned().collect();
     let report = verify(&[&original(), &ours(&some)]);
     assert_eq!((report.code(), report.compared_at), (0, Some(Zxid(0x40))), "{}", text(&report));
-    // A place without anything says so.
+    // An empty place is reported as empty.
     let empty = ours(&[]);
     let report = verify(&[&empty, &ours(&some)]);
     assert_eq!((report.code(), report.compared_at), (0, Some(Zxid(0))), "{}", text(&report));
@@ -204,10 +205,11 @@ fn a_missing_log_is_found_with_its_sidecar_and_without() {
         let report = verify(&[&dir]);
         let damage = found(&report, Kind::Damage);
         assert!(
-            damage.iter().any(|text| text.contains("are missing: a log is gone")),
+            damage.iter().any(|text| text.contains("are missing: a log or a part of a log")),
             "{damage:?}"
         );
-        let is_named = damage.iter().any(|text| text.contains("the log of this sidecar is gone"));
+        let is_named =
+            damage.iter().any(|text| text.contains("the log of this sidecar is missing"));
         assert_eq!(is_named, !with_sidecar, "{damage:?}");
         // With others the part in front of the gap is compared.
         let report = verify(&[&dir, &original()]);

@@ -1,4 +1,4 @@
-//! Every znode of one member, through a session with it.
+//! Reads every znode of one member through a session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::spool::{Spool, Znode, acl_text};
 use crate::configuration::Access;
 use crate::failure::Failure;
 
-/// Znodes that are asked for at once.
+/// Maximum number of requests in flight.
 const AT_ONCE: usize = 128;
 
 /// A session with one member.
@@ -55,7 +55,7 @@ impl Session {
         self.client.sync("/")
     }
 
-    /// Reads all znodes into `spool`; says how many may not be read.
+    /// Reads all znodes into `spool`. Returns the number of znodes that the user may not read.
     pub(super) fn walk(&self, spool: &mut Spool) -> std::result::Result<u64, Failure> {
         let mut denied = 0;
         let mut left = vec!["/".to_owned()];
@@ -122,12 +122,12 @@ impl Session {
 
     /// Ends the session.
     pub(super) fn close(self) {
-        // It has read what it was for; a server that has gone ends the session by itself.
+        // All znodes are read. If the server has stopped, the session ends anyway.
         let _ = self.client.close();
     }
 }
 
-/// What an error says of a znode, if it says anything.
+/// The meaning of an error for a znode, if it has one.
 fn seen_of(error: zebu_client::Error) -> Result<Seen> {
     match error.kind() {
         ErrorKind::Gone => Ok(Seen::Missing),

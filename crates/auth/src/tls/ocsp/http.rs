@@ -1,4 +1,4 @@
-//! HTTP as far as a responder needs it: one request, one answer, and the end of the connection.
+//! The part of HTTP that a responder needs: one request and one answer for each connection.
 
 use std::fmt;
 

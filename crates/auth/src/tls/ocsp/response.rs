@@ -1,6 +1,7 @@
 //! The bytes of OCSP: a request for one certificate, and the response to it.
 //!
-//! Source: RFC 6960, sections 4.1 and 4.2. As in Java, a request has no nonce: a response is good between its dates.
+//! Source: RFC 6960, sections 4.1 and 4.2. As in Java, a request has no nonce: a response is valid
+//! between its dates.
 
 use jiff::Timestamp;
 use rustls::crypto::WebPkiSupportedAlgorithms;

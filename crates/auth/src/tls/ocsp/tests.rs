@@ -1,4 +1,4 @@
-//! Questions and answers held against those of openssl; `tests/fixtures/ocsp/make.sh` has made them.
+//! Requests and answers, compared with those of openssl, which `tests/fixtures/ocsp/make.sh` made.
 
 use jiff::ToSpan as _;
 
@@ -65,7 +65,7 @@ fn an_answer_of_the_issuer_or_its_responder_counts() {
     let revoked = settled("revoked", 1).unwrap_err();
     assert_eq!(
         revoked,
-        "the certificate of \"CN=leaf\" is revoked since 2026-01-01T00:00:00Z, says its responder \
+        "the certificate of \"CN=leaf\" was revoked at 2026-01-01T00:00:00Z, according to its responder \
          http://ocsp.example.org:8888/status"
     );
 }

@@ -1,4 +1,4 @@
-//! Transactions and snapshots by hand, for what the fixtures do not have.
+//! Transactions and snapshots for cases that the fixtures do not contain.
 
 use std::borrow::Cow;
 

@@ -18,7 +18,7 @@ pub(super) const READ_AHEAD_BYTES: usize = 16 << 20;
 /// comes back, as fast as it can take it.
 pub(super) const BACKLOG_BYTES_MAX: usize = 256 << 20;
 
-/// Of so many packets one is looked at for how long it waits.
+/// One in this number of packets is timed.
 const MARKED_EVERY: usize = 1000;
 
 /// What waits for a link's socket.
@@ -30,7 +30,7 @@ pub(super) struct Backlog {
     waiting: AtomicUsize,
     /// The last zxid that was handed in.
     last_zxid: AtomicI64,
-    /// The learner at the other end, once it has said who it is.
+    /// The learner at the other end, after its introduction.
     learner: OnceLock<String>,
     /// Told when more may be read from the disk for the peer, and when the link ends.
     room: Notify,
@@ -62,13 +62,13 @@ impl Backlog {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether it is to be measured how long the next ones wait, which are so many.
+    /// Whether to time one of the next `packets` packets.
     pub(super) fn marks(&self, packets: usize) -> bool {
         let before = self.packets.fetch_add(packets, Ordering::Relaxed);
         before.next_multiple_of(MARKED_EVERY) < before + packets
     }
 
-    /// A learner has said who it is.
+    /// A learner has introduced itself.
     pub(super) fn set_learner(&self, server: ServerId) {
         let _ = self.learner.set(server.0.to_string());
     }
@@ -93,7 +93,7 @@ impl Backlog {
         self.last_zxid.load(Ordering::Relaxed)
     }
 
-    /// Packets of so many bytes have been sent.
+    /// Packets with this number of bytes were sent.
     pub(super) fn sent(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if before > READ_AHEAD_BYTES && before - bytes <= READ_AHEAD_BYTES {
@@ -106,7 +106,7 @@ impl Backlog {
         self.room.notify_waiters();
     }
 
-    /// What is told when more may be read from the disk for the peer, and when the link ends.
+    /// Notified when more may be read from the disk for the peer, and when the link ends.
     pub(super) fn room(&self) -> &Notify {
         &self.room
     }

@@ -30,7 +30,8 @@ const STEP_ZNODES: usize = 512;
 const PIECES_MAX: usize = 1;
 /// Pieces that wait to be entered into a learner's tree.
 const PIECES_ENTERING_MAX: usize = 4;
-/// Pieces that wait to be written into its file: while the disk is waited for, the tree goes on.
+/// Pieces that wait to be written into the file, so that the snapshot arrives while the disk is
+/// busy.
 const PIECES_FILING_MAX: usize = 16;
 /// Bytes there is room for when more is received.
 const READ_BYTES_MIN: usize = 64 << 10;
@@ -71,7 +72,8 @@ impl Source {
         (Self { sending, step, piece, to, backlog }, pieces)
     }
 
-    /// Sends everything, as fast as the learner takes it; ends early when the learner is gone, or the tree.
+    /// Sends the snapshot, as fast as the learner receives it. Ends early if the learner
+    /// disconnects, or if the tree is replaced.
     pub(super) fn run(mut self, tree: &RwLock<Tree>) {
         while self.step == Step::More {
             let piece = &mut self.piece;
@@ -114,7 +116,7 @@ pub(super) async fn receive(
     let filing = thread_of(net, "zebu-file", move || write(filing, contents))?;
     let entering = thread_of(net, "zebu-enter", move || enter(entering, records))?;
     let mut buffers = Buffers::default();
-    // What is whole in what was received: the file has all but the end of it.
+    // The complete records among the received bytes: the file has everything but the end.
     let (mut whole, mut content) = (0, 0);
     loop {
         let cut = cutting.cut(&received[whole..]).map_err(invalid)?;
@@ -291,7 +293,7 @@ mod tests {
         making.join().unwrap();
     }
 
-    /// What comes of a tree whose bytes are cut after so many, as of the file and as of the memory.
+    /// The result of a snapshot transfer that is cut after `cut` bytes, in the file and in memory.
     fn received(bytes: &[u8], cut: usize) -> (Option<Received>, Option<Tree>) {
         let vfs = Arc::new(MemVfs::new(Path::new("/d")));
         let mut store = Store::open(vfs, zebu_store::Options::new("/d")).unwrap();

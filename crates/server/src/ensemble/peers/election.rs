@@ -108,7 +108,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // Who has not said who it is ends soon and makes room again.
+                // A connection without an introduction ends soon, and makes room.
                 let Ok(place) = room.clone().try_acquire_owned() else { continue };
                 let Some(stranger) = strangers.admit(from.ip()) else { continue };
                 let net = net.clone();
@@ -127,7 +127,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
     }
 }
 
-/// Hears who has dialled.
+/// Reads the introduction of the connecting server.
 async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::Result<()> {
     sockets::tune(&socket, net.tuning());
     let due = Instant::now() + net.config.election.handshake_timeout;
@@ -159,7 +159,7 @@ async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::R
     Ok(())
 }
 
-/// Dials a server and says who this is.
+/// Connects to a server, and sends the introduction of this server.
 pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
     match introduce(&net, peer).await {
         Ok(halves) => {

@@ -1,8 +1,9 @@
-//! What a connection between servers begins with.
+//! The beginning of each connection between servers.
 //!
-//! Whatever is accepted on the election port or on a quorum port passes here before any of it is
-//! used, and whatever is dialled before anything is said on it: TLS takes over the socket, and SASL follows, where they are configured. A peer
-//! that expects what this server does not do is told from noise, and costs nothing but its connection.
+//! Every accepted connection of the election port or of a quorum port passes through this module
+//! before it is used. So does every outgoing connection before its first byte. Where configured,
+//! TLS starts first, and SASL follows. A peer that expects another protocol gets an error message
+//! of its own, and costs only its connection.
 
 use std::io;
 use std::time::Duration;
@@ -31,16 +32,16 @@ pub(super) enum Expects {
     Sasl,
 }
 
-/// Whoever has dialled has not said in time who it is.
+/// The connecting server has not introduced itself in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it has not introduced itself in time")]
 pub(super) struct Late;
 
-/// A certificate that is not that of the server which its holder says to be.
+/// A certificate that does not belong to the server that its holder claims to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Impostor {
     /// It has shown none.
-    #[error("server {0} has shown no certificate, and zebu.quorum.identity asks for one")]
+    #[error("server {0} has presented no certificate, and zebu.quorum.identity requires one")]
     WithoutCertificate(i64),
     /// It is no member.
     #[error(
@@ -48,7 +49,7 @@ pub(super) enum Impostor {
     )]
     Unknown(i64),
     /// It is for another host.
-    #[error("it says that it is server {0}: {1}")]
+    #[error("it claims to be server {0}: {1}")]
     OfAnother(i64, zebu_auth::tls::HostnameError),
 }
 
@@ -62,10 +63,10 @@ pub(super) fn expects(first: &[u8]) -> Option<Expects> {
     }
 }
 
-/// Makes a stream of a connection that came in, when it is known what it begins with.
+/// Turns an accepted connection into a stream, after its first bytes have shown its protocol.
 ///
 /// # Errors
-/// What [`misfit`] tells; the other end is gone.
+/// The errors that [`misfit`] describes; the connection is closed.
 pub(super) async fn open(net: &Net, socket: TcpStream) -> io::Result<PeerStream> {
     match &net.tls {
         Some(tls) => Ok(tls.accept(socket, &net.hosts()).await?),
@@ -76,7 +77,8 @@ pub(super) async fn open(net: &Net, socket: TcpStream) -> io::Result<PeerStream>
     }
 }
 
-/// Waits until it is known who has dialled, or until `due`. Everything before that has one deadline.
+/// Waits for the introduction of the connecting server, at most until `due`. Everything before has
+/// this one deadline.
 ///
 /// # Errors
 /// [`Late`] as what the error holds, and what `known` fails with.
@@ -109,7 +111,7 @@ pub(super) async fn reach(
     tokio::time::timeout(patience, reached).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
-/// Both directions of a connection, and what has come on it.
+/// Both directions of a connection, and the received bytes.
 pub(super) struct Halves {
     pub(super) from: PeerReader,
     pub(super) to: PeerWriter,
@@ -124,20 +126,22 @@ impl From<PeerStream> for Halves {
 }
 
 impl Halves {
-    /// Hears with SASL who has dialled, where it is switched on.
+    /// Authenticates the connecting server with SASL, if SASL is enabled.
     ///
     /// # Errors
-    /// SASL is required, and the other end is not authenticated; it is gone.
+    /// SASL is required, and the other server is not authenticated; the connection is closed.
     pub(super) async fn examine(&mut self, net: &Net) -> io::Result<()> {
         let Some(sasl) = &net.sasl else { return Ok(()) };
         let hosts = net.hosts();
         sasl::examine(sasl, &hosts, &mut self.from, &mut self.to, &mut self.received).await
     }
 
-    /// Says with SASL who this server is, where it must. `host`: whom it has dialled.
+    /// Authenticates this server with SASL, if that is configured. `host`: the host that it has
+    /// connected to.
     ///
     /// # Errors
-    /// The other end does not take this server for authenticated, or does not prove itself; it is gone, or silent for too long.
+    /// The other server refuses this server, or does not prove its identity, or has disconnected,
+    /// or is silent for too long.
     pub(super) async fn prove(
         &mut self,
         net: &Net,
@@ -163,7 +167,8 @@ async fn check(socket: &TcpStream, has_sasl: bool) -> io::Result<()> {
     expects.map_or(Ok(()), |expects| Err(io::Error::other(expects)))
 }
 
-/// Whether a certificate is that of the server which its holder says to be, if that is to be found out.
+/// Checks that a certificate belongs to the server that its holder claims to be, if the check is
+/// enabled.
 ///
 /// # Errors
 /// [`Impostor`] as what the error holds.
@@ -250,7 +255,7 @@ mod tests {
         assert_eq!(
             verdict(&["zk2.example.org"], Some(&facts)),
             said(
-                "it says that it is server 3: the certificate is for zk1.example.org, *.wild.example.org, localhost, \
+                "it claims to be server 3: the certificate is for zk1.example.org, *.wild.example.org, localhost, \
                  127.0.0.1, ::1 and not for zk2.example.org"
             )
         );
@@ -262,7 +267,7 @@ mod tests {
         );
         assert_eq!(
             verdict(&["zk1.example.org"], None),
-            said("server 3 has shown no certificate, and zebu.quorum.identity asks for one")
+            said("server 3 has presented no certificate, and zebu.quorum.identity requires one")
         );
     }
 

@@ -12,9 +12,10 @@ use super::Net;
 /// Bytes handed over at once, roughly.
 pub(super) const PART_BYTES: usize = 1 << 20;
 
-/// Reads what the leader wants, as fast as the learner takes it, and as long as there is one.
+/// Reads the requested part of the log, as fast as the learner receives it, until the learner
+/// disconnects.
 ///
-/// `runtime`: that of the network, which drives what is waited for.
+/// `runtime`: the runtime of the network, which drives the futures that this thread waits for.
 pub(super) fn read(net: &Net, runtime: &Handle, stretch: Stretch) {
     let link = stretch.link;
     let read = read_log(&net.shared.disk.snapshots, stretch, &mut |input| {

@@ -1,4 +1,4 @@
-//! What is known of a learner that is connected to this server, for those who ask.
+//! Facts about a connected learner, for admin commands and metrics.
 //!
 //! Source: `LearnerHandler.getLearnerHandlerInfo`.
 
@@ -27,12 +27,12 @@ pub struct Learner {
     acked: Mutex<Option<(Zxid, Instant)>>,
     /// Packets that had been sent at the last reset.
     sent_before: AtomicU64,
-    /// What waits for its socket, as long as there is a connection.
+    /// The bytes that wait for its socket, while there is a connection.
     backlog: Weak<Backlog>,
 }
 
 impl Learner {
-    /// One that has just said who it is, among those that are still there.
+    /// Adds a learner that has just introduced itself, and removes disconnected ones.
     pub(super) fn enter(
         all: &Mutex<Vec<Arc<Self>>>,
         (server, observes): (ServerId, bool),

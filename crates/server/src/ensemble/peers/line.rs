@@ -1,7 +1,10 @@
-//! The way to a link's socket: past the link's writer while that rests, through its queue otherwise.
+//! The path to a link's socket: directly, while the link's writer task sleeps, or through the
+//! writer's queue.
 //!
-//! To wake the writer for a few packets costs more than to write them. So whoever sends them writes them, if nothing is in
-//! front of them. **Invariant:** while something is in the queue, nothing goes past it.
+//! To wake the writer for a few packets costs more than to write them. So the sending thread writes
+//! them itself, if the queue is empty.
+//!
+//! **Invariant:** while the queue contains packets, no packet goes to the socket directly.
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -77,7 +80,7 @@ impl Line {
         shared.idle = Some(socket);
     }
 
-    /// The link's writer goes on.
+    /// The link's writer continues.
     pub(super) fn resume(&self) -> Option<PeerWriter> {
         self.0.lock().idle.take()
     }

@@ -38,11 +38,11 @@ const BATCH_PACKETS: usize = 1024;
 const BATCH_BYTES: usize = 256 << 10;
 /// How long a peer may take to receive what waits for it when its connection is closed.
 const LINGER: Duration = Duration::from_secs(1);
-/// Whom a learner says to be that says nothing of it.
+/// The id of a learner that does not send one.
 const NOBODY: ServerId = ServerId(-1);
-/// Time that a server has to say who it is, where `initLimit` is longer.
+/// Maximum time for the introduction of a server, if `initLimit` is longer.
 const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
-/// Longest field of the packet in which a server says who it is; that of the original has 20 bytes.
+/// Maximum length of a field in the introduction of a server; the original's fields have 20 bytes.
 const GREETING_FIELD_MAX: usize = 4 << 10;
 /// Room for the bytes of a connection before that packet.
 const GREETING_BYTES: usize = 8 << 10;
@@ -92,16 +92,16 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
     drop(tasks);
 }
 
-/// Who learns, and who teaches, notices silence by itself.
+/// Both leader and learner detect silence themselves.
 fn tuning(no_delay: bool) -> Tuning {
     Tuning { no_delay, keep_alive: false, lost_after: None }
 }
 
 /// A connection that begins.
 enum Connection {
-    /// One that came in: what it begins with is still to be found out.
+    /// An accepted connection, whose protocol is not known yet.
     Accepted(TcpStream, Stranger),
-    /// One to whom this server learns from.
+    /// A connection to the server from which this server learns.
     Dialled(Box<Halves>),
 }
 
@@ -113,7 +113,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Dials whom this server is to learn from.
+/// Connects to the server from which this server should learn.
 pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     let patience = net.shared.config.sessions.tick * net.config.connect_ticks.max(1);
     let tuning = tuning(net.config.learners.learner_no_delay);
@@ -139,7 +139,7 @@ pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
     }
 }
 
-/// Starts to serve a connection, after `report` has said that there is one.
+/// Starts to serve a connection, after `report` has reported it.
 fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab::Input) {
     let link = LinkId(net.id());
     let (to, orders) = unbounded_channel();
@@ -172,9 +172,9 @@ pub(super) fn close(net: &Net, link: LinkId) {
     net.copied.lock().remove(&link);
 }
 
-/// Closes the connection to a peer that does not take what it is sent.
+/// Closes the connection to a peer that does not read its packets.
 pub(super) fn give_up(net: &Net, link: LinkId) {
-    warn!("a peer does not take what it is sent, connection {} is closed", link.0);
+    warn!("a peer does not read its packets, connection {} is closed", link.0);
     let handle = net.remove(link);
     if let Some(task) = handle.and_then(|handle| handle.task) {
         task.abort();
@@ -190,7 +190,7 @@ struct Orders {
     closing: Arc<Notify>,
 }
 
-/// When a server that has just connected must have said who it is.
+/// The deadline for the introduction of a server that has just connected.
 fn known_by(net: &Net) -> tokio::time::Instant {
     let start = net.shared.config.sessions.tick * net.config.init_ticks.max(1);
     tokio::time::Instant::now() + start.min(GREETING_TIME_MAX)
@@ -241,7 +241,7 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
     }
 }
 
-/// What an accepted connection still owes: its first packet, which says who the other end is.
+/// An accepted connection must still send its first packet, the introduction.
 struct Introduction {
     /// The packet must be there by then.
     due: tokio::time::Instant,
@@ -269,7 +269,8 @@ async fn talk(
         () = closing.notified() => {
             let last = async {
                 speaking.await?;
-                // What it says is of no interest any more; but with that unread, the end would come as a reset.
+                // Its packets are ignored, but they must be read: unread bytes would turn the close
+                // into a reset.
                 tokio::io::copy(&mut from, &mut tokio::io::sink()).await
             };
             tokio::time::timeout(LINGER, last).await.unwrap_or(Ok(0)).map(drop)
@@ -286,7 +287,7 @@ async fn hear(
     backlog: &Arc<Backlog>,
     mut progress: Progress<impl Fn()>,
 ) -> io::Result<()> {
-    // Whom a leader must be is known when it is dialled.
+    // The expected leader is known before the connection is made.
     let learns = unknown.is_none();
     let (mut inputs, mut bytes) = (Vec::new(), 0);
     let mut said = Said::default();
@@ -361,7 +362,7 @@ async fn hear(
     }
 }
 
-/// Who a learner says it is, if a packet says so.
+/// The id that a learner sends, if a packet contains one.
 fn introduction(packet: &QuorumPacket) -> Option<LearnerInfo> {
     match packet.kind {
         PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
@@ -435,7 +436,7 @@ impl Said {
         self.proposed.push_back((packet.zxid, made_ms));
     }
 
-    /// A learner says who it is, or acknowledges a proposal.
+    /// A learner introduces itself, or acknowledges a proposal.
     fn count_learner(net: &Net, packet: &QuorumPacket, backlog: &Backlog) {
         match packet.kind {
             PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO => {
@@ -581,7 +582,7 @@ mod tests {
     use super::super::backlog::BACKLOG_BYTES_MAX;
     use super::*;
 
-    /// A writer to somebody who does not read yet, and who that is.
+    /// A writer whose peer does not read yet, and the peer.
     async fn pair() -> (PeerWriter, PeerReader, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -590,7 +591,7 @@ mod tests {
         (to, from, far)
     }
 
-    /// Counts all progress that is told.
+    /// Counts all reported progress.
     fn counting(moves: &Arc<AtomicUsize>) -> Progress<impl Fn() + use<>> {
         let moves = moves.clone();
         let tell = move || {
@@ -655,7 +656,7 @@ mod tests {
         let packet = |zxid: i64, bytes| {
             QuorumPacket::with_data(PacketKind::PROPOSAL, Zxid(zxid), Bytes::from(vec![7; bytes]))
         };
-        // The writer rests, and what is written now needs it no more.
+        // The writer sleeps, and the next packets bypass it.
         tokio::task::yield_now().await;
         assert!(handle.send(vec![packet(1, 9), packet(2, 9)], &metrics));
         assert_eq!(backlog.bytes(), 0, "it is with the socket");

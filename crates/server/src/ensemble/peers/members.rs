@@ -44,21 +44,22 @@ impl Members {
         }
     }
 
-    /// What was proposed before what is in force says nothing, as a file that has outlived its change.
+    /// Sets the proposed configuration. One that is older than the committed one is ignored, such
+    /// as a file that has outlived its change.
     pub(super) fn propose(&mut self, config: Option<Arc<Membership>>) {
         let config = config.filter(|it| it.version() > self.committed.version());
         self.proposed_text = config.as_ref().map(|config| config.to_string().into());
         self.proposed = config;
     }
 
-    /// This server, where the others find it: who is no member yet, where it is to be one.
+    /// This server's entry: its committed entry, or its proposed one if it is not a member yet.
     pub(super) fn me(&self) -> &Member {
         let id = self.me.id;
         let joins = self.proposed.as_ref().filter(|_| self.committed.member(id).is_none());
         joins.and_then(|config| config.member(id)).unwrap_or(&self.me)
     }
 
-    /// The configuration in force, and what is proposed, as texts.
+    /// The committed and the proposed configuration, as texts.
     pub(super) fn texts(&self) -> (Bytes, Option<Bytes>) {
         (self.text.clone(), self.proposed_text.clone())
     }
@@ -85,7 +86,7 @@ impl Members {
         &self.committed
     }
 
-    /// Where something of a server is reached: as it is in force, then as it is proposed.
+    /// A server's addresses: the committed ones, then the proposed ones.
     pub(super) fn addresses(
         &self,
         server: ServerId,
@@ -146,5 +147,21 @@ mod tests {
         assert_eq!(ports(&members, 2), [2888, 2999]);
         members.change(&ConfigChange::Committed(config(8, &[(1, 2888), (2, 2888)])));
         assert_eq!((ports(&members, 2), members.texts().1), (vec![2888], None));
+    }
+
+    #[test]
+    fn hosts_are_those_of_the_current_list_of_members() {
+        let own = config(0, &[(1, 2888)]);
+        let mut members = Members::new(own.clone(), own.member(ServerId(1)).expect("it").clone());
+        let hosts = |members: &Members| members.hosts(|_| true);
+        assert_eq!(hosts(&members), ["127.0.0.1"]);
+        members.change(&ConfigChange::Heard(Some(config(4, &[(1, 2888), (3, 2888)]))));
+        assert_eq!(hosts(&members), ["127.0.0.1"], "what others say does not count");
+        members.change(&ConfigChange::Proposed(config(5, &[(1, 2888), (2, 2888)])));
+        assert_eq!(hosts(&members), ["127.0.0.1", "127.0.0.2"]);
+        members.change(&ConfigChange::Committed(config(5, &[(1, 2888), (2, 2888)])));
+        assert_eq!(hosts(&members), ["127.0.0.1", "127.0.0.2"]);
+        members.change(&ConfigChange::Committed(config(6, &[(1, 2888)])));
+        assert_eq!(hosts(&members), ["127.0.0.1"]);
     }
 }

@@ -14,7 +14,7 @@ use super::Net;
 /// Pause between two looks at the file: a fraction of what an election without the other one takes.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Tells the replica what the file says, now and whenever that changes.
+/// Passes the answer in the file to the replica, now and after each change.
 ///
 /// Source: `QuorumOracleMaj.askOracle`.
 pub(super) async fn watch(net: Arc<Net>, path: PathBuf) {
@@ -27,14 +27,14 @@ pub(super) async fn watch(net: Arc<Net>, path: PathBuf) {
         if said != Some(allows) {
             said = Some(allows);
             let what = if allows { "may" } else { "may not" };
-            info!("the oracle {} says that this server {what} go on alone", path.display());
+            info!("the oracle {} says that this server {what} continue alone", path.display());
             net.report(Input::Oracle(allows));
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Whether the first character is a 1; a file that cannot be read says no.
+/// Whether the first character is `1`. An unreadable file means no.
 fn allows_alone(path: &Path) -> bool {
     let mut first = [0; 1];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut first));

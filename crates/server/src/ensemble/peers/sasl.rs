@@ -1,7 +1,10 @@
-//! SASL between servers: who dials proves a password or shows a ticket, and who answers proves itself, too.
+//! SASL between servers: the connecting server proves its password or presents a Kerberos ticket,
+//! and the accepting server proves its identity, too.
 //!
-//! Both sides work on the bytes that came and leave those behind the exchange, as they belong to what is spoken next. Who
-//! calls them bounds their time. Sources: `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`, `QuorumAuth`,
+//! Both sides read from the received bytes, and leave the bytes after the exchange for the next
+//! protocol. The caller limits the time.
+//!
+//! Sources: `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`, `QuorumAuth`,
 //! `SaslQuorumServerCallbackHandler`.
 
 use std::io;
@@ -49,7 +52,7 @@ enum Others {
 }
 
 impl PeerSasl {
-    /// What the configuration says, with the library of Kerberos where it is asked for.
+    /// SASL as configured, with the Kerberos library if a mechanism needs it.
     ///
     /// # Errors
     /// [`StartError::Kerberos`].
@@ -83,8 +86,8 @@ fn target(servers: &PeerPrincipal, dialled: &str) -> Target {
 /// Why two servers do not come together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SaslFault {
-    /// The dialler says something else.
-    #[error("it does not authenticate, and quorum.auth.serverRequireSasl asks for it")]
+    /// The connecting server does not begin SASL.
+    #[error("it does not authenticate, and quorum.auth.serverRequireSasl requires it")]
     Absent,
     /// A token is not good.
     #[error("SASL fails: {0}")]
@@ -95,7 +98,7 @@ pub(super) enum SaslFault {
     /// The dialler has a ticket, and its principal is not that of a server of the ensemble.
     #[error("SASL fails: {0:?} is of no host in the list of members")]
     Stranger(String),
-    /// The dialler acts as another one than whose password it knows.
+    /// The connecting server asks to act as another user than the authenticated one.
     #[error("SASL fails: {0:?} asks to act as another user")]
     Other(String),
     /// The one that was dialled has refused.
@@ -136,11 +139,12 @@ impl Dialler {
         }
     }
 
-    /// What is said first.
+    /// The first token.
     async fn begin(self) -> io::Result<(Self, Vec<u8>)> {
         match self {
             Self::Digest(_) => Ok((self, digest_md5::Client::INITIAL.to_vec())),
-            // Where whoever issues tickets is silent, this waits on a thread of its own, and only one does.
+            // A silent key distribution centre blocks the call, so it runs on a blocking thread,
+            // and only one at a time.
             Self::Kerberos(mut client, turn) => {
                 let guard = turn.clone().lock_owned().await;
                 let begun = tokio::task::spawn_blocking(move || {
@@ -155,7 +159,7 @@ impl Dialler {
         }
     }
 
-    /// What is said to a token; `None` at the good end. No ticket is needed any more.
+    /// The answer to a token; `None` at the successful end. No further ticket is needed.
     fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, SaslFault> {
         match self {
             Self::Digest(client) => Ok(client.step(token)?),
@@ -164,7 +168,7 @@ impl Dialler {
     }
 }
 
-/// The side of whom was dialled in one exchange.
+/// The accepting side of one exchange.
 enum Listener<'s> {
     Digest(digest_md5::Server, &'s DigestLogin),
     Kerberos(Box<gssapi::Server<Context>>, &'s [String]),
@@ -324,7 +328,7 @@ async fn receive(
 ) -> io::Result<AuthPacket> {
     loop {
         let packet = AuthPacket::decode(received, bytes_max)
-            .map_err(|_| SaslFault::Packet("what comes is no packet of it, or too long"))?;
+            .map_err(|_| SaslFault::Packet("a packet is invalid or too long"))?;
         match packet {
             Some(packet) => return Ok(packet),
             None => fill(from, received).await?,
@@ -371,7 +375,7 @@ mod tests {
         }
     }
 
-    /// What each side makes of the other, and what is left behind the exchange.
+    /// The result of each side, and the bytes after the exchange.
     async fn meet(password: &str, is_required: bool) -> [Result<Vec<u8>, String>; 2] {
         let (dialler, listener) = tokio::io::duplex(64);
         let (mut dialler_from, mut dialler_to) = tokio::io::split(dialler);
@@ -435,7 +439,7 @@ mod tests {
         }
     }
 
-    /// A server that says it is content, and proves nothing, is not believed.
+    /// A server that reports success without a proof is refused.
     #[tokio::test]
     async fn a_server_that_proves_nothing_is_not_believed() {
         for status in [AuthStatus::SUCCESS, AuthStatus::IN_PROGRESS, AuthStatus(7)] {

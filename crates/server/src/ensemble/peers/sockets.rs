@@ -11,7 +11,7 @@ use zebu_proto::HostPort;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// How long an address may be silent after another one has refused.
+/// Maximum silence of an address after another address has refused.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Listens on an address, or on its port of every address of this machine.
@@ -98,7 +98,8 @@ pub struct Tuning {
     pub no_delay: bool,
     /// A silent connection is tested.
     pub keep_alive: bool,
-    /// It is lost when what is sent is not received within this time; `None` is the system's.
+    /// The connection is lost if sent data are not acknowledged within this time; `None`: the
+    /// system's default.
     pub lost_after: Option<Duration>,
 }
 
@@ -160,7 +161,7 @@ mod tests {
         }
         let error = dial(&[refuses.clone(), refuses.clone()], PACE, PATIENCE).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        // Whoever refuses now may listen soon.
+        // A server that refuses now may listen soon.
         let patience = Duration::from_secs(3_600);
         let error = dial(&[refuses, silent.clone()], PACE, patience).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);

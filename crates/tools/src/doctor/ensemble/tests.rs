@@ -1,4 +1,4 @@
-//! Each check of an ensemble, with answers that it accepts and answers that it does not.
+//! Each check of an ensemble, with answers that it accepts and answers that it reports.
 
 use zebu_client::Id;
 use zebu_proto::{HostPort, ServerId};
@@ -88,7 +88,7 @@ fn servers_that_run_alone_are_found() {
     let mut answers = three();
     answers[2] = server(3, "standalone");
     has(&roles(&answers, true, true), Severity::Error, "server.3 runs alone");
-    has(&roles(&[], false, true), Severity::Error, "those of a member of an ensemble");
+    has(&roles(&[], false, true), Severity::Error, "the data belong to a member of an ensemble");
     has(&roles(&[server(1, "follower")], false, false), Severity::Error, "is a follower");
 }
 
@@ -104,7 +104,7 @@ fn no_leader_and_two_leaders_are_found() {
     has(&roles(&answers, true, true), Severity::Warning, "no server that answers leads");
     let mut answers = three();
     answers[2] = server(3, "");
-    has(&roles(&answers, true, true), Severity::Warning, "server.3 serves nobody");
+    has(&roles(&answers, true, true), Severity::Warning, "server.3 does not serve clients");
     // Nobody runs yet.
     for member in &mut answers {
         member.status = Err("no server listens there".to_owned());
@@ -120,7 +120,7 @@ fn lists_that_differ_are_found() {
     has(
         &findings,
         Severity::Error,
-        "server.3 has another list of members than this configuration: server.2 is another one there, \
+        "server.3 has another list of members than this configuration: server.2 differs there, \
          server.3 is missing there, server.4 is there only",
     );
     has(&findings, Severity::Error, "server.2 and server.3 have different lists of members");
