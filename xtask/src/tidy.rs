@@ -25,13 +25,17 @@ const LAYERS: &[&[&str]] = &[
     &["ocsp"],
     &["replica", "state", "client"],
     &["engine", "transport", "config", "metrics", "logs", "credentials"],
-    &["admin", "backup"],
+    &["admin", "backup", "testkit"],
     &["server", "recipes", "shell", "tools", "capi", "sim"],
     &["zebu", "python"],
 ];
 
 /// Crates outside of the shipped house: they may use what they like, and nobody may use them.
 const OUTSIDE: &[&str] = &["bench", "figures"];
+
+/// What tests share, and the crates that are tests as a whole: no other crate ships with it.
+const TESTKIT: &str = "testkit";
+const TESTS: &[&str] = &["sim"];
 
 /// The crates of `crates` that are programs. The others are libraries: their callers get typed errors, so that a caller can
 /// tell them apart without reading their text.
@@ -140,6 +144,9 @@ fn layers(wrong: &mut Vec<String>) -> Result<()> {
         };
         for used in used_crates(&manifest) {
             match rows.get(used.as_str()) {
+                _ if used == TESTKIT && !TESTS.contains(&name) => {
+                    wrong.push(format!("crates/{name}: only its tests may use {used}"));
+                }
                 Some(below) if below < row => {}
                 // Only the binary starts the benchmarks.
                 None if OUTSIDE.contains(&used.as_str()) && name == "zebu" => {}

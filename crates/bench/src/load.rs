@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::swarm::Workload;
 use crate::swarm::{Plan, Swarm};
 use crate::tally::{Kind, KindTally, Tally};
-use crate::wire::{self, DIGITS, NAMES_MAX, Random, Template, digits, op};
+use crate::wire::{self, DIGITS, NAMES_MAX, Template, digits, op};
 
 /// Sessions of one generator thread that may be in the handshake at a time.
 pub(crate) const OPENING_MAX: usize = 32;
@@ -222,7 +222,7 @@ struct KeyLoad {
     writes: Writes,
     names: Vec<[u8; DIGITS]>,
     read_percent: usize,
-    random: Random,
+    random: fastrand::Rng,
 }
 
 /// Prepared requests that change something.
@@ -275,7 +275,7 @@ impl KeyLoad {
             writes,
             names: (0..spec.keys).map(digits).collect(),
             read_percent: spec.read_percent.into(),
-            random: Random::new(thread as u64 + 7),
+            random: fastrand::Rng::with_seed(thread as u64 + 7),
         }
     }
 }
@@ -283,11 +283,11 @@ impl KeyLoad {
 impl Workload for KeyLoad {
     #[inline]
     fn next(&mut self, conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind> {
-        let name = self.names[self.random.below(self.names.len())];
+        let name = self.names[self.random.usize(..self.names.len())];
         let reads = match self.read_percent {
             0 => false,
             100 => true,
-            percent => self.random.below(100) < percent,
+            percent => self.random.usize(..100) < percent,
         };
         if reads {
             self.get.put(out, xid, &[name]);
@@ -303,7 +303,7 @@ impl Workload for KeyLoad {
             }
             Writes::Multi { count, paths, data } => {
                 let random = &mut self.random;
-                let paths = (0..*count).map(|_| paths[random.below(paths.len())].as_str());
+                let paths = (0..*count).map(|_| paths[random.usize(..paths.len())].as_str());
                 wire::frame(out, xid, op::MULTI, |to| {
                     wire::multi_body(to, op::SET_DATA, paths, |to, path| {
                         wire::set_body(to, path, data);

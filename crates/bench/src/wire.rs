@@ -249,34 +249,8 @@ pub(crate) fn path(pattern: &str, numbers: &[usize]) -> String {
 
 /// `bytes` bytes that look like data: not all equal, the same in every run.
 pub(crate) fn value(bytes: usize) -> Vec<u8> {
-    let mut random = Random::new(bytes as u64);
-    (0..bytes).map(|_| (random.next() >> 56) as u8).collect()
-}
-
-/// A small deterministic random number generator (xorshift64*).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// A generator whose numbers depend on `seed` only.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// The next number; the upper bits are the better ones.
-    #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `bound`.
-    #[inline]
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
+    let mut random = fastrand::Rng::with_seed(bytes as u64);
+    (0..bytes).map(|_| random.u8(..)).collect()
 }
 
 #[cfg(test)]

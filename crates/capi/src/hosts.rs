@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,11 +17,6 @@ static IS_ORDERED: AtomicBool = AtomicBool::new(false);
 #[unsafe(no_mangle)]
 extern "C" fn zoo_deterministic_conn_order(is_ordered: c_int) {
     IS_ORDERED.store(is_ordered != 0, Ordering::Relaxed);
-}
-
-/// An unpredictable number.
-pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one(0_u8)
 }
 
 /// The error in a connect string.
@@ -76,7 +70,6 @@ pub(crate) struct Hosts {
     asked: Duration,
     /// Whether the addresses were not used yet.
     is_new: bool,
-    random: u64,
 }
 
 impl Hosts {
@@ -89,7 +82,6 @@ impl Hosts {
             fresh: Some(Duration::ZERO),
             asked: Duration::ZERO,
             is_new: true,
-            random: random(),
         };
         hosts.learn(found);
         hosts
@@ -127,23 +119,10 @@ impl Hosts {
             return;
         }
         if !IS_ORDERED.load(Ordering::Relaxed) {
-            self.shuffle(&mut found);
+            fastrand::shuffle(&mut found);
         }
         self.addresses = found;
         self.next = 0;
-    }
-
-    fn shuffle(&mut self, addresses: &mut [SocketAddr]) {
-        for end in (1..addresses.len()).rev() {
-            addresses.swap(end, self.below(end as u64 + 1) as usize);
-        }
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        // Steele's splitmix: good enough to spread clients over servers.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (mixed ^ mixed >> 31) % end
     }
 
     /// The servers in the order of attempts.
@@ -195,7 +174,7 @@ impl Hosts {
             return true;
         }
         self.tried(current);
-        if count <= before.len() || self.below(count as u64) < before.len() as u64 {
+        if count <= before.len() || fastrand::usize(..count) < before.len() {
             return false;
         }
         self.addresses.sort_by_key(|address| !added(address));

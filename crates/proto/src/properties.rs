@@ -315,14 +315,9 @@ mod tests {
     #[test]
     fn arbitrary_text_does_no_harm() {
         let alphabet = b"ab=: \t\x0c\n\r\\#!u01\xc3\xa9";
-        let mut state = 17u64;
+        let mut random = zebu_testkit::Random::new(17);
         for _ in 0..20_000 {
-            let text: Vec<u8> = (0..24)
-                .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    alphabet[(state >> 33) as usize % alphabet.len()]
-                })
-                .collect();
+            let text: Vec<u8> = (0..24).map(|_| *random.pick(alphabet)).collect();
             let Ok(found) = parse(&text) else { continue };
             for property in found.entries.iter().chain(&found.replaced) {
                 assert!((1..=25).contains(&property.line), "{text:?}");

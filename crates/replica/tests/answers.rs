@@ -1,28 +1,22 @@
 //! Answers to requests with nulls, cuts and odd flags, byte for byte as the original gives them.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use zebu_jute::{Decode as _, Encoder};
-use zebu_proto::request::{AuthPacket, Create, CreateTtl, MultiHeader, PathWatch, SetData};
-use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
-use zebu_proto::{AclRef, OpCode, Perms, ServerId, SessionId, Version, Xid, Zxid};
-use zebu_replica::auth::{Claim, Credentials, Digest, DigestAlgorithm, Schemes};
-use zebu_replica::{
-    ConnId, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, Reader,
-    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions, frame, write_reply,
+use zebu_jute::{Decode as _, Encode as _, Encoder};
+use zebu_proto::request::{
+    AuthPacket, ConnectRequest, Create, CreateTtl, MultiHeader, PathWatch, RequestHeader, SetData,
 };
-use zebu_tree::{Silent, Tree, WatcherId};
+use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
+use zebu_proto::{AclRef, OpCode, Perms, SessionId, Version, Xid, Zxid};
+use zebu_replica::auth::{Claim, Digest, DigestAlgorithm, Schemes};
+use zebu_replica::{Now, Options, Replica, Rules, frame};
+use zebu_testkit::alone::{self, Alone, Connection};
+use zebu_tree::{Silent, Tree};
 
-const CONN: ConnId = ConnId(1);
+const SESSION: SessionId = SessionId(1 << 56);
 
-/// A server with one session, driven by hand.
+/// A server, and a client with a session.
 struct Server {
-    tree: Tree,
-    replica: Replica,
-    schemes: Schemes,
-    session: SessionId,
-    ids: Credentials,
+    alone: Alone,
+    client: Connection,
 }
 
 /// What a request was answered with: the error, the body, and how many zxids it took.
@@ -40,110 +34,57 @@ fn failed(err: i32, zxids: i64) -> Answer {
 impl Server {
     fn new(rules: Rules) -> Self {
         let tree = Tree::new(zebu_tree::Options { digest: rules.digest, ..Default::default() });
-        let first_session = SessionId(1 << 56);
-        let options = Options {
-            server: ServerId(1),
-            first_session,
-            tick: Duration::from_secs(2),
-            session_timeout_ms_min: 4_000,
-            session_timeout_ms_max: 40_000,
-            passwords: Passwords::default(),
-            rules,
-            eager_acl_check: false,
-            intake: IntakeOptions::default(),
-            throttled_op_wait: Duration::ZERO,
-            connections: ThrottleOptions::default(),
-            reaper: ReaperOptions::default(),
-            snapshots: SnapshotOptions::default(),
-            member: MemberOptions::default(),
-            seed: 1,
-        };
+        let options = Options { first_session: SESSION, rules, ..alone::options() };
         let replica = Replica::new(options, &tree, Now::default());
         let digest = Digest::new(DigestAlgorithm::default(), None);
         let schemes = Schemes::new(vec![Box::new(digest)], false);
-        let ids = schemes.initial([127, 0, 0, 1].into());
-        let mut server = Self { tree, replica, schemes, session: first_session, ids };
-        let connect = zebu_replica::Connect {
-            conn: CONN,
+        let alone = Alone::new(replica, tree, schemes, Now::default(), ());
+        let client = Connection::open(&alone, [127, 0, 0, 1].into());
+        let mut server = Self { alone, client };
+        let connect = ConnectRequest {
+            protocol_version: 0,
             last_zxid_seen: Zxid::ZERO,
             timeout_ms: 30_000,
-            session: SessionId::NONE,
-            password: vec![0; 16],
-            read_only: false,
+            session_id: 0,
+            password: Some(&[0; 16]),
+            read_only: Some(false),
+            asks_ensemble: false,
         };
-        assert_eq!(server.drive(Input::Connect(connect)), []);
+        let mut bytes = Vec::new();
+        frame::frame(&mut bytes, |out| connect.encode(out));
+        server.exchange(&bytes);
+        assert_eq!(server.client.conn().session(), Some(SESSION));
         server
     }
 
-    fn step(&mut self, input: Input) -> Vec<Output> {
-        let mut outputs = Vec::new();
-        self.replica.step(Now::default(), &self.tree, &self.schemes, input, &mut outputs).unwrap();
-        outputs
+    /// The client sends bytes, and gets what follows from them.
+    fn exchange(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.client.send(&self.alone, bytes);
+        self.alone.settle();
+        self.client.serve(&self.alone);
+        self.client.take()
     }
 
-    /// Carries out an event and everything that follows from it; returns the frames that are sent.
-    fn drive(&mut self, input: Input) -> Vec<u8> {
-        let mut sent = Vec::new();
-        let mut outputs: Vec<Output> = self.step(input);
-        while !outputs.is_empty() {
-            let mut next = Vec::new();
-            for output in outputs {
-                match output {
-                    Output::Append { zxid, .. } => next.push(Input::Flushed(zxid)),
-                    Output::Apply { zxid, record, origin } => {
-                        let record = TxnRecord::decode(&record).unwrap();
-                        let applied = self.tree.apply(&record, &mut Silent);
-                        assert!(applied.digest_matches);
-                        if let Some(origin) = origin {
-                            write_reply(&mut sent, origin.op, origin.xid, zxid, &applied);
-                        }
-                        next.push(Input::Applied(zxid));
-                    }
-                    Output::Reply { origin, zxid, err } => {
-                        let zxid = zxid.unwrap_or(self.tree.last_zxid());
-                        frame::bare_reply(&mut sent, origin.xid, zxid, err);
-                    }
-                    Output::Answer(request) => {
-                        let reader = Reader {
-                            schemes: &self.schemes,
-                            watcher: WatcherId(1),
-                            session: self.session,
-                            ids: &self.ids,
-                            answer_bytes_max: zebu_replica::ANSWER_BYTES_MAX,
-                        };
-                        let Request { xid, op, body, .. } = request;
-                        reader.answer(&self.tree, xid, op, &body, &mut sent);
-                    }
-                    Output::Accept { .. } => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-            outputs = next.into_iter().flat_map(|input| self.step(input)).collect();
-        }
-        sent
+    fn last_zxid(&self) -> Zxid {
+        self.alone.common.tree.read().last_zxid()
     }
 
     fn ask(&mut self, op: OpCode, body: Vec<u8>) -> Answer {
-        let before = self.tree.last_zxid();
-        let request = Request {
-            conn: CONN,
-            session: self.session,
-            xid: Xid(7),
-            op,
-            bytes: body.len() + 8,
-            body: Bytes::from(body),
-            ids: self.ids.clone(),
-            received: Duration::ZERO,
-        };
-        let sent = self.drive(Input::Request(request));
+        let before = self.last_zxid();
+        let mut request = Vec::new();
+        frame::frame(&mut request, |out| {
+            RequestHeader { xid: Xid(7), op }.encode(out);
+            out.raw(&body);
+        });
+        let sent = self.exchange(&request);
         let length = i32::from_be_bytes(*sent.first_chunk().unwrap());
         assert_eq!(usize::try_from(length).unwrap(), sent.len() - 4, "one frame");
         assert_eq!(sent[4..8], 7_i32.to_be_bytes());
-        assert_eq!(sent[8..16], self.tree.last_zxid().0.to_be_bytes());
+        assert_eq!(sent[8..16], self.last_zxid().0.to_be_bytes());
         Answer {
             err: i32::from_be_bytes(sent[16..20].try_into().unwrap()),
             body: sent[20..].to_vec(),
-            zxids: self.tree.last_zxid().0 - before.0,
+            zxids: self.last_zxid().0 - before.0,
         }
     }
 
@@ -260,14 +201,15 @@ fn a_write_that_ends_early_takes_no_zxid() {
 #[test]
 fn the_container_flag_of_a_plain_create_makes_a_persistent_znode() {
     let mut server = Server::new(Rules { digest: true, ..Rules::default() });
-    // `drive` compares the digest of the transaction with the digest of the tree.
+    // `Alone` compares the digest of the transaction with the digest of the tree.
     let made = server.ask(OpCode::CREATE, bytes(&create("/plain", b"", Some(open()), 4)));
     assert_eq!((made.err, made.zxids), (0, 1));
     let made = server.ask(OpCode::CREATE_CONTAINER, bytes(&create("/c", b"", Some(open()), 4)));
     assert_eq!((made.err, made.zxids), (0, 1));
-    let containers: Vec<String> = server.tree.containers().map(|znode| znode.path()).collect();
+    let tree = server.alone.common.tree.read();
+    let containers: Vec<String> = tree.containers().map(|znode| znode.path()).collect();
     assert_eq!(containers, ["/c"]);
-    assert!(server.tree.node("/plain").is_some());
+    assert!(tree.node("/plain").is_some());
 }
 
 /// ZOOKEEPER-4743: a version of -1 in a request means any version.
@@ -276,18 +218,16 @@ fn a_data_version_skips_the_one_that_means_any() {
     let mut server = Server::new(Rules::default());
     server.create("/x", b"");
     for (before, after) in [(-3, -2), (-2, 0), (0, 1), (i32::MAX, i32::MIN)] {
-        let header = TxnHeader {
-            session: server.session,
-            cxid: 0,
-            zxid: server.tree.last_zxid(),
-            time_ms: 0,
-            op: OpCode::SET_DATA,
-        };
+        let zxid = server.last_zxid();
+        let op = OpCode::SET_DATA;
+        let header = TxnHeader { session: SESSION, cxid: 0, zxid, time_ms: 0, op };
         let txn = Txn::SetData { path: "/x".into(), data: None, version: before };
-        server.tree.apply(&TxnRecord { header, txn, digest: None }, &mut Silent);
+        let record = TxnRecord { header, txn, digest: None };
+        server.alone.common.tree.write().apply(&record, &mut Silent);
         let answer = server.ask(OpCode::SET_DATA, bytes(&set_data("/x", b"")));
         assert_eq!(answer.err, 0);
-        assert_eq!(server.tree.node("/x").unwrap().stat().version, after, "{before}");
+        let tree = server.alone.common.tree.read();
+        assert_eq!(tree.node("/x").unwrap().stat().version, after, "{before}");
     }
 }
 
@@ -357,7 +297,9 @@ fn beyond_a_soft_quota_a_write_is_only_told_of() {
     ] {
         assert_eq!(server.create(path, data.as_bytes()).err, 0, "{path}");
     }
-    let told = |server: &mut Server| std::mem::take(&mut server.replica.counts().quota_warnings);
+    let told = |server: &mut Server| {
+        std::mem::take(&mut server.alone.desk.replica.counts().quota_warnings)
+    };
     assert_eq!(told(&mut server), [""; 0], "up to the limit is not beyond it");
     assert_eq!(server.create("/a/c", b"1").err, 0);
     assert_eq!(told(&mut server), ["/a [current bytes=11, softByteLimit=10]"]);
@@ -377,7 +319,9 @@ fn limits_that_are_not_enforced_are_told_of_all_the_same() {
     ] {
         assert_eq!(server.create(path, data.as_bytes()).err, 0, "{path}");
     }
-    let told = |server: &mut Server| std::mem::take(&mut server.replica.counts().quota_warnings);
+    let told = |server: &mut Server| {
+        std::mem::take(&mut server.alone.desk.replica.counts().quota_warnings)
+    };
     assert_eq!(told(&mut server), [""; 0]);
     assert_eq!(server.create("/a/c", b"1").err, 0);
     let both =
@@ -396,8 +340,9 @@ fn null_credentials_are_refused_where_the_scheme_reads_them() {
     let AuthPacket { scheme, auth, .. } = AuthPacket::from_bytes(&packet).unwrap();
     assert_eq!(auth, None);
     let claim = Claim::new([127, 0, 0, 1].into(), auth);
-    let digest = server.schemes.authenticate(&server.ids, &scheme.unwrap(), &claim);
+    let (schemes, ids) = (&server.alone.common.schemes, server.client.conn().ids());
+    let digest = schemes.authenticate(&ids, &scheme.unwrap(), &claim);
     digest.unwrap_err();
-    let ip = server.schemes.authenticate(&server.ids, "ip", &claim).unwrap();
-    assert_eq!(ip, Some(server.ids));
+    let ip = schemes.authenticate(&ids, "ip", &claim).unwrap();
+    assert_eq!(ip, Some(ids));
 }

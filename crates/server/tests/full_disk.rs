@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use zebu_server::cli::ServerArgs;
+use zebu_testkit::connection::{Connection, Hello, Incoming};
 
 /// The variable with the data directory of a server that is this program.
 const DATA: &str = "ZEBU_TEST_FULL_DISK";
@@ -79,16 +80,12 @@ impl Server {
 
     /// A new session, which is a transaction.
     fn session(&self) -> io::Result<()> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(DEADLINE))?;
-        let mut hello = vec![0, 0, 0, 45];
-        hello.extend([0; 12]);
-        hello.extend(30_000_i32.to_be_bytes());
-        hello.extend([0; 8]);
-        hello.extend([0, 0, 0, 16]);
-        hello.extend([0; 17]);
-        stream.write_all(&hello)?;
-        stream.read_exact(&mut [0; 4 + 37])
+        let mut connection = Connection::local(self.port)?;
+        connection.send(&Hello::default().bytes())?;
+        match connection.receive()? {
+            Incoming::Frame(_) => Ok(()),
+            other => Err(io::Error::other(format!("{other:?}"))),
+        }
     }
 }
 

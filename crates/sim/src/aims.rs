@@ -7,10 +7,11 @@ use std::time::Duration;
 
 mod movers;
 
+use zebu_testkit::Random;
+
 use crate::plan::{
     Acks, Change, Fault, Leads, Left, Meant, Moves, Plan, Planned, Side, Target, When,
 };
-use crate::random::Random;
 
 mod copies;
 mod disks;

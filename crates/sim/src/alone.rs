@@ -22,6 +22,7 @@ use zebu_replica::{
 };
 use zebu_state::{Copied, Outline, Rebuild, Step};
 use zebu_store::{Snapshots, Store, TxnLog, Vfs};
+use zebu_testkit::Random;
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
@@ -29,7 +30,6 @@ use crate::alone::party::Party;
 use crate::alone::socket::{Side, Socket};
 use crate::disk::{Disk, ROOT};
 use crate::plan::Left;
-use crate::random::Random;
 
 mod party;
 mod socket;
@@ -114,7 +114,7 @@ struct Process {
 
 impl Alone {
     fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed, 90);
+        let mut random = Random::stream(seed, 90);
         let disk = Disk::new();
         disk.initialize();
         let mut rules = ClientRules::default();

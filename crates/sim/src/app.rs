@@ -15,6 +15,7 @@ use zebu_session::{
     Answer, Attempt, Effect, Ending, Failure, Frame, Input, Options, Output, Probe, Registration,
     RequestId, Session, State, Submission, WatchKind, WatcherId,
 };
+use zebu_testkit::Random;
 
 use crate::checks::promises::{Held, Promises, Told};
 use crate::checks::reads::Asked;
@@ -22,7 +23,6 @@ use crate::checks::watches::Kind;
 use crate::guest::{address, server_at};
 use crate::net::Message;
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::requests::{self, Wish};
 use crate::world::{Happening, World};
 
@@ -86,12 +86,12 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(number: usize, plan: &Plan) -> Self {
         let seed = plan.seed;
-        let mut random = Random::new(seed, 200 + number as u64);
+        let mut random = Random::stream(seed, 200 + number as u64);
         let timeout = Duration::from_millis(random.between(2_000, 30_000));
         let connection_wait = Duration::from_millis(random.between(200, 20_000));
         let mut options =
             Options { timeout, connection_wait, seed: random.next(), ..Options::default() };
-        let mut wishes = Random::new(seed, 300 + number as u64);
+        let mut wishes = Random::stream(seed, 300 + number as u64);
         options.read_only = plan.read_only;
         if plan.impatient {
             options.request_timeout = Some(wishes.ms(20, 6_000));

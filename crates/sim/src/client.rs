@@ -13,11 +13,11 @@ use zebu_proto::request::{
 };
 use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 use zebu_replica::frame;
+use zebu_testkit::Random;
 
 use crate::checks::reads::Asked;
 use crate::checks::watches::{Kind, Watch, Watches};
 use crate::net::Message;
-use crate::random::Random;
 use crate::requests::{self, Wish};
 use crate::world::{Happening, World};
 
@@ -71,7 +71,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(number: usize, seed: u64) -> Self {
-        let mut random = Random::new(seed, 100 + number as u64);
+        let mut random = Random::stream(seed, 100 + number as u64);
         Self {
             number,
             wished: random.between(2_000, 30_000) as i32,

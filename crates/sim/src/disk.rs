@@ -9,8 +9,7 @@ use std::time::Duration;
 use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
 use zebu_store::{Vfs, names};
-
-use crate::random::Random;
+use zebu_testkit::Random;
 
 /// Of a log and of a snapshot: what nobody looks at is in there.
 const HEADER_BYTES: usize = 16;
@@ -68,7 +67,7 @@ impl Disk {
 
     /// Damages a log, or what stands beside it, or a snapshot, durably; says what it did.
     pub(crate) fn rot(&self, seed: u64) -> Option<String> {
-        let mut random = Random::new(seed, 6);
+        let mut random = Random::stream(seed, 6);
         let is_data = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             !name.ends_with(".tmp") && zebu_store::names::is_data(name)
@@ -98,7 +97,7 @@ impl Disk {
 
     /// Damages a log or a snapshot in the middle of what its server relies on, while it runs; says what it did.
     pub(crate) fn rot_beneath(&self, seed: u64) -> Option<String> {
-        let mut random = Random::new(seed, 8);
+        let mut random = Random::stream(seed, 8);
         let mut places = Vec::new();
         for path in self.mem.files() {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

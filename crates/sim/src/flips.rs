@@ -7,11 +7,11 @@
 use bytes::BytesMut;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::QuorumPacket;
+use zebu_testkit::Random;
 use zebu_zab::LinkId;
 
 use crate::links::FIELD_BYTES_MAX;
 use crate::plan::{Fault, Plan};
-use crate::random::Random;
 use crate::server::Server;
 use crate::world::World;
 
@@ -27,7 +27,7 @@ pub(crate) struct Flips {
 impl Flips {
     pub(crate) fn new(plan: &Plan) -> Option<Self> {
         let every = plan.flip_every?;
-        let mut random = Random::new(plan.seed, 5);
+        let mut random = Random::stream(plan.seed, 5);
         let left = random.below(2 * every);
         Some(Self { random, every, left })
     }

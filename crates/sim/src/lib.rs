@@ -26,7 +26,6 @@ pub mod mutants;
 mod net;
 mod others;
 pub mod plan;
-mod random;
 mod requests;
 pub mod run;
 mod server;
@@ -35,5 +34,5 @@ mod strangers;
 mod trees;
 mod world;
 
-pub use random::Random;
 pub use world::{Outcome, World};
+pub use zebu_testkit::Random;

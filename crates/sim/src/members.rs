@@ -11,11 +11,11 @@ use zebu_proto::request::Reconfig;
 use zebu_proto::{EnsembleId, ErrorCode, HostPort, ServerId, Zxid, properties};
 use zebu_store::Vfs;
 use zebu_store::vfs::read;
+use zebu_testkit::Random;
 use zebu_zab::config::{Member, Membership, Role, Rules, Verifier, files, is_config_key};
 use zebu_zab::{ConfigChange, Configs};
 
 use crate::plan::{Change, Meant, Moves, Plan, Target};
-use crate::random::Random;
 use crate::world::World;
 
 /// The operator's file.
@@ -328,7 +328,7 @@ impl World {
                 let kept = stay().filter(|it| it.role == Role::Participant).map(|it| it.id);
                 let new = joining.iter().filter(|(_, role, _)| *role == Role::Participant);
                 let voters: BTreeSet<ServerId> = kept.chain(new.map(|(at, ..)| id(*at))).collect();
-                let mut random = Random::new(seed, 4);
+                let mut random = Random::stream(seed, 4);
                 let count = random.between(1, 3);
                 let drawn = voters.into_iter().enumerate().map(|(place, voter)| {
                     let counts = (place as u64) < count;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
+use zebu_testkit::Random;
 use zebu_zab::config::Membership;
 
 use crate::aims::{AIMS, Aim};
-use crate::random::Random;
 
 /// Whom a fault meets, decided when it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -421,7 +421,7 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         if seed.is_multiple_of(2) {
             let mut plan = Self::random(seed);
-            plan.draw_rot(&mut Random::new(seed, 7));
+            plan.draw_rot(&mut Random::stream(seed, 7));
             plan
         } else {
             Self::aimed(AIMS[(seed / 2) as usize % AIMS.len()], seed)
@@ -431,13 +431,13 @@ impl Plan {
     /// A plan that is aimed at something.
     pub fn aimed(aim: Aim, seed: u64) -> Self {
         let mut plan = Self { faults: Vec::new(), ..Self::random(seed) };
-        aim.take(&mut plan, &mut Random::new(seed, 3));
+        aim.take(&mut plan, &mut Random::stream(seed, 3));
         plan
     }
 
     /// A plan in which everything is left to chance.
     pub fn random(seed: u64) -> Self {
-        let mut random = Random::new(seed, 1);
+        let mut random = Random::stream(seed, 1);
         let voters = *random.pick(&[3, 3, 3, 5]);
         let observers = *random.pick(&[0, 0, 0, 1]);
         let mut plan = Self {
@@ -466,7 +466,7 @@ impl Plan {
     /// Bytes change on their way between servers, and little else goes wrong.
     pub fn flipped(seed: u64) -> Self {
         let mut plan = Self::random(seed);
-        let mut random = Random::new(seed, 4);
+        let mut random = Random::stream(seed, 4);
         plan.flip_every = Some(*random.pick(&[500, 2_000, 8_000, 64_000]));
         plan.codec = true;
         plan.masters = random.one_in(2);
@@ -492,7 +492,7 @@ impl Plan {
             think: Duration::from_millis(100),
             ..Self::calm(seed)
         };
-        let mut random = Random::new(seed, 6);
+        let mut random = Random::stream(seed, 6);
         let mut at = SECOND * 10;
         for _ in 0..random.between(1, 4) {
             let target = match random.below(3) {
@@ -509,7 +509,7 @@ impl Plan {
 
     /// Three servers for so many guests, and all kinds of faults for `length`, many of which meet the guests.
     pub fn visited(seed: u64, guests: usize, length: Duration) -> Self {
-        let mut random = Random::new(seed, 8);
+        let mut random = Random::stream(seed, 8);
         let tick = Duration::from_millis(500);
         let (clients, sessions) = (0, 0);
         let mut plan = Self { clients, sessions, guests, tick, length, ..Self::calm(seed) };

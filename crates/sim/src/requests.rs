@@ -5,9 +5,9 @@ use zebu_proto::request::{
     Create, CreateTtl, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl, SetData,
 };
 use zebu_proto::{Acl, AclRef, OpCode, Version};
+use zebu_testkit::Random;
 
 use crate::checks::watches::Kind;
-use crate::random::Random;
 
 /// What a client may want.
 pub(crate) enum Wish {

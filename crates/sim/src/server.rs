@@ -21,6 +21,7 @@ use zebu_state::membership::{self, ConfigFiles};
 use zebu_state::{Found, Rebuild, Rebuilt, Taking};
 use zebu_store::scrub::Incidents;
 use zebu_store::{Snapshots, Store, TxnLog, Vfs, room};
+use zebu_testkit::Random;
 use zebu_tree::Tree;
 use zebu_zab::history::Memory;
 use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
@@ -32,7 +33,6 @@ use crate::driver::Driver;
 use crate::links::Port;
 use crate::members::{self, FILE, NOT_A_MEMBER, Said, Settings, machine};
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::world::{Happening, World};
 
 /// How often sessions that were heard of without the replica are reported to it.

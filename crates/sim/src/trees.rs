@@ -6,9 +6,9 @@
 
 use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{OpCode, SessionId};
+use zebu_testkit::Random;
 use zebu_tree::{Silent, Tree, Walk};
 
-use crate::random::Random;
 use crate::server::Server;
 use crate::world::World;
 

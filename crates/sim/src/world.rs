@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_replica::auth::Schemes;
+use zebu_testkit::Random;
 
 use crate::app::App;
 use crate::checks::Checks;
@@ -18,7 +19,6 @@ use crate::links::{Dial, Port};
 use crate::members::Wanted;
 use crate::net::{Message, Net};
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::server::Server;
 
 /// Something that will happen.
@@ -243,7 +243,7 @@ const SECOND: Duration = Duration::from_secs(1);
 impl World {
     /// The world of a plan, before anything has happened.
     pub fn new(plan: Plan) -> Self {
-        let mut random = Random::new(plan.seed, 2);
+        let mut random = Random::stream(plan.seed, 2);
         let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
         let clients = (0..plan.clients).map(|n| Client::new(n, plan.seed)).collect();
         let apps = (0..plan.sessions).map(|n| App::new(n, &plan)).collect();

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use zebu_testkit::connection::{Connection, Hello, Incoming, Welcome};
+use zebu_testkit::wire::{Writer, op};
 
 /// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -20,6 +22,14 @@ fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     // Tests listen only on ports that they choose.
     command.env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false");
     command
+}
+
+/// The next frame of a server.
+fn frame(connection: &mut Connection) -> Vec<u8> {
+    match connection.receive().unwrap() {
+        Incoming::Frame(payload) => payload,
+        other => panic!("{other:?} instead of a frame"),
+    }
 }
 
 /// Runs the binary until it ends.
@@ -141,24 +151,16 @@ impl Running {
     }
 
     /// Opens a session, which exists when this returns.
-    fn session(&self) -> TcpStream {
-        self.shake(30_000, [0; 8], [0; 16]).0
+    fn session(&self) -> Connection {
+        self.shake(&Hello::default()).0
     }
 
-    /// The answer to a connect request, for a new session or for this one.
-    fn shake(&self, timeout_ms: i32, id: [u8; 8], password: [u8; 16]) -> (TcpStream, [u8; 41]) {
-        let mut stream = self.connect();
-        let mut hello = vec![0, 0, 0, 45];
-        hello.extend([0; 12]);
-        hello.extend(timeout_ms.to_be_bytes());
-        hello.extend(id);
-        hello.extend([0, 0, 0, 16]);
-        hello.extend(password);
-        hello.push(0);
-        stream.write_all(&hello).unwrap();
-        let mut answer = [0; 4 + 37];
-        stream.read_exact(&mut answer).unwrap();
-        (stream, answer)
+    /// The answer to a connect request.
+    fn shake(&self, hello: &Hello) -> (Connection, Welcome) {
+        let mut connection = Connection::local(self.port()).unwrap();
+        connection.send(&hello.bytes()).unwrap();
+        let answer = frame(&mut connection);
+        (connection, Welcome::parse(&answer).unwrap())
     }
 
     fn signal(&self, signal: Signal) {
@@ -229,21 +231,15 @@ fn the_trace_mask_selects_the_lines_of_the_request_trace() {
     let settings = ["server", "--set", "clientPort=0", "--set", log, "--set", words];
     let running = Running::start(dir.path(), &settings);
     let mut client = running.session();
-    let mut send = |xid: u8, op: u8, body: &[u8]| {
-        let mut frame = vec![0, 0, 0, 8 + body.len() as u8, 0, 0, 0, xid, 0, 0, 0, op];
-        frame.extend(body);
-        client.write_all(&frame).unwrap();
-        let mut length = [0; 4];
-        client.read_exact(&mut length).unwrap();
-        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-        client.read_exact(&mut answer).unwrap();
+    let mut send = |request: Writer| {
+        client.send(request.bytes()).unwrap();
+        frame(&mut client);
     };
-    let (exists, ping) = (3, 11);
-    send(1, exists, b"\0\0\0\x05/one\n\0");
-    send(2, ping, b"");
+    send(Writer::request(1, op::EXISTS).string("/one\n").bool(false));
+    send(Writer::request(2, op::PING));
     assert_eq!(running.word("stmk\0\0\0\0\0\0\0\x08"), "8");
-    send(3, exists, b"\0\0\0\x04/two\0");
-    send(4, ping, b"");
+    send(Writer::request(3, op::EXISTS).string("/two").bool(false));
+    send(Writer::request(4, op::PING));
     let (_, _, log) = running.end(Signal::TERM);
     let traced: Vec<&str> =
         lines(&log).into_iter().filter(|it| it.contains("zebu_trace")).collect();
@@ -511,22 +507,20 @@ fn sessions_outlive_a_process_that_stood_still() {
     let server = Running::start(dir.path(), &arguments);
     let timeout_ms = 8_000;
     // One client waits for an answer, and another one has just lost its connection.
-    let (mut waiting, _) = server.shake(timeout_ms, [0; 8], [0; 16]);
-    let (lost, welcome) = server.shake(timeout_ms, [0; 8], [0; 16]);
+    let (mut waiting, _) = server.shake(&Hello::timeout(timeout_ms));
+    let (lost, welcome) = server.shake(&Hello::timeout(timeout_ms));
     drop(lost);
     server.signal(Signal::STOP);
-    let ping = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
-    waiting.write_all(&ping).unwrap();
+    waiting.send(Writer::request(-2, op::PING).bytes()).unwrap();
     // Both sessions would have expired by now.
     std::thread::sleep(Duration::from_millis(9_500));
     server.signal(Signal::CONT);
     // Before it answers this, the server has checked its sessions.
     assert!(server.word("dump").contains("Session Sets"));
-    let (id, password) = (welcome[12..20].try_into().unwrap(), welcome[24..40].try_into().unwrap());
-    let (_, again) = server.shake(timeout_ms, id, password);
-    assert_eq!(again[..40], welcome[..40], "timeout, id and password");
-    let mut pong = [0; 20];
-    waiting.read_exact(&mut pong).unwrap();
+    let renewal = Hello::renewal(timeout_ms, welcome.session, &welcome.password);
+    let (_, again) = server.shake(&renewal);
+    assert_eq!(again, welcome, "timeout, id and password");
+    frame(&mut waiting);
     let (status, _, log) = server.end(Signal::TERM);
     assert_eq!(status, Some(0), "{log}");
     // If a process is stopped during a turn of its replica, the replica notices the pause, and the

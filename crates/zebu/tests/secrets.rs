@@ -11,6 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use zebu_testkit::connection::{Connection, Hello, Incoming, Welcome};
+use zebu_testkit::wire::{Writer, create, hex, op};
 
 /// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -122,16 +124,15 @@ impl Running {
     }
 
     /// A session, and the answer to its connect request.
-    fn session(&self) -> (TcpStream, Vec<u8>) {
-        let mut stream = self.connect(self.client_port);
-        let mut hello = vec![0; 12];
-        hello.extend(30_000_i32.to_be_bytes());
-        hello.extend([0; 8]);
-        hello.extend([0, 0, 0, 16]);
-        hello.extend([0; 17]);
-        send(&mut stream, &hello);
-        let answer = receive(&mut stream).unwrap();
-        (stream, answer)
+    fn session(&self) -> (Connection, Welcome) {
+        self.hello(&Hello::default())
+    }
+
+    fn hello(&self, hello: &Hello) -> (Connection, Welcome) {
+        let mut connection = Connection::local(self.client_port).unwrap();
+        connection.send(&hello.bytes()).unwrap();
+        let Incoming::Frame(answer) = connection.receive().unwrap() else { panic!("no session") };
+        (connection, Welcome::parse(&answer).unwrap())
     }
 
     fn end(mut self) {
@@ -148,46 +149,17 @@ impl Drop for Running {
     }
 }
 
-fn send(stream: &mut TcpStream, frame: &[u8]) {
-    stream.write_all(&(frame.len() as u32).to_be_bytes()).unwrap();
-    stream.write_all(frame).unwrap();
-}
-
-fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).ok()?;
-    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut frame).ok()?;
-    Some(frame)
-}
-
-fn text(of: &str) -> Vec<u8> {
-    let mut bytes = (of.len() as u32).to_be_bytes().to_vec();
-    bytes.extend(of.as_bytes());
-    bytes
-}
-
-fn auth(stream: &mut TcpStream, scheme: &str, data: &str) -> Option<Vec<u8>> {
-    let mut frame = [(-4_i32).to_be_bytes(), 100_i32.to_be_bytes(), [0; 4]].concat();
-    frame.extend([text(scheme), text(data)].concat());
-    send(stream, &frame);
-    receive(stream)
+fn auth(connection: &mut Connection, scheme: &str, data: &str) -> Incoming {
+    let request = Writer::request(-4, op::AUTH).int(0).string(scheme).string(data);
+    connection.send(request.bytes()).unwrap();
+    connection.receive().unwrap()
 }
 
 /// Creates a znode with the ACL of the client's own ids.
-fn create(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut frame = [1_i32.to_be_bytes(), 1_i32.to_be_bytes()].concat();
-    frame.extend([text("/mine"), text("data"), 1_i32.to_be_bytes().to_vec()].concat());
-    frame.extend([31_i32.to_be_bytes().to_vec(), text("auth"), text(""), vec![0; 4]].concat());
-    send(stream, &frame);
-    receive(stream)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
+fn create_mine(connection: &mut Connection) -> Incoming {
+    let body = create("/mine", b"data", &[(31, "auth", "")], 0);
+    connection.send(Writer::request(1, op::CREATE).raw(body.bytes()).bytes()).unwrap();
+    connection.receive().unwrap()
 }
 
 /// Configuration lines that all contain secrets.
@@ -255,10 +227,11 @@ fn nothing_that_is_said_holds_a_secret() {
     fs::write(dir.join("zoo.cfg"), settings(dir) + &more).unwrap();
 
     let running = Running::start(dir);
-    let (mut client, hello) = running.session();
-    let password = hello[hello.len() - 17..hello.len() - 1].to_vec();
-    assert!(auth(&mut client, "digest", &format!("amy:{MARK}-client")).is_some());
-    assert!(create(&mut client).is_some());
+    let (mut client, Welcome { session, password, timeout_ms }) = running.session();
+    let answered = auth(&mut client, "digest", &format!("amy:{MARK}-client"));
+    assert!(matches!(answered, Incoming::Frame(_)), "{answered:?}");
+    let answered = create_mine(&mut client);
+    assert!(matches!(answered, Incoming::Frame(_)), "{answered:?}");
     // Refused by a program that repeats the question, and because of an unknown scheme.
     for scheme in ["desk", "nothing"] {
         let (mut other, _) = running.session();
@@ -266,19 +239,11 @@ fn nothing_that_is_said_holds_a_secret() {
     }
     // An invalid SASL token.
     let (mut other, _) = running.session();
-    let frame = [3_i32.to_be_bytes(), 102_i32.to_be_bytes()].concat();
-    send(&mut other, &[frame, text(&format!("username=\"amy\",response=\"{MARK}\""))].concat());
-    receive(&mut other);
+    let token = format!("username=\"amy\",response=\"{MARK}\"");
+    other.send(Writer::request(3, op::SASL).string(&token).bytes()).unwrap();
+    other.receive().unwrap();
     // A resumed session.
-    let mut again = running.connect(running.client_port);
-    let mut renewal = vec![0; 12];
-    renewal.extend(30_000_i32.to_be_bytes());
-    renewal.extend(&hello[8..16]);
-    renewal.extend([0, 0, 0, 16]);
-    renewal.extend(&password);
-    renewal.push(0);
-    send(&mut again, &renewal);
-    assert!(receive(&mut again).is_some());
+    running.hello(&Hello::renewal(timeout_ms, session, &password));
 
     for word in WORDS {
         // A log mask applies to one of them.

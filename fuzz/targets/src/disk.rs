@@ -14,10 +14,11 @@ use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, SnapshotError, read_snapshot};
 use zebu_store::vfs::MemVfs;
 use zebu_store::{Compression, EpochFile, EpochFiles, Epochs, Options, Store, names};
+use zebu_testkit::told::Told;
 use zebu_tree::{Silent, Tree};
 
 use crate::cursor::Cursor;
-use crate::state::{Content, OPTIONS, Told, check_tree, create_session};
+use crate::state::{Content, OPTIONS, check_tree, create_session, load};
 
 const RECORD_BYTES_MAX: usize = 1 << 20;
 /// A snapshot that becomes larger is not looked at further.
@@ -115,7 +116,7 @@ pub(crate) fn snapshot(bytes: &[u8]) {
     let source = decompressed(bytes, compression_of(bytes)).take(SNAPSHOT_BYTES_MAX);
     let Ok((sections, told)) = read_told(source) else { return };
     assert_eq!(sections.nodes as usize, told.znodes.len());
-    if let Some(tree) = told.load(OPTIONS) {
+    if let Some(tree) = load(&told, OPTIONS) {
         check_tree(&tree);
     }
     for compression in [Compression::None, Compression::Gzip, Compression::Snappy] {

@@ -3,6 +3,8 @@
 //! libFuzzer finds more, because it sees which code an input reaches; this one needs nothing but a
 //! stable compiler, runs with the other tests, and keeps what was found from coming back.
 
+use zebu_testkit::Random;
+
 /// Longest input that is made.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
 /// Most changes made to one seed.
@@ -41,40 +43,18 @@ const BOUNDARIES: [i64; 24] = [
 /// Bytes that mean something in texts and in binary records.
 const TELLING: &[u8] = b"\0\x01\x0b\x0e\x1f\x65\x66\x7f\x80\xff/.:,;=-+#\\\n\r ax019B";
 
-/// Numbers that look random and are the same in every run. Source: Vigna's splitmix64.
-#[derive(Clone, Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Below `end`, which is not 0.
-    fn below(&mut self, end: usize) -> usize {
-        (self.roll() % end as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    /// A part of something `length` long, most often a short one.
-    fn part(&mut self, length: usize) -> std::ops::Range<usize> {
-        let start = self.below(length + 1);
-        let most = if self.below(4) == 0 { length } else { length.min(16) };
-        start..(start + self.below(most + 1)).min(length)
-    }
+/// A part of something `length` long, most often a short one.
+fn part(random: &mut Random, length: usize) -> std::ops::Range<usize> {
+    let start = random.index(length + 1);
+    let most = if random.index(4) == 0 { length } else { length.min(16) };
+    start..(start + random.index(most + 1)).min(length)
 }
 
 /// Makes inputs out of seeds.
 #[derive(Clone, Debug)]
 pub struct Mutator<'s> {
     seeds: &'s [Vec<u8>],
-    dice: Dice,
+    random: Random,
 }
 
 impl<'s> Mutator<'s> {
@@ -84,17 +64,17 @@ impl<'s> Mutator<'s> {
     /// Without any seed.
     pub fn new(seeds: &'s [Vec<u8>], seed: u64) -> Self {
         assert!(!seeds.is_empty(), "a mutator needs something to change");
-        Self { seeds, dice: Dice(seed) }
+        Self { seeds, random: Random::new(seed) }
     }
 
     fn seed(&mut self) -> &'s [u8] {
-        &self.seeds[self.dice.below(self.seeds.len())]
+        &self.seeds[self.random.index(self.seeds.len())]
     }
 
     /// The next input.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.seed().to_vec();
-        for _ in 0..=self.dice.roll() % CHANGES_MAX {
+        for _ in 0..=self.random.next() % CHANGES_MAX {
             self.change(&mut input);
         }
         input.truncate(INPUT_BYTES_MAX);
@@ -102,64 +82,65 @@ impl<'s> Mutator<'s> {
     }
 
     fn change(&mut self, input: &mut Vec<u8>) {
-        let kind = if input.is_empty() { 10 } else { self.dice.below(13) };
+        let kind = if input.is_empty() { 10 } else { self.random.index(13) };
         match kind {
             0 | 1 => {
-                let at = self.dice.below(input.len());
-                input[at] ^= 1 << self.dice.below(8);
+                let at = self.random.index(input.len());
+                input[at] ^= 1 << self.random.index(8);
             }
             2 => {
-                let at = self.dice.below(input.len());
-                input[at] = self.dice.roll() as u8;
+                let at = self.random.index(input.len());
+                input[at] = self.random.next() as u8;
             }
             3 => {
-                let at = self.dice.below(input.len());
-                input[at] = self.dice.pick(TELLING);
+                let at = self.random.index(input.len());
+                input[at] = *self.random.pick(TELLING);
             }
             4 | 5 => self.boundary(input),
             6 => {
-                let at = self.dice.below(input.len());
-                input[at] = input[at].wrapping_add(self.dice.pick(&[1, 2, 16, 240, 254, 255]));
+                let at = self.random.index(input.len());
+                input[at] = input[at].wrapping_add(*self.random.pick(&[1, 2, 16, 240, 254, 255]));
             }
-            7 => input.truncate(self.dice.below(input.len())),
-            8 => drop(input.drain(self.dice.part(input.len()))),
+            7 => input.truncate(self.random.index(input.len())),
+            8 => drop(input.drain(part(&mut self.random, input.len()))),
             9 => {
                 // Once more, or many times.
-                let part = input[self.dice.part(input.len())].to_vec();
-                let room = INPUT_BYTES_MAX / part.len().max(1);
-                let times = if self.dice.below(16) == 0 { 1 + self.dice.below(room) } else { 1 };
-                let at = self.dice.below(input.len() + 1);
-                input.splice(at..at, part.repeat(times));
+                let again = input[part(&mut self.random, input.len())].to_vec();
+                let room = INPUT_BYTES_MAX / again.len().max(1);
+                let times =
+                    if self.random.index(16) == 0 { 1 + self.random.index(room) } else { 1 };
+                let at = self.random.index(input.len() + 1);
+                input.splice(at..at, again.repeat(times));
             }
             10 => {
-                let at = self.dice.below(input.len() + 1);
+                let at = self.random.index(input.len() + 1);
                 let bytes: Vec<u8> =
-                    (0..=self.dice.below(8)).map(|_| self.dice.pick(TELLING)).collect();
+                    (0..=self.random.index(8)).map(|_| *self.random.pick(TELLING)).collect();
                 input.splice(at..at, bytes);
             }
             11 => {
                 // The beginning of this one and the end of another.
                 let other = self.seed();
-                input.truncate(self.dice.below(input.len() + 1));
-                input.extend_from_slice(&other[self.dice.below(other.len() + 1)..]);
+                input.truncate(self.random.index(input.len() + 1));
+                input.extend_from_slice(&other[self.random.index(other.len() + 1)..]);
             }
             _ => {
                 let other = self.seed();
-                let part = &other[self.dice.part(other.len())];
-                let at = self.dice.below(input.len() + 1);
-                input.splice(at..at, part.iter().copied());
+                let piece = &other[part(&mut self.random, other.len())];
+                let at = self.random.index(input.len() + 1);
+                input.splice(at..at, piece.iter().copied());
             }
         }
     }
 
     /// Writes a number over what is there, most often one of four bytes, as lengths have.
     fn boundary(&mut self, input: &mut [u8]) {
-        let number = match self.dice.below(4) {
-            0 => input.len() as i64 + self.dice.pick(&[-1, 0, 1]),
-            _ => self.dice.pick(&BOUNDARIES),
+        let number = match self.random.index(4) {
+            0 => input.len() as i64 + *self.random.pick(&[-1, 0, 1]),
+            _ => *self.random.pick(&BOUNDARIES),
         };
-        let width = self.dice.pick(&[1, 2, 4, 4, 4, 8]).min(input.len());
-        let at = self.dice.below(input.len() - width + 1);
+        let width = input.len().min(*self.random.pick(&[1, 2, 4, 4, 4, 8]));
+        let at = self.random.index(input.len() - width + 1);
         input[at..at + width].copy_from_slice(&number.to_be_bytes()[8 - width..]);
     }
 }

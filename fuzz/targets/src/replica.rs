@@ -23,11 +23,12 @@ use zebu_replica::{
     Origin, Output, Passwords, Reader, ReaperOptions, Replica, Request, Rules, SnapshotOptions,
     ThrottleOptions, frame, write_reply,
 };
+use zebu_testkit::told::{Told, Znode};
 use zebu_tree::{Events, Silent, Tree, Walk, WatcherId};
 
 use crate::cursor::Cursor;
 use crate::script::{Event, event};
-use crate::state::{Content, Told, Znode, check_tree};
+use crate::state::{Content, check_tree, load};
 
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 /// Lets time pass between two events without an answer.
@@ -463,7 +464,7 @@ impl Driver {
     /// A snapshot taken while everything went on, and the log since it began, give the tree.
     fn check_snapshot(&self, snapshot: &Snapshot) {
         let options = zebu_tree::Options { types: self.types, ..self.tree.options() };
-        let mut tree = snapshot.told.load(options).expect("a snapshot can be loaded");
+        let mut tree = load(&snapshot.told, options).expect("a snapshot can be loaded");
         tree.set_last_zxid(snapshot.walk.began());
         for zxid in snapshot.walk.began().0..self.tree.last_zxid().0 {
             let record = TxnRecord::decode(&self.log[zxid as usize].1).expect("it was applied");

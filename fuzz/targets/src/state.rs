@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use zebu_jute::Encoder;
 use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Acl, ExtendedTypes, OpCode, Owner, SessionId, StatPersisted, Zxid};
-use zebu_store::Recover;
+use zebu_testkit::told::{Told, Znode};
 use zebu_tree::{Loader, Options, Tree, digest_counts, node_digest};
 
 /// All kinds of znode there are.
@@ -24,77 +24,19 @@ pub(crate) fn create_session(zxid: Zxid, session: SessionId, timeout_ms: i32) ->
     body
 }
 
-/// A znode as a snapshot has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Znode {
-    pub(crate) path: String,
-    pub(crate) data: Option<Vec<u8>>,
-    pub(crate) acl: i64,
-    pub(crate) stat: StatPersisted,
-}
-
-/// A snapshot as it was read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(crate) sessions: Vec<(SessionId, i32)>,
-    pub(crate) acls: Vec<(i64, Vec<Acl>)>,
-    pub(crate) znodes: Vec<Znode>,
-    pub(crate) digest: Option<(Zxid, i32, i64)>,
-}
-
-impl Told {
-    /// The tree the snapshot describes, if it is one.
-    pub(crate) fn load(&self, options: Options) -> Option<Tree> {
-        let mut loader = Loader::new(options);
-        for (id, timeout_ms) in &self.sessions {
-            loader.session(*id, *timeout_ms);
-        }
-        for (id, acl) in &self.acls {
-            loader.acl(*id, acl.clone());
-        }
-        for Znode { path, data, acl, stat } in &self.znodes {
-            loader.node(path, data.as_deref(), *acl, stat).ok()?;
-        }
-        loader.finish().ok()
+/// The tree that a snapshot describes, if it is one.
+pub(crate) fn load(told: &Told, options: Options) -> Option<Tree> {
+    let mut loader = Loader::new(options);
+    for (id, timeout_ms) in &told.sessions {
+        loader.session(*id, *timeout_ms);
     }
-}
-
-impl Recover for Told {
-    fn restart(&mut self) {
-        *self = Self::default();
+    for (id, acl) in &told.acls {
+        loader.acl(*id, acl.clone());
     }
-
-    fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        self.sessions.push((id, timeout_ms));
+    for Znode { path, data, acl, stat } in &told.znodes {
+        loader.node(path, data.as_deref(), *acl, stat).ok()?;
     }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl>) {
-        self.acls.push((id, acl));
-    }
-
-    fn node(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: i64,
-        stat: &StatPersisted,
-    ) -> Result<(), String> {
-        let data = data.map(<[u8]>::to_vec);
-        self.znodes.push(Znode { path: path.to_owned(), data, acl, stat: *stat });
-        Ok(())
-    }
-
-    fn digest(&mut self, zxid: Zxid, version: i32, digest: i64) {
-        self.digest = Some((zxid, version, digest));
-    }
-
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
-        Err("a snapshot has no transactions".to_owned())
-    }
+    loader.finish().ok()
 }
 
 /// Data, stat and ACL of a znode.

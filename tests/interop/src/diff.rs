@@ -13,10 +13,11 @@ use std::fmt::{self, Write};
 use anyhow::Result;
 
 pub use self::generate::run as generate;
+
 use self::peer::Peer;
 use crate::dump::with_super;
 use crate::server::{Kind, Options, Server};
-use crate::wire::hex;
+use zebu_testkit::wire::hex;
 
 /// Number of sessions in a run.
 pub const SLOTS: usize = 4;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use zebu_testkit::wire::{Reader, Writer, op};
 
 use crate::raw::Session;
 use crate::server::{Options, PATIENCE, Server};
-use crate::wire::{Reader, Writer, op};
 
 /// The credentials whose digest [`with_super`] configures.
 pub const SUPER: &str = "super:interop";
@@ -57,11 +57,11 @@ pub fn tree_within(address: SocketAddr, patience: Duration) -> Result<String> {
         let bodies = session.expect_all(&requests)?;
         for (path, bodies) in paths.into_iter().zip(bodies.chunks(3)) {
             let mut reader = Reader::new(&bodies[0]);
-            let data = reader.buffer()?.map(|bytes| BASE64_STANDARD.encode(bytes));
+            let data = reader.optional_buffer()?.map(|bytes| BASE64_STANDARD.encode(bytes));
             let stat = reader.stat()?;
             reader.end()?;
             let acl = Reader::new(&bodies[1]).acl()?;
-            for name in Reader::new(&bodies[2]).vector(Reader::string)? {
+            for name in Reader::new(&bodies[2]).vector(Reader::optional_string)? {
                 let name = name.context("null child")?;
                 todo.push(format!("{}/{name}", path.trim_end_matches('/')));
             }

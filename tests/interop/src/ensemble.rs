@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use zebu_testkit::wire::{Writer, op};
 
 use crate::dump::{self, SUPER, with_super};
 use crate::network::Network;
 use crate::raw::{NoAnswer, Session};
 use crate::server::{Kind, Options, PATIENCE, Server, free_port};
 use crate::tamper::Clocks;
-use crate::wire::{Writer, op};
 
 /// The length of a tick in milliseconds.
 const TICK_MS: u64 = 200;

@@ -2,7 +2,8 @@
 //!
 //! This crate has the harness: it starts servers of either kind, runs third-party programs against
 //! them, has its own small protocol client, and compares the results. It shares no code with the
-//! crates under test, so a mistake in Zebu's codec cannot hide here. The scenarios are in `tests/`.
+//! crates under test, so a mistake in Zebu's codec cannot hide here: `zebu_testkit` has encodings of
+//! its own. The scenarios are in `tests/`.
 
 pub mod dependants;
 pub mod deps;
@@ -18,7 +19,6 @@ pub mod load;
 pub mod members;
 pub mod network;
 pub mod normalise;
-pub mod random;
 pub mod raw;
 pub mod replay;
 pub mod run;
@@ -28,5 +28,4 @@ pub mod shell;
 pub mod suite;
 pub mod tamper;
 pub mod told;
-pub mod wire;
 pub mod znode;

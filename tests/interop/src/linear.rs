@@ -269,14 +269,14 @@ mod tests {
 
     #[test]
     fn every_verdict_is_that_of_trying_all_orders() {
-        let mut random = crate::random::Random::new(7);
+        let mut random = zebu_testkit::Random::new(7);
         let (mut good, mut bad) = (0, 0);
         for _ in 0..6_000 {
             let mut of = Vec::new();
             for _ in 0..6 {
                 let began = 1 + random.next() % 12;
                 let ended = if random.chance(35) { 0 } else { began + random.next() % 8 };
-                let value = u32::try_from(random.below(3)).unwrap();
+                let value = u32::try_from(random.index(3)).unwrap();
                 // A read without an answer has no effect.
                 let is_read = ended > 0 && random.chance(50);
                 of.push((began, ended, if is_read { Read(value) } else { Write(value) }));

@@ -6,13 +6,14 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use zebu_testkit::connection::Reply;
+use zebu_testkit::wire::{Reader, Writer, op};
 
 use crate::dump::SUPER;
 use crate::ensemble::options;
 use crate::network::Place;
-use crate::raw::{Reply, Session};
+use crate::raw::Session;
 use crate::server::{Kind, Options, PATIENCE, Server, free_port, free_ports};
-use crate::wire::{Reader, Writer, op};
 
 /// The znode that shows the configuration.
 const CONFIG: &str = "/zookeeper/config";
@@ -240,7 +241,7 @@ impl Members {
             let reply = self.ask(at, joining, leaving, members, -1);
             match reply {
                 Ok(reply) if reply.err == 0 => {
-                    let text = Reader::new(&reply.body).buffer()?.context("no data")?.to_vec();
+                    let text = Reader::new(&reply.body).buffer()?.to_vec();
                     return Ok(String::from_utf8(text)?);
                 }
                 // The leader does not know its followers yet, or it has just changed.
@@ -260,7 +261,7 @@ impl Members {
         let mut session = Session::open(self.server(at).address(), 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         let body = session.expect(op::GET_DATA, Writer::new().string(CONFIG).bool(false))?;
-        let text = Reader::new(&body).buffer()?.context("no data")?.to_vec();
+        let text = Reader::new(&body).buffer()?.to_vec();
         session.close()?;
         Ok(String::from_utf8(text)?)
     }

@@ -5,9 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use regex::{Captures, Regex};
-
-use crate::raw::Reply;
-use crate::wire::{Reader, Writer, op};
+use zebu_testkit::connection::Reply;
+use zebu_testkit::wire::{Reader, Writer, op};
 
 /// Milliseconds since 1970.
 ///
@@ -83,7 +82,7 @@ fn try_sort_sets(opcode: i32, payload: &[u8]) -> Result<Option<Vec<u8>>> {
             out.raw(reader.rest())
         }
         op::WHO_AM_I => {
-            let mut infos = reader.vector(|r| Ok((r.string()?, r.string()?)))?;
+            let mut infos = reader.vector(|r| Ok((r.optional_string()?, r.optional_string()?)))?;
             infos.sort();
             let out = out.int(i32::try_from(infos.len())?);
             let out = infos.iter().fold(out, |out, (scheme, user)| {
@@ -99,7 +98,7 @@ fn try_sort_sets(opcode: i32, payload: &[u8]) -> Result<Option<Vec<u8>>> {
                 match (done, kind) {
                     (true, _) => break out.raw(reader.rest()),
                     (false, op::GET_DATA) => {
-                        out = out.buffer(reader.buffer()?);
+                        out = out.optional_buffer(reader.optional_buffer()?);
                         let before = reader.rest();
                         reader.stat()?;
                         out = out.raw(&before[..before.len() - reader.rest().len()]);
@@ -115,7 +114,7 @@ fn try_sort_sets(opcode: i32, payload: &[u8]) -> Result<Option<Vec<u8>>> {
 }
 
 fn sorted_names(reader: &mut Reader<'_>, out: Writer) -> Result<Writer> {
-    let mut names = reader.vector(Reader::string)?;
+    let mut names = reader.vector(Reader::optional_string)?;
     names.sort();
     let out = out.int(i32::try_from(names.len())?);
     Ok(names.iter().fold(out, |out, name| out.optional_string(name.as_deref())))

@@ -1,25 +1,12 @@
 //! A client that sends arbitrary bytes and returns everything it receives.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::server::PATIENCE;
-use crate::wire::{Reader, Writer, frame, op};
-
-/// The result of waiting for a frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Incoming {
-    /// A frame's payload.
-    Frame(Vec<u8>),
-    /// The server closed the connection.
-    Closed,
-    /// No frame arrived within the connection's time limit.
-    Silence,
-}
+use zebu_testkit::connection::{Connection, Hello, Incoming, PATIENCE, Reply, Welcome};
+use zebu_testkit::wire::{self, Reader, Writer, frame, op};
 
 /// A server left a request unanswered.
 #[derive(Debug)]
@@ -32,124 +19,6 @@ impl std::fmt::Display for NoAnswer {
 }
 
 impl std::error::Error for NoAnswer {}
-
-/// One TCP connection that carries frames.
-pub struct Connection {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
-
-impl Connection {
-    /// Connects.
-    ///
-    /// # Errors
-    /// No server listens.
-    pub fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, received: Vec::new() })
-    }
-
-    /// Sets how long [`Connection::receive`] waits.
-    ///
-    /// # Errors
-    /// The socket refuses.
-    pub fn set_patience(&self, patience: Duration) -> Result<()> {
-        Ok(self.stream.set_read_timeout(Some(patience))?)
-    }
-
-    /// The socket itself, for tests that violate the protocol.
-    pub fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
-    }
-
-    /// Sends bytes unchanged.
-    ///
-    /// # Errors
-    /// The connection is closed.
-    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        Ok(self.stream.write_all(bytes)?)
-    }
-
-    /// Sends a payload with its length before it.
-    ///
-    /// # Errors
-    /// The connection is closed.
-    pub fn send(&mut self, payload: &[u8]) -> Result<()> {
-        self.send_bytes(&frame(payload))
-    }
-
-    /// Waits for the next frame.
-    ///
-    /// # Errors
-    /// A frame with an invalid length.
-    pub fn receive(&mut self) -> Result<Incoming> {
-        loop {
-            if let Some(length) = self.received.first_chunk::<4>() {
-                let length = usize::try_from(i32::from_be_bytes(*length)).context("length")?;
-                if self.received.len() >= 4 + length {
-                    let rest = self.received.split_off(4 + length);
-                    let frame = std::mem::replace(&mut self.received, rest);
-                    return Ok(Incoming::Frame(frame[4..].to_vec()));
-                }
-            }
-            let mut chunk = [0; 65536];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(Incoming::Closed),
-                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-                Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    return Ok(Incoming::Silence);
-                }
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e)
-                    if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
-                {
-                    return Ok(Incoming::Closed);
-                }
-                Err(e) => return Err(e.into()),
-            }
-        }
-    }
-}
-
-/// The payload of a connect request.
-pub fn connect_request(timeout_ms: i32, session: i64, password: &[u8], last_zxid: i64) -> Vec<u8> {
-    Writer::new()
-        .int(0)
-        .long(last_zxid)
-        .int(timeout_ms)
-        .long(session)
-        .buffer(Some(password))
-        .bool(false)
-        .done()
-}
-
-/// An answer: its header and body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
-    /// The xid of the request.
-    pub xid: i32,
-    /// The server's last zxid.
-    pub zxid: i64,
-    /// 0, or the error code.
-    pub err: i32,
-    /// The record.
-    pub body: Vec<u8>,
-}
-
-impl Reply {
-    /// Splits a payload.
-    ///
-    /// # Errors
-    /// It is shorter than a header.
-    pub fn parse(payload: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(payload);
-        let (xid, zxid, err) = (reader.int()?, reader.long()?, reader.int()?);
-        Ok(Self { xid, zxid, err, body: reader.rest().to_vec() })
-    }
-}
 
 /// A session that follows the protocol, with one request at a time.
 pub struct Session {
@@ -208,14 +77,12 @@ impl Session {
     ) -> Result<Option<Self>> {
         let mut connection = Connection::open(address)?;
         connection.set_patience(patience)?;
-        connection.send(&connect_request(timeout_ms, id, password, last_zxid))?;
+        let hello = Hello { last_zxid, ..Hello::renewal(timeout_ms, id, password) };
+        connection.send(&hello.bytes())?;
         let Incoming::Frame(payload) = connection.receive()? else {
             bail!(NoAnswer("the connect request".to_owned()));
         };
-        let mut reader = Reader::new(&payload);
-        let _version = reader.int()?;
-        let (timeout_ms, id) = (reader.int()?, reader.long()?);
-        let password = reader.buffer()?.context("null password")?.to_vec();
+        let Welcome { timeout_ms, session: id, password } = Welcome::parse(&payload)?;
         if timeout_ms <= 0 {
             return Ok(None);
         }
@@ -288,10 +155,8 @@ impl Session {
     /// # Errors
     /// As [`Session::expect`].
     pub fn create(&mut self, path: &str, data: &[u8], flags: i32) -> Result<String> {
-        let body =
-            Writer::new().string(path).buffer(Some(data)).acl(&crate::wire::open_acl()).int(flags);
-        let body = self.expect(op::CREATE, body)?;
-        Reader::new(&body).string()?.context("null path")
+        let body = self.expect(op::CREATE, wire::create(path, data, wire::OPEN, flags))?;
+        Ok(Reader::new(&body).string()?)
     }
 
     /// Adds a credential to the connection.

@@ -12,10 +12,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use zebu_testkit::connection::{Connection, Incoming};
+use zebu_testkit::wire::{hex, unhex};
 
 use crate::normalise::{blank_times, now_ms, replace, sort_sets};
-use crate::raw::{Connection, Incoming};
-use crate::wire::{hex, unhex};
 
 /// A request whose answer differs from the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+pub use zebu_testkit::connection::PATIENCE;
 
 use crate::deps;
 use crate::disk::SmallDisk;
 use crate::network::Place;
 use crate::tamper;
-
-/// A server that takes longer hangs, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
+use zebu_testkit::connection::{Incoming, Reply};
+use zebu_testkit::wire::{Acl, Reader, Writer, op};
 
-use crate::raw::{Incoming, NoAnswer, Reply, Session};
+use crate::raw::{NoAnswer, Session};
 use crate::server::Server;
-use crate::wire::{Acl, Reader, Writer, op};
 
 /// A connection that records every answer.
 pub struct Told {
@@ -51,7 +52,7 @@ impl Told {
     /// # Errors
     /// The answer violates the protocol.
     pub fn auth(&mut self, scheme: &str, data: Option<&[u8]>) -> Result<()> {
-        let body = Writer::new().int(0).string(scheme).buffer(data);
+        let body = Writer::new().int(0).string(scheme).optional_buffer(data);
         self.session.connection.send(&Writer::request(-4, op::AUTH).raw(&body.done()).done())?;
         let shown = data.map(String::from_utf8_lossy);
         match self.session.connection.receive() {
@@ -70,7 +71,7 @@ impl Told {
     /// The answer violates the protocol.
     pub fn create(&mut self, path: &str, data: &str, acl: (i32, &str, &str)) -> Result<()> {
         let list: Vec<Acl> = vec![(acl.0, Some(acl.1.into()), Some(acl.2.into()))];
-        let body = Writer::new().string(path).buffer(Some(data.as_bytes())).acl(&list).int(0);
+        let body = Writer::new().string(path).buffer(data.as_bytes()).acl(&list).int(0);
         self.call(&format!("create {path} {acl:?}"), op::CREATE, body).map(|_| ())
     }
 
@@ -79,7 +80,7 @@ impl Told {
     /// # Errors
     /// The answer violates the protocol.
     pub fn set(&mut self, path: &str, data: Option<&str>) -> Result<()> {
-        let body = Writer::new().string(path).buffer(data.map(str::as_bytes)).int(-1);
+        let body = Writer::new().string(path).optional_buffer(data.map(str::as_bytes)).int(-1);
         self.call(&format!("set {path} {data:?}"), op::SET_DATA, body).map(|_| ())
     }
 
@@ -102,7 +103,7 @@ impl Told {
             let mut reader = Reader::new(&reply.body);
             let mut ids = Vec::new();
             for _ in 0..reader.int()? {
-                ids.push((reader.string()?, reader.string()?));
+                ids.push((reader.optional_string()?, reader.optional_string()?));
             }
             ids.sort();
             writeln!(self.story, "{ids:?}")?;

@@ -13,7 +13,7 @@ use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, Server, free_port};
-use zebu_interop::wire::{Writer, op};
+use zebu_testkit::wire::{Writer, op};
 
 /// All commands, and an unknown one. `monitor` and the process properties have their own tests.
 const COMMANDS: [&str; 29] = [

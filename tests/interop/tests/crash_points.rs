@@ -18,7 +18,7 @@ use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 use zebu_interop::tamper::Tampered;
-use zebu_interop::wire::{Reader, Writer, op};
+use zebu_testkit::wire::{Reader, Writer, op};
 
 /// The calls that change files, and how many of them are left out between two points.
 const CALLS: [(&str, u32); 6] = [
@@ -282,7 +282,7 @@ impl Party {
         let mut session = Session::open(self.ensemble.member(VICTIM).address(), 60_000)?;
         session.expect(op::SYNC, Writer::new().string("/"))?;
         let body = session.expect(op::GET_DATA, Writer::new().string("/v").bool(false))?;
-        let value = Reader::new(&body).string()?;
+        let value = Reader::new(&body).optional_string()?;
         ensure!(value == Some(self.written.to_string()), "{value:?}, not {}", self.written);
         session.close()?;
         Ok(was_killed)

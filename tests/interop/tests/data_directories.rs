@@ -12,7 +12,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::run;
 use zebu_interop::scenario::{compare, subject};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 /// Sessions must outlive the tests, and no event may happen on its own.
 fn options() -> Options {
@@ -64,7 +64,7 @@ fn write(server: &Server, tag: &str, create2: i32) -> Result<()> {
         session.create(&format!("{root}/{name}2"), b"", flags)?;
     }
     let body = |path: &str, flags: i32| {
-        Writer::new().string(path).buffer(None).acl(&open_acl()).int(flags)
+        Writer::new().string(path).optional_buffer(None).acl(&open_acl()).int(flags)
     };
     session.expect(op::CREATE_CONTAINER, body(&format!("{root}/container"), 4))?;
     session.create(&format!("{root}/container/child"), b"x", 0)?;

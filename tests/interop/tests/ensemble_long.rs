@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
-use zebu_interop::raw::{Connection, Incoming, Session, connect_request};
+use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
-use zebu_interop::wire::{Reader, Writer, op};
+use zebu_testkit::connection::{Connection, Hello, Incoming};
+use zebu_testkit::wire::{Reader, Writer, op};
 
 /// A session timeout that is shorter than the time without a server, in milliseconds.
 const TIMEOUT_MS: i32 = 8_000;
@@ -86,7 +87,7 @@ fn one_that_stands_still() -> Result<bool> {
     let stopped = Instant::now();
     ensemble.member(late).pause()?;
     let mut connection = Connection::open(ensemble.member(late).address())?;
-    connection.send(&connect_request(timeout_ms, session.id, &session.password, 0))?;
+    connection.send(&Hello::renewal(timeout_ms, session.id, &session.password).bytes())?;
     let spoke_in_time = renewed.elapsed() < timeout;
     // Time itself must pass here.
     std::thread::sleep(timeout * 3 / 2);

@@ -12,7 +12,7 @@ use zebu_interop::normalise::is_only_ours;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE, Server};
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 /// The error for an existing znode.
 const NODE_EXISTS: i32 = -110;
@@ -43,7 +43,7 @@ fn write(ensemble: &mut Ensemble, at: usize, path: &str, count: usize) -> Result
         for number in first..count {
             next.set((number, true));
             let name = format!("{path}{number}");
-            let body = Writer::new().string(&name).buffer(Some(path.as_bytes()));
+            let body = Writer::new().string(&name).buffer(path.as_bytes());
             let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
             // A request without an answer may have created it.
             let is_there = number == first && was_asked && reply.err == NODE_EXISTS;

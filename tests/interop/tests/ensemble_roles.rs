@@ -9,7 +9,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::scenario::compare;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE};
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 const EPHEMERAL: i32 = 1;
 const SEQUENTIAL: i32 = 2;

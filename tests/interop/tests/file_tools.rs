@@ -12,7 +12,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::run::{Output, Program};
 use zebu_interop::scenario::compare;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java_with};
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 /// A tool: Zebu's script and the original's class.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,7 @@ fn rare_log() -> Vec<u8> {
         let head = Writer::new().long(-7).int(-3).long(zxid).long(1_700_000_000_123).int(op);
         let body = head.raw(&body.done()).done();
         let sum = adler32(&body);
-        log.extend(Writer::new().long(i64::from(sum)).buffer(Some(&body)).done());
+        log.extend(Writer::new().long(i64::from(sum)).buffer(&body).done());
         log.push(b'B');
     };
     // The end of a session in the old format without a list of ephemerals.
@@ -181,9 +181,9 @@ fn rare_log() -> Vec<u8> {
     );
     push(20, Writer::new().string("/a,b}%"));
     let acl = [(31, Some("x,y".to_owned()), Some("a}b%\r\n".to_owned()))];
-    push(1, Writer::new().string("/acl").buffer(None).acl(&acl).bool(false).int(-1));
+    push(1, Writer::new().string("/acl").optional_buffer(None).acl(&acl).bool(false).int(-1));
     push(7, Writer::new().string("/acl").acl(&acl).int(3));
-    push(7, Writer::new().string("/none").acl(&[]).int(3));
+    push(7, Writer::new().string("/none").int(0).int(3));
     log
 }
 
@@ -376,7 +376,7 @@ fn fill(server: &Server) -> Result<()> {
     session.create(&format!("{quota}/zookeeper_limits"), b"count=1000,bytes=100000", 0)?;
     session.create(&format!("{quota}/zookeeper_stats"), b"count=0,bytes=0", 0)?;
     let body = |path: &str, flags: i32| {
-        Writer::new().string(path).buffer(None).acl(&open_acl()).int(flags)
+        Writer::new().string(path).optional_buffer(None).acl(&open_acl()).int(flags)
     };
     session.expect(op::CREATE_CONTAINER, body("/container", 4))?;
     session.expect(op::CREATE_TTL, body("/ttl", 5).long(1 << 39))?;

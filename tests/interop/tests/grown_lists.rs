@@ -12,7 +12,7 @@ use zebu_interop::network::Place;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, Server, free_ports};
-use zebu_interop::wire::{Writer, op};
+use zebu_testkit::wire::{Writer, op};
 
 /// Servers by id, their lines in the lists, and the members that each server's list contains.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use zebu_interop::dump;
 use zebu_interop::raw::Session;
 use zebu_interop::scenario::{compare, subject};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
-use zebu_interop::wire::{Writer, op};
+use zebu_testkit::wire::{Writer, op};
 
 /// What no message may show.
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
@@ -101,7 +101,7 @@ fn fill(server: &Server, path: &str, large: usize) -> Result<()> {
     session.create(path, b"small", 0)?;
     for turn in 0..large {
         let data = vec![turn as u8; 900_000];
-        let body = Writer::new().string(path).buffer(Some(&data)).int(-1);
+        let body = Writer::new().string(path).buffer(&data).int(-1);
         session.expect(op::SET_DATA, body)?;
     }
     session.close()

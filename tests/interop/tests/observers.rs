@@ -11,7 +11,7 @@ use zebu_interop::load::Load;
 use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind, PATIENCE, free_port};
-use zebu_interop::wire::{Reader, Writer, op};
+use zebu_testkit::wire::{Reader, Writer, op};
 
 /// Names of files in a member's data directory.
 fn files(ensemble: &mut Ensemble, index: usize) -> Vec<String> {
@@ -83,7 +83,7 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     other.expect(op::SET_DATA, Writer::new().string("/written").string("2").int(-1))?;
     session.expect(op::SYNC, Writer::new().string("/"))?;
     let read = session.expect(op::GET_DATA, Writer::new().string("/written").bool(false))?;
-    ensure!(Reader::new(&read).string()? == Some("2".to_owned()), "{read:?}");
+    ensure!(Reader::new(&read).string()? == "2", "{read:?}");
     // The session continues at the other observer, and at a voter.
     let (id, password) = (session.id, session.password.clone());
     let session = Session::resume(at(&ensemble, 4), 60_000, id, &password)?;

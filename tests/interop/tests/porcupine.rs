@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use zebu_interop::deps;
 use zebu_interop::linear::{self, Operation, Verdict};
-use zebu_interop::random::Random;
 use zebu_interop::run::succeed;
 use zebu_interop::znode::{self, ANY, Answer, Ask, Asked, State};
+use zebu_testkit::Random;
 
 const HISTORIES: usize = 600;
 
@@ -44,11 +44,11 @@ struct Made {
 
 /// A history that is linearizable.
 fn good(random: &mut Random) -> Vec<Made> {
-    let clients = 2 + random.below(3);
+    let clients = 2 + random.index(3);
     let mut asked = Vec::new();
     for _ in 0..clients {
         let mut now = random.next() % 8;
-        for _ in 0..3 + random.below(5) {
+        for _ in 0..3 + random.index(5) {
             let (began, happens) = (now, now + random.next() % 10);
             let ended = happens + random.next() % 10;
             // Some are never done, as if they were lost on the way.
@@ -68,7 +68,7 @@ fn good(random: &mut Random) -> Vec<Made> {
         };
         let version = version.max(ANY);
         let value = format!("value-{count}");
-        let ask = match random.below(10) {
+        let ask = match random.index(10) {
             0..=1 => Ask::Create(value),
             2..=5 => Ask::Set(version, value),
             6 => Ask::Delete(version),
@@ -98,7 +98,7 @@ fn change(history: &mut [Made], random: &mut Random) {
     let later = random.next() % 40;
     let others = history[other].call.1.clone();
     let it = &mut history[at];
-    match (random.below(4), &mut it.call.1) {
+    match (random.index(4), &mut it.call.1) {
         (0, Answer::Is(version, _) | Answer::Version(version)) => *version += 1,
         (1, answer @ (Answer::Is(..) | Answer::NoNode)) if matches!(others, Answer::Is(..)) => {
             *answer = others;

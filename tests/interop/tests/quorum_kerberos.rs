@@ -10,7 +10,7 @@ use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE};
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 const STEPS: [&str; 3] =
     ["quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"];
@@ -34,7 +34,7 @@ fn member(kdc: &Kdc, name: &str, learner: &str) -> Result<Options> {
 fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
     ensemble.ask(at, |address, patience| {
         let mut session = Session::open_within(address, 60_000, patience)?;
-        let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
+        let body = Writer::new().string(name).buffer(&[7; 10_000]);
         let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
         // A request without an answer may have created it.
         ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);

@@ -8,7 +8,7 @@ use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::Options;
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 /// A key store of the tests of `zebu-auth`. All passwords are `testpass`.
 fn store(name: &str) -> PathBuf {
@@ -40,7 +40,7 @@ fn with(tls: Tls) -> Options {
 fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
     ensemble.ask(at, |address, patience| {
         let mut session = Session::open_within(address, 60_000, patience)?;
-        let body = Writer::new().string(name).buffer(Some(&[7; 10_000]));
+        let body = Writer::new().string(name).buffer(&[7; 10_000]);
         let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
         // A request without an answer may have created it.
         ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);

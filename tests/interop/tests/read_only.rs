@@ -9,12 +9,13 @@ use zebu_client::{Connector, ErrorKind, SessionState, Version};
 use zebu_interop::deps;
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::normalise::text;
-use zebu_interop::raw::{Connection, Incoming, Reply, Session, connect_request};
+use zebu_interop::raw::Session;
 use zebu_interop::run::Program;
 use zebu_interop::scenario::compare;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, java};
-use zebu_interop::wire::{Writer, op, open_acl};
+use zebu_testkit::connection::{Connection, Hello, Incoming, Reply};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 /// The maximum timeout of sessions, so that no session expires during a test.
 const TIMEOUT_MS: i32 = 60_000;
@@ -72,7 +73,7 @@ fn shake(
     read_only: Option<bool>,
 ) -> Result<(Connection, Incoming)> {
     let mut connection = Connection::open(ensemble.members()[ALONE].address())?;
-    let mut request = connect_request(TIMEOUT_MS, id, password, 0);
+    let mut request = Hello::renewal(TIMEOUT_MS, id, password).bytes();
     request.pop();
     request.extend(read_only.map(u8::from));
     connection.send(&request)?;

@@ -12,11 +12,12 @@ use zebu_interop::dump::{self, SUPER};
 use zebu_interop::faults::PROGRESS;
 use zebu_interop::load::Load;
 use zebu_interop::members::Members;
-use zebu_interop::raw::{Incoming, Reply, Session};
+use zebu_interop::raw::Session;
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
-use zebu_interop::wire::{Reader, Writer, op};
+use zebu_testkit::connection::{Incoming, Reply};
+use zebu_testkit::wire::{Reader, Writer, op};
 
 /// One server becomes three, of which any two can continue.
 fn grow(kinds: [Kind; 3]) -> Result<()> {
@@ -285,7 +286,7 @@ fn refusals(kind: Kind) -> Result<Vec<i32>> {
     let reply = members.ask(leader, None, None, Some(&lines.join(",")), 0x1_0000_0000)?;
     said.push(reply.err);
     let mut reader = Reader::new(&reply.body);
-    let config = String::from_utf8(reader.buffer()?.unwrap_or_default().to_vec())?;
+    let config = String::from_utf8(reader.optional_buffer()?.unwrap_or_default().to_vec())?;
     let stat = reader.stat()?;
     reader.end()?;
     said.extend([stat.version, stat.data_length - config.len() as i32]);

@@ -15,7 +15,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::run::succeed;
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{PATIENCE, free_port};
-use zebu_interop::wire::{Writer, op};
+use zebu_testkit::wire::{Writer, op};
 
 /// Two observers learn from followers. One becomes a voter and an observer again. Voters are
 /// removed and return. After each step, a write at any server is visible at all of them.

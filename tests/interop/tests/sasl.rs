@@ -16,7 +16,7 @@ use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
 use zebu_interop::shell::{Shell, lines_in_any_order};
 use zebu_interop::told::Told;
-use zebu_interop::wire::{Acl, Reader, Writer, op};
+use zebu_testkit::wire::{Acl, Reader, Writer, op};
 
 const SERVER: &str = "Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -96,14 +96,14 @@ fn the_originals_client() -> Result<()> {
 
 /// Sends a token, and returns the server's token.
 fn token(told: &mut Told, token: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
-    let Some(reply) = told.call("sasl", op::SASL, Writer::new().buffer(token))? else {
+    let Some(reply) = told.call("sasl", op::SASL, Writer::new().optional_buffer(token))? else {
         return Ok(None);
     };
     if reply.body.is_empty() {
         writeln!(told.story, "no body")?;
         return Ok(None);
     }
-    let token = Reader::new(&reply.body).buffer()?.map(<[u8]>::to_vec);
+    let token = Reader::new(&reply.body).optional_buffer()?.map(<[u8]>::to_vec);
     match &token {
         None => writeln!(told.story, "null")?,
         Some(token) => {
@@ -290,7 +290,7 @@ fn both_shells_take_the_same_properties() -> Result<()> {
         let mut setup = Session::open(server.address(), 10_000)?;
         for (_, path, data) in readers {
             let acl: Vec<Acl> = vec![(1, Some("sasl".into()), Some(path[1..].into()))];
-            let body = Writer::new().string(path).buffer(Some(data.as_bytes())).acl(&acl).int(0);
+            let body = Writer::new().string(path).buffer(data.as_bytes()).acl(&acl).int(0);
             anyhow::ensure!(setup.call(op::CREATE, body)?.err == 0, "{path} is not created");
         }
         let mut story = String::new();

@@ -18,9 +18,10 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use zebu_interop::ensemble::Ensemble;
-use zebu_interop::raw::{Reply, Session, connect_request};
+use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind::Zebu, Options};
-use zebu_interop::wire::{Reader, Writer, frame, op, open_acl};
+use zebu_testkit::connection::{Hello, Reply};
+use zebu_testkit::wire::{Reader, Writer, frame, op, open_acl};
 
 /// The parent of all ephemerals.
 const PARENT: &str = "/starved";
@@ -122,7 +123,7 @@ impl Client {
         stream.set_nodelay(true)?;
         let mut conn = Conn { stream, received: Vec::new() };
         let timeout_ms = i32::try_from(self.timeout.as_millis())?;
-        let request = connect_request(timeout_ms, self.id, &self.password, 0);
+        let request = Hello::renewal(timeout_ms, self.id, &self.password).bytes();
         let before = self.say(&mut conn, &request).await?;
         let answer = conn.receive(patience).await?.context("no answer")?;
         let mut reader = Reader::new(&answer);
@@ -131,7 +132,7 @@ impl Client {
             return Ok(None);
         }
         self.id = reader.long()?;
-        self.password = reader.buffer()?.context("null password")?.to_vec();
+        self.password = reader.buffer()?.to_vec();
         self.answered.note(before, Instant::now());
         self.renewals += 1;
         Ok(Some(conn))
@@ -142,7 +143,7 @@ impl Client {
         let mut conn = self.connect().await?.context("refused")?;
         let now = Instant::now();
         (self.said, self.answered) = (Spoken::new(now), Spoken::new(now));
-        let request = Writer::request(1, op::CREATE).string(&self.path).buffer(Some(b""));
+        let request = Writer::request(1, op::CREATE).string(&self.path).buffer(b"");
         let request = request.acl(&open_acl()).int(1).done();
         self.say(&mut conn, &request).await?;
         let answer = conn.receive(Duration::from_secs(60)).await?.context("no answer")?;
@@ -295,7 +296,7 @@ fn run(plan: Plan) -> Result<()> {
     let mut session = Session::open(addresses[0], 30_000)?;
     session.expect(op::SYNC, Writer::new().string("/"))?;
     let body = session.expect(op::GET_CHILDREN, Writer::new().string(PARENT).bool(false))?;
-    let children = Reader::new(&body).vector(|it| it.string()?.context("null name"))?;
+    let children = Reader::new(&body).vector(Reader::string)?;
     stop.store(true, Ordering::Relaxed);
     let clients = clients.join().expect("it does not panic")?;
     session.close()?;

@@ -14,9 +14,9 @@ use zebu_interop::ensemble::Ensemble;
 use zebu_interop::faults::{Fault, NEMESES, Nemesis, PROGRESS, inflict};
 use zebu_interop::load::{Figures, Load, Outsiders, Workload};
 use zebu_interop::network::Network;
-use zebu_interop::random::Random;
 use zebu_interop::scenario::subject;
 use zebu_interop::server::Options;
+use zebu_testkit::Random;
 
 /// How long faults continue before the checks.
 const ROUND: Duration = Duration::from_secs(45);
@@ -104,7 +104,7 @@ impl Round {
             if deck.is_empty() {
                 deck = choice.iter().collect();
             }
-            let (nemesis, faults) = deck.swap_remove(random.below(deck.len()));
+            let (nemesis, faults) = deck.swap_remove(random.index(deck.len()));
             let fault = *random.pick(faults);
             let began = Instant::now();
             seen.push(fault);

@@ -10,7 +10,7 @@ use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::Zebu;
 use zebu_interop::server::{self, Server};
-use zebu_interop::wire::{Writer, op};
+use zebu_testkit::wire::{Writer, op};
 
 fn copy_history(from: &Path, to: &Path) -> Result<()> {
     let (from, to) = (from.join("version-2"), to.join("version-2"));
@@ -23,7 +23,7 @@ fn copy_history(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn set(session: &mut Session, path: &str, data: &[u8]) -> Result<()> {
-    session.expect(op::SET_DATA, Writer::new().string(path).buffer(Some(data)).int(-1)).map(drop)
+    session.expect(op::SET_DATA, Writer::new().string(path).buffer(data).int(-1)).map(drop)
 }
 
 /// Two histories that are the same but for their last three transactions, each as long as the other.

@@ -1,26 +1,12 @@
 //! Three members with the original's transactions, written by our store. Each has some damage.
 
 use zebu_state::{Outline, Rebuild, Step};
-use zebu_store::log::read::read_log;
 use zebu_store::{Options, Store};
+use zebu_testkit::fixtures::basic_bodies;
 use zebu_tree::Tree;
 
 use super::*;
 use crate::restore::rebuild::tree_options;
-
-const FIXTURES: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0/basic/version-2");
-
-/// The original's transactions.
-fn bodies() -> Vec<(Zxid, Vec<u8>)> {
-    let mut all = Vec::new();
-    for log in ["log.1", "log.3d"] {
-        let bytes = fs::read(format!("{FIXTURES}/{log}")).unwrap();
-        read_log(&bytes[..], 1 << 20, &mut |record| all.push((record.zxid, record.body.to_vec())))
-            .unwrap();
-    }
-    all
-}
 
 /// A directory with these transactions in logs of ours, each of up to `roll` of them.
 fn member(place: &Path, name: &str, roll: usize) -> PathBuf {
@@ -33,7 +19,7 @@ fn member(place: &Path, name: &str, roll: usize) -> PathBuf {
     let mut taking = Outline::of(&tree).begin(&snapshots).unwrap();
     assert_eq!(taking.step(&tree, 10, 1000), Step::Done);
     taking.finish(true, true).unwrap();
-    for (number, (zxid, body)) in bodies().into_iter().enumerate() {
+    for (number, (zxid, body)) in basic_bodies().into_iter().enumerate() {
         if number > 0 && number % roll == 0 {
             log.roll().unwrap();
         }

@@ -172,7 +172,7 @@ impl Opening {
             // As in the C client, only servers limit the size of requests.
             request_bytes_max: i32::MAX as usize,
             pending_max: usize::MAX,
-            seed: hosts::random(),
+            seed: fastrand::u64(..),
             ..Options::default()
         };
         let hosts = Hosts::new(names, found);

@@ -156,7 +156,7 @@ struct House<F> {
 
 /// Runs a family by a seed.
 pub(crate) fn run<F: Family>(seed: u64, guests: usize, family: F) -> Outcome {
-    let mut random = Random::new(seed, 400);
+    let mut random = Random::stream(seed, 400);
     let world = World::new(Plan::visited(seed, guests, STORMY));
     let world = if crate::is_loud() { world.narrate() } else { world };
     let is_killing = random.one_in(3);
@@ -274,7 +274,7 @@ impl<F: Family> House<F> {
         let stream = 500 + guest as u64 + 100 * process.lives;
         let guest = Guest {
             number: guest,
-            random: Random::new(self.seed, stream),
+            random: Random::stream(self.seed, stream),
             port: process.port.clone(),
             is_busy: self.is_busy.clone(),
             clock: Clock { start: process.start, started: process.started },

@@ -16,8 +16,7 @@ use zebu_proto::{
 };
 use zebu_replica::auth::Schemes;
 use zebu_replica::{
-    ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords,
-    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions,
+    ConnId, Connect, Input, MemberOptions, Now, Options, Output, Replica, Request, Rules,
 };
 use zebu_tree::{Silent, Tree};
 use zebu_zab::config::{Membership, Rules as ConfigRules};
@@ -78,18 +77,9 @@ fn options(server: usize, member: MemberOptions) -> Options {
         server,
         first_session: SessionId::first(server, 1_700_000_000_000),
         tick: TICK,
-        session_timeout_ms_min: 4_000,
-        session_timeout_ms_max: 40_000,
-        passwords: Passwords::default(),
         rules: Rules { reconfig: true, ..Rules::default() },
-        eager_acl_check: false,
-        intake: IntakeOptions::default(),
-        throttled_op_wait: Duration::ZERO,
-        connections: ThrottleOptions::default(),
-        reaper: ReaperOptions::default(),
-        snapshots: SnapshotOptions::default(),
         member,
-        seed: 1,
+        ..zebu_testkit::alone::options()
     }
 }
 

@@ -111,11 +111,8 @@ fn where_ends_list_nothing_a_session_may_own_any_number() {
 
 #[test]
 fn what_a_session_owns_is_known_whatever_is_in_flight() {
-    let mut seed = 7_u64;
-    let mut random = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    };
+    let mut numbers = zebu_testkit::Random::new(7);
+    let mut random = |below: u64| numbers.below(below);
     let mut server = Server::with(tree(), Rules { record_bytes_max: 548, ..Rules::default() }, 2);
     let fits = |owned: &BTreeSet<u64>| owned.len() < 5;
     let mut owned: [BTreeSet<u64>; 2] = Default::default();
@@ -429,7 +426,7 @@ fn an_answer_that_is_too_long_is_an_error() {
         for most in [100, 10] {
             let (after, err, body_there) = read(&server, op, body, most);
             assert_eq!((after, err), (After::TooLong, ErrorCode::MARSHALLING_ERROR), "{op}");
-            assert_eq!(body_there, []);
+            assert_eq!(body_there, [0_u8; 0]);
             // The same for a read that is made in parts.
             let reader = Reader { answer_bytes_max: most, ..reader(&server) };
             let Some(mut long) = reader.begin(&server.tree, Xid(1), op, body) else { continue };
@@ -469,7 +466,7 @@ fn read_in_parts(server: &Server, body: &[u8], budget: usize) -> (Vec<u8>, usize
     match reader.answer_or_defer(&server.tree, Xid(1), op, body, &mut answer) {
         After::Keep => (answer, 0),
         After::Long => {
-            assert_eq!(answer, [], "nothing was answered");
+            assert_eq!(answer, [0_u8; 0], "nothing was answered");
             let mut long = reader.begin(&server.tree, Xid(1), op, body).unwrap();
             let mut parts = 1;
             while !reader.go_on(&server.tree, &mut long, budget) {

@@ -1,4 +1,7 @@
 //! A server that stands alone, with a disk as slow as the test wants.
+//!
+//! It stays below `engine`: the tests look at the outputs of single inputs, and at what is in flight
+//! between two of them, which a turn of the engine does not show.
 
 use std::time::Duration;
 
@@ -6,14 +9,9 @@ use bytes::Bytes;
 use zebu_jute::Encode as _;
 use zebu_proto::request::{Create, PathVersion};
 use zebu_proto::txn::{Txn, TxnRecord};
-use zebu_proto::{
-    Acl, AclRef, ErrorCode, ExtendedTypes, OpCode, ServerId, SessionId, Version, Xid, Zxid,
-};
+use zebu_proto::{Acl, AclRef, ErrorCode, ExtendedTypes, OpCode, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::{Credentials, Schemes};
-use zebu_replica::{
-    ConnId, Connect, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords,
-    ReaperOptions, Replica, Request, Rules, SnapshotOptions, ThrottleOptions,
-};
+use zebu_replica::{ConnId, Connect, Input, Now, Options, Output, Replica, Request, Rules};
 use zebu_tree::{Silent, Tree};
 
 pub const NOW: Now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000_000 };
@@ -62,21 +60,9 @@ impl Server {
 
     fn starting(tree: Tree, rules: Rules, sessions: u64, now: Now) -> Self {
         let options = Options {
-            server: ServerId(1),
             first_session: SessionId(1),
-            tick: Duration::from_secs(2),
-            session_timeout_ms_min: 4_000,
-            session_timeout_ms_max: 40_000,
-            passwords: Passwords::default(),
             rules: Rules { types: TYPES, ..rules },
-            eager_acl_check: false,
-            intake: IntakeOptions::default(),
-            throttled_op_wait: Duration::ZERO,
-            connections: ThrottleOptions::default(),
-            reaper: ReaperOptions::default(),
-            snapshots: SnapshotOptions::default(),
-            member: MemberOptions::default(),
-            seed: 1,
+            ..zebu_testkit::alone::options()
         };
         let before = tree.sessions().len() as u64;
         let replica = Replica::new(options, &tree, now);

@@ -1,6 +1,8 @@
 //! ACLs, authentication schemes and identities.
 
-use crate::client::{Bytes, Client, OPEN, create, err, op, set_data};
+use zebu_testkit::wire::{OPEN, Writer, create, err, op, set_data};
+
+use crate::client::Client;
 use crate::running::Running;
 use crate::tls::who_am_i;
 
@@ -41,7 +43,7 @@ fn a_password_admits_who_knows_it() {
     assert_eq!(other.auth("digest", "u:p").unwrap().err, 0);
     assert_eq!(other.get("/n").unwrap().0, b"x");
     // It is kept in a form that every server reads.
-    let reply = other.call(op::GET_ACL, &Bytes::new().text("/n"));
+    let reply = other.call(op::GET_ACL, &Writer::new().string("/n"));
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(text.contains("digest"), "{text}");
     let running = running.restart(&[]);
@@ -64,11 +66,11 @@ fn the_hash_of_passwords_is_the_configured_one() {
     let running = Running::new(&["DigestAuthenticationProvider.digestAlg=SHA-256"]);
     let mut client = running.client();
     assert_eq!(client.auth("digest", "super:secret").unwrap().err, 0);
-    let reply = client.call(op::WHO_AM_I, &Bytes::new());
+    let reply = client.call(op::WHO_AM_I, &Writer::new());
     assert_eq!(reply.err, 0);
     let reply = client.call(op::CREATE, &create("/n", b"", &[(ALL, "auth", "")], 0));
     assert_eq!(reply.err, 0);
-    let reply = client.call(op::GET_ACL, &Bytes::new().text("/n"));
+    let reply = client.call(op::GET_ACL, &Writer::new().string("/n"));
     // `echo -n super:secret | openssl sha256 -binary | base64`
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(text.contains("super:WTA5ucCHTdJq645xIMibj8HviTPeB5mMuJ4/+v1dIEw="), "{text}");

@@ -6,8 +6,9 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
 use zebu_server::{Server, StartError};
+use zebu_testkit::connection::PATIENCE;
+use zebu_testkit::wire::{Writer, op};
 
-use crate::client::{Bytes, DEADLINE, op};
 use crate::gate::Gate;
 use crate::members::ensemble;
 use crate::running::{Running, config, wait};
@@ -48,7 +49,7 @@ pub fn get(port: u16, path: &str, header: &str) -> Answer {
 
 pub fn ask(method: &str, port: u16, path: &str, header: &str) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // A body without chunks.
     write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n").unwrap();
     let mut all = Vec::new();
@@ -132,7 +133,7 @@ fn a_snapshot_is_for_who_has_every_permission_on_the_root() {
     };
     assert_eq!(snap("u:p"), "200", "the root is open to everybody");
     // Everybody may do anything but ADMIN, which `root` may.
-    let acl = Bytes::new().text("/").acl(&[(15, "world", "anyone"), (16, "auth", "")]).int(-1);
+    let acl = Writer::new().string("/").acl(&[(15, "world", "anyone"), (16, "auth", "")]).int(-1);
     assert_eq!(client.call(op::SET_ACL, &acl).err, 0);
     assert_eq!([snap("u:p"), snap("root:no"), snap("root:pw")], ["403", "403", "200"]);
 }
@@ -144,7 +145,7 @@ fn an_address_in_a_header_is_not_believed() {
     let mut client = running.client();
     let header = "Authorization: ip x\r\nX-Forwarded-For: 10.0.0.9\r\n";
     for (address, status) in [("127.0.0.1", "200"), ("10.0.0.9", "403")] {
-        let acl = Bytes::new().text("/").acl(&[(31, "ip", address)]).int(-1);
+        let acl = Writer::new().string("/").acl(&[(31, "ip", address)]).int(-1);
         assert_eq!(client.call(op::SET_ACL, &acl).err, 0);
         assert_eq!(get(running.admin_port(), "/commands/snapshot", header).status(), status);
     }

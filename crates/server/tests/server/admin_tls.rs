@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 use tempfile::TempDir;
 use zebu_auth::tls::Protocol;
+use zebu_testkit::connection::PATIENCE;
+use zebu_testkit::wire::{Writer, err, op};
 
-use crate::client::{Bytes, DEADLINE, err, op};
 use crate::running::Running;
 use crate::tls::{config, connect, fixture, pair};
 
@@ -39,7 +40,7 @@ fn ask(mut stream: impl Read + Write, path: &str, header: &str) -> String {
 
 fn plain(port: u16) -> TcpStream {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
@@ -127,7 +128,7 @@ fn a_certificate_says_who_wants_a_snapshot() {
         zebu_auth::certificate::Facts::of(&store.trusted().unwrap()[0]).unwrap().subject
     };
     let running = start(&dir, &need);
-    let acl = Bytes::new().text("/").acl(&[(31, "x509", &subject)]).int(-1);
+    let acl = Writer::new().string("/").acl(&[(31, "x509", &subject)]).int(-1);
     assert_eq!(running.client().call(op::SET_ACL, &acl).err, err::OK);
     assert_eq!(at(&running, ""), "401");
     assert_eq!(at(&running, "Authorization: ip\r\n"), "403");
@@ -153,7 +154,7 @@ fn certificates_are_read_anew() {
     let first = own().expect("a certificate");
     let renewed = pair("renewed", dir.path());
     fs::rename(renewed, dir.path().join("server-pair.pem")).unwrap();
-    let until = Instant::now() + DEADLINE;
+    let until = Instant::now() + PATIENCE;
     while own().is_none_or(|own| own == first) {
         assert!(Instant::now() < until, "the new certificate is not shown");
         std::thread::sleep(Duration::from_millis(50));

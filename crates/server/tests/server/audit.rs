@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::client::{Bytes, Client, OPEN, create, err, multi, op, set_data};
+use zebu_testkit::wire::{OPEN, Writer, create, err, multi, op, set_data};
+
+use crate::client::Client;
 use crate::running::{Running, wait};
 
 /// The lines without their time, with tabs shown as blanks.
@@ -26,8 +28,8 @@ fn session(client: &Client) -> String {
     format!("session=0x{:x}", client.session)
 }
 
-fn path(path: &str) -> Bytes {
-    Bytes::new().text(path)
+fn path(path: &str) -> Writer {
+    Writer::new().string(path)
 }
 
 #[test]

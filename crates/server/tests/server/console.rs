@@ -4,7 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 
 use crate::admin::get;
-use crate::client::{Bytes, DEADLINE, op};
+use zebu_testkit::connection::PATIENCE;
+use zebu_testkit::wire::{Writer, op};
+
 use crate::running::{Running, wait};
 
 fn console(settings: &[&str]) -> Running {
@@ -17,7 +19,7 @@ type Answer = (u16, String);
 
 fn send(port: u16, method: &str, path: &str, token: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     write!(
         stream,
         "{method} /console/api/{path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -104,7 +106,7 @@ fn children_come_in_pages_also_while_they_change() {
     assert!(last.matches("\"name\"").count() == 5 && last.contains("\"next\":null"), "{last}");
     let found = page("prefix=n2");
     assert_eq!(found.matches("\"name\"").count(), 5);
-    let delete = Bytes::new().text("/many/n09").int(-1);
+    let delete = Writer::new().string("/many/n09").int(-1);
     assert_eq!(client.call(op::DELETE, &delete).err, 0);
     assert!(page("most=10&after=n09").contains("\"gone\":true"));
 }

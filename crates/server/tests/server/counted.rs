@@ -9,7 +9,10 @@ use zebu_server::metrics::Metrics;
 use zebu_store::{Nothing, Options, OsVfs, Store};
 
 use crate::admin;
-use crate::client::{Bytes, Client, Hello, OPEN, Raw, create, multi, op, set_data};
+use zebu_testkit::connection::Hello;
+use zebu_testkit::wire::{OPEN, Writer, create, multi, op, set_data};
+
+use crate::client::{Client, Raw};
 use crate::gate::Gate;
 use crate::members::{Three, client_of, deserted, ensemble};
 use crate::outside::{self, Program};
@@ -47,7 +50,7 @@ fn moved(running: &Running, moved: &mut BTreeSet<&'static str>) {
 
 /// One of everything a client can ask for.
 fn ask_everything(client: &mut Client) {
-    let path = |path| Bytes::new().text(path);
+    let path = |path| Writer::new().string(path);
     let reads = [
         (op::GET_DATA, path("/n").bool(true)),
         (op::EXISTS, path("/n").bool(true)),
@@ -58,9 +61,9 @@ fn ask_everything(client: &mut Client) {
         (op::GET_EPHEMERALS, path("/")),
         (op::MULTI_READ, multi(&[(op::GET_DATA, path("/n").bool(false))])),
         (op::ADD_WATCH, path("/n").int(1)),
-        (op::SET_WATCHES, Bytes::new().long(1 << 40).texts(&["/n"]).texts(&[]).texts(&[])),
+        (op::SET_WATCHES, Writer::new().long(1 << 40).strings(&["/n"]).int(0).int(0)),
         (op::SYNC, path("/n")),
-        (op::WHO_AM_I, Bytes::new()),
+        (op::WHO_AM_I, Writer::new()),
     ];
     client.create("/n", b"data").unwrap();
     client.watch("/made");
@@ -85,7 +88,7 @@ fn ask_everything(client: &mut Client) {
     for op in [op::CHECK_WATCHES, op::REMOVE_WATCHES] {
         client.call(op, &path("/n").int(3));
     }
-    client.call(op::RECONFIG, &Bytes::new().int(-1).int(-1).int(-1).long(-1));
+    client.call(op::RECONFIG, &Writer::new().int(-1).int(-1).int(-1).long(-1));
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn every_metric_moves() {
     let (mut slow, mut large) = (running.client(), running.client());
     Client::hello(running.port, &Hello::default()).map(|_| ()).unwrap_err();
     keeper.close();
-    slow.post(op::SYNC, &Bytes::new().text("/"));
+    slow.post(op::SYNC, &Writer::new().string("/"));
     large.post(op::SET_DATA, &set_data("/n", &[0; 1500]));
     running.wait_metric("outstanding_requests", |n| n == 3.0);
     large.post(op::SET_DATA, &set_data("/n", &[0; 1500]));
@@ -197,8 +200,8 @@ fn every_metric_moves() {
     let (running, mut keeper) = Gate::server(&["throttled_op_wait_time=4000"]);
     let (mut gone, mut late) = (running.client(), running.client());
     keeper.close();
-    gone.post(op::SYNC, &Bytes::new().text("/"));
-    late.post(op::SYNC, &Bytes::new().text("/"));
+    gone.post(op::SYNC, &Writer::new().string("/"));
+    late.post(op::SYNC, &Writer::new().string("/"));
     running.wait_metric("outstanding_requests", |n| n == 3.0);
     gone.vanish();
     running.wait_metric("num_alive_connections", |n| n == 3.0);
@@ -274,7 +277,7 @@ fn every_metric_moves() {
         let (_dir, members) = ensemble(&[whole]);
         client_of(&members[0]).create("/member", b"").unwrap();
         for member in &members {
-            assert_eq!(client_of(member).call(op::SYNC, &Bytes::new().text("/")).err, 0);
+            assert_eq!(client_of(member).call(op::SYNC, &Writer::new().string("/")).err, 0);
             moved(member, &mut all);
         }
     }

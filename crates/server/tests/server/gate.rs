@@ -5,8 +5,9 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use zebu_proto::Id;
 use zebu_replica::auth::{AuthProvider, Claim, Verdict};
+use zebu_testkit::wire::{op, set_data};
 
-use crate::client::{Client, op, set_data};
+use crate::client::Client;
 use crate::running::{Running, wait};
 
 /// Says whether the replica may go on.

@@ -1,7 +1,9 @@
 //! A leader hands over to another server when an operator asks for it.
 
 use crate::admin::{Answer, ask, get};
-use crate::client::{Client, create};
+use zebu_testkit::wire::create;
+
+use crate::client::Client;
 use crate::members::{client_of, ensemble, initialized};
 use crate::running::{Running, wait};
 

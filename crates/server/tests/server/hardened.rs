@@ -7,8 +7,10 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 
 use zebu_auth::tls::Protocol;
+use zebu_testkit::connection::{Hello, PATIENCE};
+use zebu_testkit::wire::{OPEN, Writer, err, op};
 
-use crate::client::{Bytes, Client, DEADLINE, Hello, OPEN, err, op};
+use crate::client::Client;
 use crate::members::Three;
 use crate::running::{Running, refused_config, wait};
 use crate::sasl;
@@ -70,7 +72,7 @@ fn answer_in_the_clear(port: u16, bytes: &[u8]) -> Vec<u8> {
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
         return Vec::new();
     };
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
@@ -104,13 +106,13 @@ fn an_ensemble_that_is_open_to_nobody_serves_those_with_a_certificate() {
     client.create_with("/mine", b"kept", &own, 0).unwrap();
     for member in &members {
         let mut other = session(member);
-        other.call(op::SYNC, &Bytes::new().text("/mine"));
+        other.call(op::SYNC, &Writer::new().string("/mine"));
         assert_eq!(other.get("/mine").unwrap().0, b"kept");
         other.close();
     }
     // Nobody may write everything into the world.
     assert_eq!(client.create_with("/open", b"", OPEN, 0), Err(err::INVALID_ACL));
-    let open = Bytes::new().text("/mine").acl(OPEN).int(-1);
+    let open = Writer::new().string("/mine").acl(OPEN).int(-1);
     assert_eq!(client.call(op::SET_ACL, &open).err, err::INVALID_ACL);
 
     for (id, member) in (1..).zip(&members) {
@@ -152,7 +154,7 @@ fn a_client_that_proves_nothing_does_nothing() {
     let running = Running::new(&settings);
     let port = tunnel(secure_port(&running), config(None, Protocol::Tls13));
     let mut nobody = Client::new(port);
-    let read = Bytes::new().text("/").bool(false);
+    let read = Writer::new().string("/").bool(false);
     let reply = nobody.try_call(op::GET_DATA, &read);
     assert!(reply.is_none_or(|reply| reply.err == err::REQUIRES_AUTH), "it is served");
     // A password proves nothing either.
@@ -184,7 +186,7 @@ fn one_hole_is_enough_for_a_refusal() {
 
 /// Whether the server takes a request on this connection.
 fn is_served(mut client: Client) -> Option<Client> {
-    let read = Bytes::new().text("/").bool(false);
+    let read = Writer::new().string("/").bool(false);
     client.try_call(op::GET_DATA, &read).map(|reply| {
         assert_eq!(reply.err, err::OK);
         client

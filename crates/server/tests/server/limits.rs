@@ -4,8 +4,10 @@ use std::thread;
 
 use zebu_proto::Id;
 use zebu_replica::auth::{AuthProvider, Claim, Verdict};
+use zebu_testkit::connection::Hello;
+use zebu_testkit::wire::{Writer, create, err, op, set_data};
 
-use crate::client::{Bytes, Client, Hello, NoSession, create, err, op, set_data};
+use crate::client::{Client, NoSession};
 use crate::running::{Running, wait};
 
 /// A client that may be silent for as long as a busy machine takes.
@@ -67,10 +69,10 @@ fn frames_of_impossible_lengths_end_the_connection() {
     let running = Running::new(&[]);
     for length in [-1, i32::MIN, i32::MAX, 3] {
         let mut client = running.client();
-        client.raw.send_raw(&Bytes::new().int(length).int(0).0);
+        client.raw.send_raw(Writer::new().int(length).int(0).bytes());
         assert!(client.raw.is_closed(), "{length}");
         let mut raw = running.raw();
-        raw.send_raw(&Bytes::new().int(length).int(0).0);
+        raw.send_raw(Writer::new().int(length).int(0).bytes());
         assert!(raw.is_closed(), "{length}");
     }
 }
@@ -81,17 +83,17 @@ fn a_connect_request_has_a_largest_length() {
     let running = Running::new(&["nio.sessionlessCnxnTimeout=600000"]);
     for length in [4097, 8192, 1 << 19] {
         let mut raw = running.raw();
-        raw.send_raw(&Bytes::new().int(length).int(0).0);
+        raw.send_raw(Writer::new().int(length).int(0).bytes());
         assert!(raw.is_closed(), "{length}");
     }
     // What follows the longest one that is taken waits in the socket, and is answered all the same.
     let password = 4096 - (4 + 8 + 4 + 8 + 4) - 1;
-    let hello = Bytes::new().int(4096).int(0).long(0).int(30_000).long(0).int(password);
-    let mut hello = hello.0;
+    let hello = Writer::new().int(4096).int(0).long(0).int(30_000).long(0).int(password);
+    let mut hello = hello.done();
     hello.resize(4 + 4096, 0);
     let mut raw = running.raw();
     for _ in 0..2000 {
-        hello.extend(Bytes::new().int(8).int(-2).int(11).0);
+        hello.extend(Writer::new().int(8).int(-2).int(11).done());
     }
     raw.send_raw(&hello);
     assert_eq!(raw.receive().unwrap()[..4], [0; 4], "the version of the protocol");
@@ -110,7 +112,7 @@ fn who_does_not_read_is_cut_off_and_costs_nobody_else_anything() {
     let path = format!("/{}", "x".repeat(100_000));
     writer.create(&path, b"").unwrap();
     // A persistent watch: every change is a notification of 100 kB.
-    deaf.call(op::ADD_WATCH, &Bytes::new().text(&path).int(0));
+    deaf.call(op::ADD_WATCH, &Writer::new().string(&path).int(0));
     for _ in 0..2000 {
         writer.set(&path, b"").unwrap();
         if running.metric("watch_count") == Some(0.0) {
@@ -130,7 +132,7 @@ fn a_slow_reader_of_large_answers_is_not_read_from_and_not_cut_off() {
     let mut client = patient(&running);
     client.create("/n", &[7; 1_000_000]).unwrap();
     // 300 MB of answers, of which only so much is ever made before it is read.
-    let get = Bytes::new().text("/n").bool(false);
+    let get = Writer::new().string("/n").bool(false);
     let xids: Vec<i32> = (0..300).map(|_| client.post(op::GET_DATA, &get)).collect();
     for xid in xids {
         let reply = client.reply().expect("it is slow, and that is all");
@@ -151,7 +153,7 @@ fn keep_alive_is_set_where_configured() {
         let mut client = running.client();
         client.ping();
         let ours = format!("{:04X}", running.port);
-        let theirs = format!("{:04X}", client.raw.stream.local_addr().unwrap().port());
+        let theirs = format!("{:04X}", client.raw.stream().local_addr().unwrap().port());
         // Local and remote address, state, queues, and which timer runs.
         let timer = || {
             let text = std::fs::read_to_string(table).unwrap();
@@ -221,7 +223,7 @@ fn a_server_stops_under_load_and_keeps_what_it_answered() {
                     let mut answered = Vec::new();
                     for n in 0.. {
                         let path = format!("/all/{writer}-{n}");
-                        client.post(op::CREATE, &create(&path, b"", crate::client::OPEN, 0));
+                        client.post(op::CREATE, &create(&path, b"", zebu_testkit::wire::OPEN, 0));
                         match client.reply() {
                             Some(reply) => assert_eq!(reply.err, 0),
                             None => return answered,
@@ -284,8 +286,8 @@ fn who_asks_for_much_at_once_and_reads_late_gets_all_of_it() {
     // Behind a write, a read waits in the server, and is answered whether the client reads or not.
     let mut xids = Vec::new();
     for _ in 0..ROUNDS {
-        xids.push(client.post(op::DELETE, &Bytes::new().text("/none").int(-1)));
-        xids.push(client.post(op::GET_DATA, &Bytes::new().text("/large").bool(false)));
+        xids.push(client.post(op::DELETE, &Writer::new().string("/none").int(-1)));
+        xids.push(client.post(op::GET_DATA, &Writer::new().string("/large").bool(false)));
     }
     // Others are served as before, while answers wait.
     let mut other = running.client();

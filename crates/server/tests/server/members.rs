@@ -7,8 +7,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use zebu_testkit::connection::{Hello, PATIENCE};
 
-use crate::client::{Client, DEADLINE, Hello};
+use crate::client::Client;
 use crate::running::Running;
 
 /// So many ports nobody listens on.
@@ -104,7 +105,7 @@ pub fn deserted() -> (TempDir, [Running; 2]) {
     let start = Instant::now();
     // Whoever looks again does so in a later round.
     while !voter.heard.contains(&(LOOKING, ROUND + 1)) {
-        assert!(start.elapsed() < DEADLINE, "{:?}", voter.heard);
+        assert!(start.elapsed() < PATIENCE, "{:?}", voter.heard);
         voter.votes_for(2);
         voter.listen();
     }
@@ -133,7 +134,7 @@ impl Voter {
         let mut stream = loop {
             match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                 Ok(stream) => break stream,
-                Err(error) => assert!(start.elapsed() < DEADLINE, "{error}"),
+                Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
             }
             sleep(Duration::from_millis(20));
         };
@@ -178,7 +179,7 @@ pub fn client_of(member: &Running) -> Client {
     loop {
         match Client::hello(member.port, &Hello::timeout(30_000)) {
             Ok(client) => return client,
-            Err(_) => assert!(start.elapsed() < DEADLINE, "it does not serve"),
+            Err(_) => assert!(start.elapsed() < PATIENCE, "it does not serve"),
         }
         sleep(Duration::from_millis(20));
     }

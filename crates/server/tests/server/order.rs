@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
-use crate::client::{Bytes, Client, Parts, err, op, set_data};
+use zebu_testkit::wire::{Reader, Writer, err, op, set_data};
+
+use crate::client::Client;
 use crate::running::Running;
 
-fn read(path: &str) -> Bytes {
-    Bytes::new().text(path).bool(false)
+fn read(path: &str) -> Writer {
+    Writer::new().string(path).bool(false)
 }
 
 /// ORD-04, PIP-10.
@@ -22,7 +24,7 @@ fn mixed_reads_and_writes_are_answered_in_order_and_see_what_came_before() {
         expected.push((client.post(op::SET_DATA, &set_data("/n", text.as_bytes())), None));
         expected.push((client.post(op::GET_DATA, &read("/n")), Some(text.clone())));
         expected.push((client.post(op::EXISTS, &read("/missing")), None));
-        expected.push((client.post(op::SYNC, &Bytes::new().text("/n")), None));
+        expected.push((client.post(op::SYNC, &Writer::new().string("/n")), None));
     }
     let mut zxid = 0;
     for (xid, data) in expected {
@@ -31,7 +33,7 @@ fn mixed_reads_and_writes_are_answered_in_order_and_see_what_came_before() {
         assert!(zxid <= reply.zxid, "zxids never go back");
         zxid = reply.zxid;
         if let Some(data) = data {
-            assert_eq!(Parts(&reply.body).text(), data);
+            assert_eq!(Reader::new(&reply.body).string().unwrap(), data);
         }
     }
 }
@@ -98,13 +100,13 @@ fn no_read_shows_what_follows_a_change_before_its_notification() {
 fn everything_sent_before_the_connect_response_is_answered_after_it() {
     let running = Running::new(&[]);
     let mut raw = running.raw();
-    let mut bytes = Bytes::new().buffer(&crate::client::Hello::default().bytes());
+    let mut bytes = Writer::new().buffer(&zebu_testkit::connection::Hello::default().bytes());
     for xid in 1..=100 {
         let path = format!("/early-{xid}");
-        let create = crate::client::create(&path, b"x", crate::client::OPEN, 0);
-        bytes = bytes.buffer(&Bytes::new().int(xid).int(op::CREATE).raw(&create.0).0);
+        let create = zebu_testkit::wire::create(&path, b"x", zebu_testkit::wire::OPEN, 0);
+        bytes = bytes.buffer(Writer::new().int(xid).int(op::CREATE).raw(create.bytes()).bytes());
     }
-    raw.send_raw(&bytes.0);
+    raw.send_raw(bytes.bytes());
     let mut client = Client::welcome(raw).unwrap();
     for xid in 1..=100 {
         let reply = client.reply().unwrap();
@@ -124,16 +126,16 @@ fn auth_and_reads_in_one_go_while_watches_fire() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut client = running.client();
-                let auth = Bytes::new().int(0).text("digest").text("u:p");
+                let auth = Writer::new().int(0).string("digest").string("u:p");
                 while !done.load(Ordering::Relaxed) {
                     // One write to the socket, so that all of it is taken in one run.
-                    let mut bytes = Bytes::new();
+                    let mut bytes = Writer::new();
                     for _ in 0..20 {
-                        let packet = Bytes::new().int(-4).int(op::AUTH).raw(&auth.0);
-                        let get = Bytes::new().int(7).int(op::GET_DATA).text("/n").bool(true);
-                        bytes = bytes.buffer(&packet.0).buffer(&get.0);
+                        let packet = Writer::new().int(-4).int(op::AUTH).raw(auth.bytes());
+                        let get = Writer::new().int(7).int(op::GET_DATA).string("/n").bool(true);
+                        bytes = bytes.buffer(packet.bytes()).buffer(get.bytes());
                     }
-                    client.raw.send_raw(&bytes.0);
+                    client.raw.send_raw(bytes.bytes());
                     for _ in 0..40 {
                         assert_eq!(client.reply().unwrap().err, err::OK);
                     }
@@ -158,7 +160,10 @@ fn many_reads_behind_a_write_are_all_answered() {
     assert_eq!(client.reply().unwrap().err, err::OK);
     for xid in reads {
         let reply = client.reply().expect("who reads slowly but reads is not cut off");
-        assert_eq!((reply.xid, Parts(&reply.body).buffer().len()), (xid, data.len()));
+        assert_eq!(
+            (reply.xid, Reader::new(&reply.body).buffer().unwrap().len()),
+            (xid, data.len())
+        );
     }
 }
 
@@ -168,11 +173,11 @@ fn sync_is_answered_behind_what_came_before() {
     let mut client = running.client();
     client.create("/n", b"").unwrap();
     client.post(op::SET_DATA, &set_data("/n", b"x"));
-    let sync = client.post(op::SYNC, &Bytes::new().text("not even a path"));
+    let sync = client.post(op::SYNC, &Writer::new().string("not even a path"));
     assert_eq!(client.reply().unwrap().err, 0);
     let reply = client.reply().unwrap();
     assert_eq!((reply.xid, reply.err), (sync, 0));
-    assert_eq!(Parts(&reply.body).text(), "not even a path");
-    let null = client.call(op::SYNC, &Bytes::new().int(-1));
-    assert_eq!((null.err, Parts(&null.body).int()), (0, -1));
+    assert_eq!(Reader::new(&reply.body).string().unwrap(), "not even a path");
+    let null = client.call(op::SYNC, &Writer::new().int(-1));
+    assert_eq!((null.err, Reader::new(&null.body).int().unwrap()), (0, -1));
 }

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use zebu_testkit::connection::PATIENCE;
+use zebu_testkit::wire::{Writer, err, op};
 
-use crate::client::{Bytes, Client, DEADLINE, err, op};
+use crate::client::Client;
 use crate::running::{Running, wait};
 
 /// No test here waits as long, unless it is about time.
@@ -67,7 +69,7 @@ impl Program {
         });
         let stream = stream.unwrap();
         stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Talk { reader: BufReader::new(stream) }
     }
 }
@@ -109,11 +111,11 @@ impl Talk {
 
 /// Sends an auth packet, whose answer is read later.
 pub fn claim(client: &mut Client, data: &str) {
-    client.post_as(-4, op::AUTH, &Bytes::new().int(0).text("desk").text(data));
+    client.post_as(-4, op::AUTH, &Writer::new().int(0).string("desk").string(data));
 }
 
 fn ids(client: &mut Client) -> String {
-    let reply = client.call(op::WHO_AM_I, &Bytes::new());
+    let reply = client.call(op::WHO_AM_I, &Writer::new());
     String::from_utf8_lossy(&reply.body).into_owned()
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use zebu_auth::certificate::Facts;
 use zebu_auth::tls::Protocol;
+use zebu_testkit::connection::PATIENCE;
 
-use crate::client::DEADLINE;
 use crate::members::{Three, client_of};
 use crate::running::{Running, wait};
 use crate::tls::{config, connect, fixture, is_cut_off, pair};
@@ -69,7 +69,7 @@ fn an_ensemble_goes_over_to_tls_member_by_member() {
     // Nobody speaks without it any more.
     let [_, votes] = three.ports_of(1);
     let mut stream = TcpStream::connect(("127.0.0.1", votes)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&introduction(2)).unwrap();
     match stream.read(&mut [0; 8]) {
         Ok(count) => assert_eq!(count, 0),

@@ -1,6 +1,8 @@
 //! Limits of a packet between servers and of a log record, in an ensemble.
 
-use crate::client::{Bytes, Client, create, err, op, set_data};
+use zebu_testkit::wire::{Writer, create, err, op, set_data};
+
+use crate::client::Client;
 use crate::members::{client_of, ensemble};
 use crate::running::{Running, wait};
 
@@ -44,13 +46,13 @@ fn a_session_with_as_many_ephemerals_as_it_may_have_ends_everywhere() {
     let mut count = 0;
     while refused.is_none() {
         let path = format!("/{count}-{}", "x".repeat(900));
-        match client.call(op::CREATE, &create(&path, b"", crate::client::OPEN, 1)).err {
+        match client.call(op::CREATE, &create(&path, b"", zebu_testkit::wire::OPEN, 1)).err {
             0 => count += 1,
             code => refused = Some(code),
         }
     }
     assert_eq!((refused, count), (Some(err::QUOTA_EXCEEDED), 21));
-    client.call(op::SYNC, &Bytes::new().text("/"));
+    client.call(op::SYNC, &Writer::new().string("/"));
     client.close();
     for member in &members {
         wait("all are gone", || member.metric("ephemerals_count") == Some(0.0));
@@ -62,11 +64,11 @@ fn a_session_with_as_many_ephemerals_as_it_may_have_ends_everywhere() {
 fn a_request_that_cannot_be_decoded_is_refused_by_the_server_of_its_client() {
     let (_dir, members) = ensemble(&[]);
     let mut client = client_of(follower(&members));
-    let made = client.call(op::CREATE, &create("/n", b"", crate::client::OPEN, 0));
+    let made = client.call(op::CREATE, &create("/n", b"", zebu_testkit::wire::OPEN, 0));
     assert_eq!(made.err, 0);
     for op in [op::CREATE, op::SET_DATA, op::DELETE] {
         // The path ends before its length says so.
-        let reply = client.call(op, &Bytes::new().int(100));
+        let reply = client.call(op, &Writer::new().int(100));
         assert_eq!((reply.err, reply.zxid), (-5, made.zxid), "no leader has seen it");
     }
     let written = client.call(op::SET_DATA, &set_data("/n", b"x"));

@@ -6,8 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 
 use tempfile::TempDir;
 use zebu_auth::tls::Protocol;
+use zebu_testkit::connection::PATIENCE;
 
-use crate::client::{Client, DEADLINE};
+use crate::client::Client;
 use crate::members::{Three, client_of};
 use crate::peer_tls::{introduction, stores};
 use crate::running::{Running, wait};
@@ -49,7 +50,7 @@ fn shown(address: SocketAddr) -> String {
 /// A connection without TLS, and from where it comes.
 fn dial(port: u16) -> (TcpStream, String) {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let from = shown(stream.local_addr().unwrap());
     (stream, from)
 }

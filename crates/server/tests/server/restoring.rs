@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::admin::{Answer, get};
-use crate::client::{Client, DEADLINE, Hello, create, op};
+use zebu_testkit::connection::{Hello, PATIENCE};
+use zebu_testkit::wire::{create, op};
+
+use crate::client::Client;
 use crate::members::ensemble;
 use crate::running::{Running, files, wait};
 
@@ -28,7 +31,7 @@ fn snapshot(running: &Running) -> Vec<u8> {
 /// The answer to a request whose header promises `length` bytes of a body, of which these arrive.
 fn hand_in_part(port: u16, url: &str, length: usize, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!("POST {url} HTTP/1.0\r\n{AUTH}Content-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     // The server may refuse the rest.
@@ -167,7 +170,7 @@ fn one_snapshot_is_restored_at_a_time() {
     let taken = snapshot(&running);
     let port = running.admin_port();
     let mut slow = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    slow.set_read_timeout(Some(DEADLINE)).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
     let head =
         format!("POST /commands/restore HTTP/1.0\r\n{AUTH}Content-Length: {}\r\n\r\n", taken.len());
     slow.write_all(head.as_bytes()).unwrap();

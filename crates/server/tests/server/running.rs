@@ -9,8 +9,9 @@ use zebu_replica::auth::AuthProvider;
 use zebu_server::cli::ServerArgs;
 use zebu_server::config::Config;
 use zebu_server::{Server, StartError};
+use zebu_testkit::connection::PATIENCE;
 
-use crate::client::{Client, DEADLINE, Raw};
+use crate::client::{Client, Raw};
 
 /// A server, and the directory it uses.
 pub struct Running {
@@ -198,7 +199,7 @@ pub fn files(dir: &Path, prefix: &str) -> Vec<String> {
 /// Waits until `done` says so.
 #[track_caller]
 pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + DEADLINE;
+    let until = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < until, "in vain: {what}");
         thread::sleep(Duration::from_millis(5));

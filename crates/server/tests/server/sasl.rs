@@ -5,8 +5,10 @@ use std::path::Path;
 
 use zebu_auth::digest_md5::{CLIENTS, Client as Exchange, NONCE_BYTES};
 use zebu_server::config::Secret;
+use zebu_testkit::connection::Reply;
+use zebu_testkit::wire::{Writer, err};
 
-use crate::client::{Bytes, Client, Reply, err};
+use crate::client::Client;
 use crate::running::{Running, config};
 
 const ALL: i32 = 31;
@@ -42,7 +44,7 @@ fn token(reply: &Reply) -> Option<&[u8]> {
 }
 
 fn send(client: &mut Client, token: &[u8]) -> Reply {
-    client.call(SASL, &Bytes::new().buffer(token))
+    client.call(SASL, &Writer::new().buffer(token))
 }
 
 /// The answer to the client's proof. A client that gets the proof of the server checks it.
@@ -63,7 +65,7 @@ pub fn try_log_in(client: &mut Client, user: &str, password: &str) -> bool {
     let challenge = send(client, Exchange::INITIAL);
     let mut exchange = Exchange::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
     let proof = exchange.step(token(&challenge).unwrap()).unwrap().unwrap();
-    client.try_call(SASL, &Bytes::new().buffer(&proof)).is_some_and(|answer| answer.err == 0)
+    client.try_call(SASL, &Writer::new().buffer(&proof)).is_some_and(|answer| answer.err == 0)
 }
 
 fn logged_in(running: &Running, user: &str, password: &str) -> Client {
@@ -173,10 +175,10 @@ fn whoever_must_authenticate_does_so_in_time() {
     let mut dripping = running.client();
     let mut amy = logged_in(&running, "amy", "one");
     let session = silent.renewal();
-    dripping.raw.stream.write_all(&60_000_i32.to_be_bytes()).unwrap();
+    dripping.raw.stream().write_all(&60_000_i32.to_be_bytes()).unwrap();
     let drip = |_: &u32| {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        dripping.raw.stream.write_all(&[0]).is_ok()
+        dripping.raw.stream().write_all(&[0]).is_ok()
     };
     assert!((0..50_000).take_while(drip).count() < 50_000);
     assert!(silent.reply().is_none());
@@ -193,9 +195,9 @@ fn a_long_frame_is_not_taken_before_an_authentication_that_is_required() {
     {
         let running = server(&[required, &[SCHEME, "nio.sessionlessCnxnTimeout=600000"]].concat());
         let mut client = running.client();
-        client.raw.stream.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+        client.raw.stream().set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
         client.raw.send_raw(&100_000_i32.to_be_bytes());
-        let read = client.raw.stream.read(&mut [0]);
+        let read = client.raw.stream().read(&mut [0]);
         assert_eq!(matches!(read, Ok(0)), is_closed, "{read:?}");
     }
 }

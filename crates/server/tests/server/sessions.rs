@@ -3,7 +3,10 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::client::{Bytes, Client, Hello, NoSession, err};
+use zebu_testkit::connection::Hello;
+use zebu_testkit::wire::{Writer, err};
+
+use crate::client::{Client, NoSession};
 use crate::running::Running;
 
 const DELETED: i32 = 2;
@@ -32,7 +35,7 @@ fn a_session_outlives_its_connection_and_the_server() {
     let mut client = Client::hello(running.port, &renewal).unwrap();
     assert_eq!((client.session, &client.password), (renewal.session, &renewal.password));
     assert_eq!(client.timeout_ms, renewal.timeout_ms);
-    assert_eq!(client.get("/mine").unwrap().1.owner, renewal.session);
+    assert_eq!(client.get("/mine").unwrap().1.ephemeral_owner, renewal.session);
     assert_ne!(other.session, client.session);
 
     client.close();
@@ -224,7 +227,7 @@ fn closing_a_session_removes_its_ephemerals_and_tells_who_watches() {
     let mut gone: Vec<String> = (0..3).map(|_| watcher.event().path).collect();
     gone.sort();
     assert_eq!(gone, ["/c", "/parent/a", "/parent/b"]);
-    assert_eq!(watcher.get("/parent").unwrap().1.children, 0);
+    assert_eq!(watcher.get("/parent").unwrap().1.num_children, 0);
     assert_eq!(watcher.get("/c").unwrap_err(), err::NO_NODE);
 }
 
@@ -262,7 +265,7 @@ fn the_end_of_a_session_lists_its_ephemerals_by_path() {
     let _dir = running.stop();
     let log = crate::running::files(&files, "log.").pop().unwrap();
     let bytes = std::fs::read(files.join(log)).unwrap();
-    let listed = Bytes::new().texts(&["/a", "/b", "/c"]).0;
+    let listed = Writer::new().strings(&["/a", "/b", "/c"]).done();
     assert!(bytes.windows(listed.len()).any(|window| window == listed));
 }
 

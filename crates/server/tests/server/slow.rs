@@ -7,7 +7,9 @@ use zebu_proto::Id;
 use zebu_replica::auth::{Answer, AuthProvider, Claim, Question, Refused, Verdict};
 
 use crate::admin::get;
-use crate::client::{Bytes, Client, create, err, op};
+use zebu_testkit::wire::{Writer, create, err, op};
+
+use crate::client::Client;
 use crate::running::{Running, wait};
 
 /// Its verdicts are given by the test.
@@ -61,7 +63,7 @@ fn amy() -> Verdict {
 }
 
 fn auth(client: &mut Client, data: &str) {
-    client.post_as(-4, op::AUTH, &Bytes::new().int(0).text("slow").text(data));
+    client.post_as(-4, op::AUTH, &Writer::new().int(0).string("slow").string(data));
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn whoever_asks_for_a_snapshot_waits_for_the_verdict() {
     auth(&mut client, "amy:pw");
     slow.question().1.give(amy());
     assert_eq!(client.reply().unwrap().err, err::OK);
-    let acl = Bytes::new().text("/").acl(&[(31, "auth", "")]).int(-1);
+    let acl = Writer::new().string("/").acl(&[(31, "auth", "")]).int(-1);
     assert_eq!(client.call(op::SET_ACL, &acl).err, err::OK);
     let port = running.admin_port();
     for (verdict, status) in [

@@ -8,9 +8,9 @@ use std::thread;
 use tempfile::TempDir;
 use zebu_proto::{StatPersisted, Zxid};
 use zebu_store::{Options, OsVfs, Store};
+use zebu_testkit::wire::{OPEN, Writer, create, multi, op, set_data};
 
 use crate::admin;
-use crate::client::{Bytes, OPEN, create, multi, op, set_data};
 use crate::running::{Running, files, wait};
 
 /// A directory in which a server was stopped after writing so many znodes.
@@ -77,9 +77,9 @@ fn a_failed_multi_is_logged_without_its_content() {
     let content = [b'z'; 1000];
     let operations = [
         (op::CREATE, create("/new", &content, OPEN, 0)),
-        (op::DELETE, Bytes::new().text("/missing").int(-1)),
+        (op::DELETE, Writer::new().string("/missing").int(-1)),
     ];
-    let before = client.call(op::SYNC, &Bytes::new().text("/")).zxid;
+    let before = client.call(op::SYNC, &Writer::new().string("/")).zxid;
     let reply = client.call(op::MULTI, &multi(&operations));
     assert_eq!(reply.zxid, before + 1, "the failure is logged");
     assert!(!client.exists("/new"));

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use zebu_testkit::connection::PATIENCE;
 
-use crate::client::DEADLINE;
 use crate::members::{client_of, ports};
 use crate::running::{Running, wait};
 
@@ -16,10 +16,10 @@ fn connect(port: u16) -> TcpStream {
     loop {
         match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(DEADLINE)).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
                 return stream;
             }
-            Err(error) => assert!(start.elapsed() < DEADLINE, "{error}"),
+            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
         }
         std::thread::sleep(Duration::from_millis(20));
     }

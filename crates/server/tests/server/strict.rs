@@ -1,7 +1,9 @@
 //! Parts of the hardened profile, each by itself.
 
 use crate::admin::get;
-use crate::client::{Bytes, Client, OPEN, create, err, multi, op};
+use zebu_testkit::wire::{OPEN, Writer, create, err, multi, op};
+
+use crate::client::Client;
 use crate::outside::{self, Program};
 use crate::running::{Running, wait};
 
@@ -14,7 +16,7 @@ fn a_new_acl_does_not_let_everybody_write() {
     assert_eq!(client.create_with("/open", b"", OPEN, 0), Err(err::INVALID_ACL));
     assert_eq!(client.create_with("/all", b"", &[(3, "ip", "0.0.0.0/0")], 0), Err(-114));
     client.create_with("/mine", b"x", read, 0).unwrap();
-    let open = |path: &str| Bytes::new().text(path).acl(OPEN).int(-1);
+    let open = |path: &str| Writer::new().string(path).acl(OPEN).int(-1);
     assert_eq!(client.call(op::SET_ACL, &open("/mine")).err, err::INVALID_ACL);
     let both = [(op::CREATE, create("/a", b"", read, 0)), (op::CREATE, create("/b", b"", OPEN, 0))];
     client.call(op::MULTI, &multi(&both));

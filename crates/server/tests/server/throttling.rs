@@ -1,6 +1,9 @@
 //! Throttling: the server's reaction to more requests and connections than its limits allow.
 
-use crate::client::{Bytes, Client, Hello, NoSession, OPEN, Parts, create, err, op, set_data};
+use zebu_testkit::connection::Hello;
+use zebu_testkit::wire::{OPEN, Reader, Writer, create, err, op, set_data};
+
+use crate::client::{Client, NoSession};
 use crate::gate::Gate;
 use crate::running::{Running, wait};
 
@@ -23,7 +26,7 @@ fn requests_above_request_throttle_max_requests_wait_for_the_others_and_keep_the
     for (xid, version) in xids.into_iter().zip(1..) {
         let reply = client.reply().unwrap();
         assert_eq!((reply.xid, reply.err), (xid, 0));
-        assert_eq!(Parts(&reply.body).stat().version, version);
+        assert_eq!(Reader::new(&reply.body).stat().unwrap().version, version);
     }
     assert!(running.metric("request_throttle_wait_count").unwrap() >= 9.0);
     assert!(running.metric("max_request_throttle_queue_time_ms").unwrap() > 0.0);
@@ -62,12 +65,12 @@ fn a_request_that_waited_longer_than_its_session_may_is_dropped_with_its_connect
         let (running, mut keeper) = Gate::server(&["request_throttle_max_requests=1", setting]);
         let mut client = Client::hello(running.port, &Hello::timeout(3_000)).unwrap();
         keeper.close();
-        client.post(op::SYNC, &Bytes::new().text("/"));
+        client.post(op::SYNC, &Writer::new().string("/"));
         running.wait_metric("outstanding_requests", |n| n == 2.0);
         // It is heard of all the time, so that its session does not end.
         let now = running.metric("uptime").unwrap();
         while running.metric("uptime").unwrap() < now + 3_010.0 {
-            client.post_as(-2, op::PING, &Bytes::new());
+            client.post_as(-2, op::PING, &Writer::new());
         }
         keeper.open();
         running.wait_metric("outstanding_requests", |n| n == 0.0);
@@ -103,7 +106,7 @@ fn a_request_that_waited_longer_than_throttled_op_wait_time_is_refused() {
         client.create("/n", b"").unwrap();
         keeper.close();
         client.post(op::SET_DATA, &set_data("/n", b"x"));
-        client.post_as(-2, op::PING, &Bytes::new());
+        client.post_as(-2, op::PING, &Writer::new());
         running.wait_metric("outstanding_requests", |n| n == 3.0);
         pass(&running, 4_000.0);
         keeper.open();

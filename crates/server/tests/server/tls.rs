@@ -16,8 +16,10 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsConnector;
 use zebu_auth::store::{PasswordSource, StoreFile};
 use zebu_auth::tls::{Common, Protocol, client};
+use zebu_testkit::connection::PATIENCE;
+use zebu_testkit::wire::{OPEN, Reader, Writer, err, op};
 
-use crate::client::{Bytes, Client, DEADLINE, OPEN, Parts, err, op};
+use crate::client::Client;
 use crate::running::{Running, wait};
 
 pub fn fixture(name: &str) -> PathBuf {
@@ -68,7 +70,7 @@ fn name() -> ServerName<'static> {
 /// A connection with TLS, before its handshake is looked at.
 pub fn connect(port: u16, config: Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     StreamOwned::new(ClientConnection::new(config, name()).unwrap(), socket)
 }
 
@@ -135,9 +137,9 @@ pub fn start(more: &[&str]) -> Secure {
 }
 
 pub fn who_am_i(client: &mut Client) -> Vec<(String, String)> {
-    let reply = client.call(op::WHO_AM_I, &Bytes::new());
-    let mut parts = Parts(&reply.body);
-    (0..parts.int()).map(|_| (parts.text(), parts.text())).collect()
+    let reply = client.call(op::WHO_AM_I, &Writer::new());
+    let mut body = Reader::new(&reply.body);
+    body.vector(|pair| Ok((pair.string()?, pair.string()?))).unwrap()
 }
 
 #[test]
@@ -151,19 +153,19 @@ fn a_session_over_tls_is_like_any_other() {
         // As large as a request may be, and both ways: many records.
         let data: Vec<u8> = (0..1_000_000_u32).map(|number| number as u8).collect();
         client.create_with(&path, &data, OPEN, 0).unwrap();
-        let reply = client.call(op::GET_DATA, &Bytes::new().text(&path).bool(true));
-        assert!(Parts(&reply.body).buffer() == data);
+        let reply = client.call(op::GET_DATA, &Writer::new().string(&path).bool(true));
+        assert!(Reader::new(&reply.body).buffer().unwrap() == data);
         // A notification comes by itself.
-        other.call(op::SET_DATA, &Bytes::new().text(&path).buffer(b"x").int(-1));
+        other.call(op::SET_DATA, &Writer::new().string(&path).buffer(b"x").int(-1));
         assert_eq!(client.event().path, path);
         // Many requests at once, and all the answers.
         for _ in 0..1000 {
-            client.post(op::GET_DATA, &Bytes::new().text(&path).bool(false));
+            client.post(op::GET_DATA, &Writer::new().string(&path).bool(false));
         }
         for _ in 0..1000 {
             assert_eq!(client.reply().unwrap().err, err::OK);
         }
-        assert_eq!(client.call(op::CLOSE_SESSION, &Bytes::new()).err, err::OK);
+        assert_eq!(client.call(op::CLOSE_SESSION, &Writer::new()).err, err::OK);
         assert!(client.raw.is_closed());
     }
     assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)), "words are answered, too");
@@ -179,12 +181,12 @@ fn a_slow_reader_of_many_bytes_gets_them_all() {
     writer.create_with("/large", &data, OPEN, 0).unwrap();
     let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
     for _ in 0..40 {
-        client.post(op::GET_DATA, &Bytes::new().text("/large").bool(false));
+        client.post(op::GET_DATA, &Writer::new().string("/large").bool(false));
     }
     std::thread::sleep(Duration::from_millis(500));
     for _ in 0..40 {
         let reply = client.reply().unwrap();
-        assert!(Parts(&reply.body).buffer() == data);
+        assert!(Reader::new(&reply.body).buffer().unwrap() == data);
     }
     client.ping();
 }
@@ -203,7 +205,7 @@ fn a_certificate_says_who_a_client_is() {
     client.create_with("/mine", b"", &[(31, "auth", "")], 0).unwrap();
     client.create_with("/named", b"", &[(31, "x509", subject)], 0).unwrap();
     for path in ["/mine", "/named"] {
-        let read = Bytes::new().text(path).bool(false);
+        let read = Writer::new().string(path).bool(false);
         assert_eq!(running.client().call(op::GET_DATA, &read).err, err::NO_AUTH);
         assert_eq!(client.call(op::GET_DATA, &read).err, err::OK);
         let mut other = Client::new(tunnel(port, config(Some("server"), Protocol::Tls13)));
@@ -211,7 +213,7 @@ fn a_certificate_says_who_a_client_is() {
     }
     assert_eq!(client.create_with("/odd", b"", &[(31, "x509", "amy")], 0), Err(err::INVALID_ACL));
     // A packet adds nothing to a certificate, and stands for none.
-    let packet = Bytes::new().int(0).text("x509").buffer(b"");
+    let packet = Writer::new().int(0).string("x509").buffer(b"");
     client.post_as(-4, op::AUTH, &packet);
     assert_eq!(client.reply().unwrap().err, err::OK);
     let mut plain = running.client();
@@ -224,7 +226,7 @@ fn a_certificate_says_who_a_client_is() {
     let mut owner = running.client();
     owner.create_with("/locked", b"", &[(31, "digest", "amy:x")], 0).unwrap();
     let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
-    let read = Bytes::new().text("/locked").bool(false);
+    let read = Writer::new().string("/locked").bool(false);
     assert_eq!(client.call(op::GET_DATA, &read).err, err::OK);
     assert_eq!(owner.call(op::GET_DATA, &read).err, err::NO_AUTH);
 }
@@ -248,7 +250,7 @@ fn bad_certificates_and_other_protocols_are_refused() {
     assert!(!is_let_in(port, config(Some("client"), Protocol::Tls12)), "an older version");
     // Plain text where TLS is spoken, and the reverse.
     let mut plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    plain.set_read_timeout(Some(DEADLINE)).unwrap();
+    plain.set_read_timeout(Some(PATIENCE)).unwrap();
     plain.write_all(b"ruok").unwrap();
     plain.write_all(&[0; 60]).unwrap();
     let mut answer = Vec::new();
@@ -297,7 +299,10 @@ fn one_port_takes_both_kinds() {
     slow.send_raw(b"r");
     let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
     client.create_with("/both", b"", OPEN, 0).unwrap();
-    assert_eq!(running.client().call(op::EXISTS, &Bytes::new().text("/both").bool(false)).err, 0);
+    assert_eq!(
+        running.client().call(op::EXISTS, &Writer::new().string("/both").bool(false)).err,
+        0
+    );
     assert!(is_let_in(port, config(Some("client"), Protocol::Tls12)));
     assert_eq!(running.word("ruok"), "imok");
     slow.send_raw(b"uok");
@@ -317,7 +322,7 @@ fn idle_handshakes_are_bounded_and_end() {
         (0..20).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     client.ping();
     for stream in &mut idle {
-        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert_eq!(answer, b"");
@@ -330,7 +335,7 @@ fn idle_handshakes_are_bounded_and_end() {
 /// Whether the server ends a connection to a port for TLS on which so much of one handshake record comes.
 pub fn is_cut_off(port: u16, bytes: usize) -> bool {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     // A record of 16 KiB, with a ClientHello that is longer still.
     let mut record = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff, 3, 3];
     record.resize(bytes, 7);
@@ -369,7 +374,7 @@ fn bytes_that_drip_do_not_keep_a_connection() {
     // The beginnings of a handshake record and of a connect request.
     let _ = plain.write_all(&[0x16, 3, 1, 16, 0]);
     let _ = dripping.write_all(&[0, 0, 16, 0]);
-    let until = Instant::now() + DEADLINE;
+    let until = Instant::now() + PATIENCE;
     let (mut is_cut, mut is_expired) = (false, false);
     while !(is_cut && is_expired) {
         assert!(Instant::now() < until, "{is_cut} {is_expired}");
@@ -384,7 +389,7 @@ fn bytes_that_drip_do_not_keep_a_connection() {
 
 /// Waits until that is so.
 fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + DEADLINE;
+    let until = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(50));

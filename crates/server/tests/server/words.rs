@@ -3,7 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 
-use crate::client::{DEADLINE, Hello, op, set_data};
+use zebu_testkit::connection::{Hello, PATIENCE};
+use zebu_testkit::wire::{op, set_data};
+
 use crate::gate::Gate;
 use crate::members::{Three, client_of, ensemble};
 use crate::running::{Running, wait};
@@ -187,7 +189,7 @@ fn a_word_inside_a_session_is_no_word() {
     let mut client = crate::client::Client::hello(running.port, &Hello::default()).unwrap();
     client.raw.send_raw(b"ruok");
     assert!(client.raw.is_closed(), "it is the length of a frame, and far too long");
-    assert_eq!(running.client().call(op::PING, &crate::client::Bytes::new()).err, 0);
+    assert_eq!(running.client().call(op::PING, &zebu_testkit::wire::Writer::new()).err, 0);
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn a_word_is_answered_by_a_server_that_stopped_serving_meanwhile() {
     let follower = members.remove(1 - leader);
     let mut client = client_of(&follower);
     let mut monitor = TcpStream::connect((Ipv4Addr::LOCALHOST, follower.port)).unwrap();
-    monitor.set_read_timeout(Some(DEADLINE)).unwrap();
+    monitor.set_read_timeout(Some(PATIENCE)).unwrap();
     // Both connections are accepted before the follower loses its leader.
     wait("both connections", || follower.word("srvr").contains("Connections: 3\n"));
     drop(members);

@@ -1,6 +1,8 @@
 //! Znodes that the server deletes by itself, and znodes that cannot be created.
 
-use crate::client::{Bytes, Client, EPHEMERAL, OPEN, Parts, create, err, multi, op, set_data};
+use zebu_testkit::wire::{OPEN, Reader, Writer, create, err, multi, op, set_data};
+
+use crate::client::{Client, EPHEMERAL};
 use crate::running::{Running, wait};
 
 const CONTAINER: i32 = 4;
@@ -130,12 +132,12 @@ fn a_multi_happens_as_a_whole_or_not_at_all() {
     let ops = [
         (op::CREATE, create("/a", b"", OPEN, EPHEMERAL)),
         (op::SET_DATA, set_data("/n", b"x")),
-        (op::CHECK, Bytes::new().text("/n").int(1)),
+        (op::CHECK, Writer::new().string("/n").int(1)),
     ];
     assert_eq!(client.call(op::MULTI, &multi(&ops)).err, 0);
     let failing = [
         (op::CREATE, create("/b", b"", OPEN, 0)),
-        (op::DELETE, Bytes::new().text("/missing").int(-1)),
+        (op::DELETE, Writer::new().string("/missing").int(-1)),
     ];
     client.call(op::MULTI, &multi(&failing));
     let there = ["/a", "/b"].map(|path| client.exists(path));
@@ -145,7 +147,7 @@ fn a_multi_happens_as_a_whole_or_not_at_all() {
 
 #[test]
 fn a_standalone_server_refuses_reconfig_with_or_without_it_being_enabled() {
-    let reconfig = Bytes::new().int(-1).int(-1).int(-1).long(-1);
+    let reconfig = Writer::new().int(-1).int(-1).int(-1).long(-1);
     let errors = ["false", "true"].map(|enabled| {
         let running = Running::new(&[&format!("reconfigEnabled={enabled}"), "skipACL=yes"]);
         running.client().call(op::RECONFIG, &reconfig).err
@@ -166,6 +168,6 @@ fn sequential_names_go_on_where_they_were_after_a_restart() {
     let running = running.restart(&[]);
     let mut client = running.client();
     assert_eq!(name(&mut client), "/q/n-0000000001");
-    let reply = client.call(op::GET_CHILDREN2, &Bytes::new().text("/q").bool(false));
-    assert_eq!(Parts(&reply.body).texts(), ["n-0000000001"]);
+    let reply = client.call(op::GET_CHILDREN2, &Writer::new().string("/q").bool(false));
+    assert_eq!(Reader::new(&reply.body).strings().unwrap(), ["n-0000000001"]);
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use zebu_testkit::Random;
+
 use super::{SECOND, Script};
 use crate::plan::{Fault, Left, Plan, Target};
-use crate::random::Random;
 
 /// Each step of a copy is shorter than `initLimit`, which is ten ticks; all of them together are longer. Servers that
 /// need the tree come one by one, or so many that the leader needs them to lead.

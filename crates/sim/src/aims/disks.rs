@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use zebu_testkit::Random;
+
 use super::{SECOND, Script};
 use crate::plan::{Fault, Left, Plan, Target};
-use crate::random::Random;
 
 fn somebody(plan: &Plan, random: &mut Random) -> Target {
     match random.below(3) {

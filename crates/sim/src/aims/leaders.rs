@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use zebu_testkit::Random;
+
 use super::{SECOND, Script};
 use crate::plan::{Change, Fault, Left, Meant, Moves, Plan, Side, Target, When};
-use crate::random::Random;
 
 /// How many times longer a disk takes that hangs.
 const HANGS: u32 = 1_000_000;

@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
+use zebu_testkit::Random;
+
 use super::{SECOND, Script};
 use crate::plan::{Fault, Leads, Plan, Side, Target};
-use crate::random::Random;
 
 pub(super) fn movers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;

@@ -11,10 +11,10 @@ use zebu_proto::reply::ReplyHeader;
 use zebu_proto::request::{AddWatch, AuthPacket, ConnectRequest, RequestHeader};
 use zebu_proto::{Acl, ErrorCode, Id, OpCode, Perms, SessionId, Version, Xid, Zxid};
 use zebu_replica::frame;
+use zebu_testkit::Random;
 use zebu_tree::Tree;
 
 use super::socket::{SPINS, Side, Socket};
-use crate::random::Random;
 use crate::requests::{create_ttl, create_with, delete, multi, path_only, read, set};
 
 /// Requests of one client under way at a time.
@@ -106,7 +106,7 @@ impl Party {
     pub(super) fn new(number: u64, seed: u64) -> Self {
         Self {
             number,
-            random: Random::new(seed, 91 + number),
+            random: Random::stream(seed, 91 + number),
             socket: None,
             session: SessionId::NONE,
             password: vec![0; 16],

@@ -9,9 +9,9 @@ use zebu_engine::client::{Client, End, Run, Wants, Worker};
 use zebu_engine::conns::ConnLimits;
 use zebu_engine::{Common, Conn, Outbox, WorkerTurns};
 use zebu_replica::Input;
+use zebu_testkit::Random;
 
 use super::Numbers;
-use crate::random::Random;
 
 /// Turns of a task in a row, after which it does nothing but turn.
 const SPINS_MAX: usize = 10_000;

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use crate::support::{Told, fixtures};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnRecord;
 use zebu_store::log::read::{LogReader, Tail, read_log};
@@ -15,6 +13,8 @@ use zebu_store::{
     Compression, DamageKind, Mode, Options, Recover, Recovered, Store, StoreError, Vfs, Warning,
     names,
 };
+use zebu_testkit::fixtures::folder as fixtures;
+use zebu_testkit::told::Told;
 
 const RECORD_BYTES_MAX: usize = 2 << 20;
 const DIR: &str = "/data/version-2";
@@ -142,7 +142,7 @@ fn every_snapshot_is_written_again_as_it_was() {
         let mut told = Told::default();
         let sections =
             read_snapshot(&plain(&golden)[..], RECORD_BYTES_MAX, true, &mut told).unwrap();
-        assert_eq!(sections.nodes, told.nodes.len() as u64);
+        assert_eq!(sections.nodes, told.znodes.len() as u64);
         assert_eq!(sections.digest.is_some(), digest, "{path}");
         assert_eq!(sections.last_zxid.is_some(), path.contains("3.9.5"), "{path}");
 
@@ -154,7 +154,7 @@ fn every_snapshot_is_written_again_as_it_was() {
         let mut writer = snapshots.begin(zxid).unwrap();
         writer.sessions(&told.sessions);
         writer.acls(&told.acls);
-        for node in &told.nodes {
+        for node in &told.znodes {
             writer.node(&node.path, node.data.as_deref(), node.acl, &node.stat);
             writer.flush().unwrap();
         }
@@ -177,7 +177,7 @@ fn directories_of_the_original_load() {
     assert_eq!(recovered.last_zxid, Zxid(0x48));
     assert_eq!(recovered.snapshot, Some(Zxid(0x3c)));
     assert_eq!(told.zxids(), range(0x3d, 0x48));
-    assert_eq!(told.nodes.len(), 50);
+    assert_eq!(told.znodes.len(), 50);
     assert_eq!(told.sessions.len(), 2);
     assert_eq!(told.digest, Some((Zxid(0x3c), 2, 100_698_096_921)));
     assert_eq!(told.loaded, Some(Zxid(0x3c)));
@@ -187,7 +187,7 @@ fn directories_of_the_original_load() {
     for dir in ["zookeeper-3.8.0/compressed-gz", "zookeeper-3.8.0/compressed-snappy"] {
         let (recovered, told) = recover(&disk(&[&format!("{dir}/version-2")])).unwrap();
         assert_eq!((recovered.last_zxid, recovered.replayed), (Zxid(0x48), 0));
-        assert_eq!(told.nodes.len(), 56);
+        assert_eq!(told.znodes.len(), 56);
     }
     let (recovered, told) = recover(&disk(&["zookeeper-3.8.0/digest-disabled/version-2"])).unwrap();
     assert_eq!((recovered.last_zxid, told.digest), (Zxid(0x4b), None));
@@ -261,7 +261,7 @@ fn a_bad_snapshot_is_passed_over() {
         let (recovered, told) = recover(&vfs).unwrap();
         assert_eq!(recovered.snapshot, Some(Zxid::ZERO));
         assert_eq!(told.zxids(), range(1, 0x48));
-        assert_eq!(told.nodes.len(), 4);
+        assert_eq!(told.znodes.len(), 4);
         assert!(matches!(recovered.warnings[..], [Warning::SnapshotRejected { .. }]));
     }
 }

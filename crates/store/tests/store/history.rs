@@ -9,7 +9,7 @@ use zebu_store::{LogFiles, Options, Range, Snapshots, Store, TxnLog, Unusable, V
 
 use crate::fixtures::{self, BASIC};
 use crate::script::{ROOT, Run};
-use crate::support::Told;
+use zebu_testkit::told::Told;
 
 const DIR: &str = "/srv/data/version-2";
 

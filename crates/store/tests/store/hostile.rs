@@ -7,8 +7,8 @@ use zebu_store::log::read::read_log;
 use zebu_store::log::sidecar::Mark;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::read_snapshot;
-
-use crate::support::{Told, fixtures};
+use zebu_testkit::fixtures::folder as fixtures;
+use zebu_testkit::told::Told;
 
 const SEEDS: [&str; 5] = [
     "zookeeper-3.8.0/basic/version-2/log.3d",

@@ -12,7 +12,7 @@ use zebu_store::{Options, Snapshots, Store, StoreError, Truncated, TxnLog, Vfs, 
 use crate::crash::crashes;
 use crate::fixtures::{self, BASIC};
 use crate::script::{History, ROOT, Run, case, finished, lives_on, options, recover};
-use crate::support::Told;
+use zebu_testkit::told::Told;
 
 const DIR: &str = "/srv/data/version-2";
 

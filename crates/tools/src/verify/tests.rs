@@ -12,8 +12,8 @@ use zebu_backup::repository::Repository;
 use zebu_backup::source::Directory;
 use zebu_proto::Zxid;
 use zebu_state::{Outline, Rebuild, Step};
-use zebu_store::log::read::read_log;
 use zebu_store::{Options, OsVfs, Store};
+use zebu_testkit::fixtures::basic_bodies;
 use zebu_tree::Tree;
 
 use super::members::{Answer, Member, judge};
@@ -64,17 +64,6 @@ fn original() -> TempDir {
     dir
 }
 
-/// The original's transactions.
-fn bodies() -> Vec<(Zxid, Vec<u8>)> {
-    let mut all = Vec::new();
-    for log in ["log.1", "log.3d"] {
-        let bytes = fs::read(format!("{FIXTURES}/{log}")).unwrap();
-        read_log(&bytes[..], 1 << 20, &mut |record| all.push((record.zxid, record.body.to_vec())))
-            .unwrap();
-    }
-    all
-}
-
 /// A data directory of ours with these transactions, in logs of twenty, and an empty snapshot at its beginning.
 fn ours(bodies: &[(Zxid, Vec<u8>)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -121,7 +110,7 @@ fn flip(path: &Path, offset: usize) {
 
 #[test]
 fn a_sound_directory_is_verified() {
-    for dir in [original(), ours(&bodies())] {
+    for dir in [original(), ours(&basic_bodies())] {
         let report = verify(&[&dir]);
         assert_eq!(report.code(), 0, "{}", text(&report));
         let json = json(&report);
@@ -133,7 +122,7 @@ fn a_sound_directory_is_verified() {
 
 #[test]
 fn the_same_transactions_in_other_files_are_the_same() {
-    let (original, ours) = (original(), ours(&bodies()));
+    let (original, ours) = (original(), ours(&basic_bodies()));
     let report = verify(&[&original, &ours]);
     assert_eq!((report.code(), report.compared_at), (0, Some(Zxid(0x48))), "{}", text(&report));
     assert_eq!(report.differing, Some(0));
@@ -141,7 +130,7 @@ fn the_same_transactions_in_other_files_are_the_same() {
 
 #[test]
 fn a_directory_that_is_behind_is_compared_at_its_end() {
-    let all = bodies();
+    let all = basic_bodies();
     let some: Vec<_> = all.iter().filter(|(zxid, _)| *zxid <= Zxid(0x40)).cloned().collect();
     let report = verify(&[&original(), &ours(&some)]);
     assert_eq!((report.code(), report.compared_at), (0, Some(Zxid(0x40))), "{}", text(&report));
@@ -153,9 +142,9 @@ fn a_directory_that_is_behind_is_compared_at_its_end() {
 
 #[test]
 fn a_flipped_byte_is_found_wherever_it_is() {
-    let count = files(&ours(&bodies()), "").len();
+    let count = files(&ours(&basic_bodies()), "").len();
     for at in 0..count {
-        let dir = ours(&bodies());
+        let dir = ours(&basic_bodies());
         let path = &files(&dir, "")[at];
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let bytes = fs::read(path).unwrap().len();
@@ -175,7 +164,7 @@ fn a_flipped_byte_is_found_wherever_it_is() {
 
 #[test]
 fn a_sidecar_without_a_whole_mark_is_found() {
-    let dir = ours(&bodies());
+    let dir = ours(&basic_bodies());
     let path = &dir.path().join("version-2").join(zebu_store::names::sidecar(Zxid(1)));
     flip(path, 20);
     assert_eq!(verify(&[&dir]).code(), 0, "the other mark is whole");
@@ -191,7 +180,7 @@ fn a_sidecar_without_a_whole_mark_is_found() {
 #[test]
 fn a_missing_log_is_found_with_its_sidecar_and_without() {
     for with_sidecar in [false, true] {
-        let dir = ours(&bodies());
+        let dir = ours(&basic_bodies());
         let log = &files(&dir, "log.")[1];
         let first = log.extension().unwrap().to_string_lossy().into_owned();
         fs::remove_file(log).unwrap();
@@ -220,7 +209,7 @@ fn a_missing_log_is_found_with_its_sidecar_and_without() {
 
 #[test]
 fn an_end_that_was_committed_and_is_gone_is_found() {
-    let dir = ours(&bodies());
+    let dir = ours(&basic_bodies());
     let logs = dir.path().join("version-2");
     zebu_store::CommittedFile::new(Arc::new(OsVfs), &logs).write(Zxid(0x49)).unwrap();
     let report = verify(&[&dir]);
@@ -229,7 +218,7 @@ fn an_end_that_was_committed_and_is_gone_is_found() {
 
 #[test]
 fn znodes_that_differ_are_named_with_what_each_has() {
-    let all = bodies();
+    let all = basic_bodies();
     // One letter of the data of a transaction that creates a znode.
     let mut other = all.clone();
     let changed = other.iter_mut().find(|(_, body)| body.windows(4).any(|part| part == b"data"));

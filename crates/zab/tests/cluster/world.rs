@@ -10,6 +10,7 @@ use zebu_jute::{Encode as _, Encoder};
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnHeader;
 use zebu_proto::{EnsembleId, Epoch, Identity, OpCode, ServerId, SessionId, Zxid};
+use zebu_testkit::Random;
 use zebu_zab::config::Membership;
 use zebu_zab::election::{Ballot, State};
 use zebu_zab::history::Txn;
@@ -39,22 +40,6 @@ impl Faults {
 
     pub fn all() -> Self {
         Self { crash: 12, partition: 25, pause: 25, break_connection: 12 }
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end.max(1)
-    }
-
-    fn one_in(&mut self, chance: u64) -> bool {
-        chance > 0 && self.below(chance) == 0
     }
 }
 
@@ -179,7 +164,7 @@ impl World {
         let mut world = Self {
             seed,
             now: Duration::ZERO,
-            random: Random(seed),
+            random: Random::new(seed),
             faults,
             mischief: false,
             reconfigs: if spares > 0 { 12 } else { 0 },

@@ -7,9 +7,10 @@
 //! standard UTF-8 and the original in CESU-8. Bursts leave out requests that are answered at
 //! intake, before earlier requests.
 
+use zebu_testkit::Random;
+use zebu_testkit::wire::{Acl, Writer, op, open_acl};
+
 use super::{Knock, Request, Run, SLOTS, Step};
-use crate::random::Random;
-use crate::wire::{Acl, Writer, op, open_acl};
 
 const PATHS: [&str; 16] = [
     "/a",
@@ -162,12 +163,12 @@ struct Generator {
 
 impl Generator {
     fn step(&mut self) -> Step {
-        let slot = self.random.below(SLOTS);
-        match self.random.below(100) {
+        let slot = self.random.index(SLOTS);
+        match self.random.index(100) {
             0 => Step::Drop { slot },
             1 => Step::Knock(self.knock()),
             2..8 if self.bursts => {
-                let count = 2 + self.random.below(6);
+                let count = 2 + self.random.index(6);
                 let requests = (0..count).map(|_| self.request(true)).collect();
                 Step::Requests { slot, requests }
             }
@@ -176,7 +177,7 @@ impl Generator {
     }
 
     fn knock(&mut self) -> Knock {
-        let slot = self.random.chance(60).then(|| self.random.below(SLOTS));
+        let slot = self.random.chance(60).then(|| self.random.index(SLOTS));
         Knock {
             slot,
             wrong_password: self.random.chance(30),
@@ -202,7 +203,7 @@ impl Generator {
             what.push_str(" (damaged)");
         }
         self.xid += 1;
-        let xid = match (opcode, self.random.below(200)) {
+        let xid = match (opcode, self.random.index(200)) {
             (op::PING, _) => -2,
             (op::AUTH, _) => -4,
             (_, 0) => 0,
@@ -216,7 +217,7 @@ impl Generator {
 
     fn opcode(&mut self) -> i32 {
         let total: usize = ALL_OPS.iter().map(|(weight, _)| weight).sum();
-        let mut at = self.random.below(total);
+        let mut at = self.random.index(total);
         for (weight, opcode) in ALL_OPS {
             if at < weight {
                 return opcode;
@@ -231,11 +232,11 @@ impl Generator {
     /// The result is never one of the inputs that are left out.
     fn damaged(&mut self, mut body: Vec<u8>, opcode: i32) -> Vec<u8> {
         let safe = !matches!(opcode, op::CREATE_TTL | op::MULTI | op::SET_DATA | op::CREATE);
-        match self.random.below(3) {
-            0 => body.truncate(self.random.below(body.len() + 1)),
+        match self.random.index(3) {
+            0 => body.truncate(self.random.index(body.len() + 1)),
             1 => body.extend_from_slice(&[1, 2, 3, 4, 5]),
             _ if safe && body.len() >= 4 => {
-                let at = self.random.below(body.len() - 3);
+                let at = self.random.index(body.len() - 3);
                 let value: i32 =
                     *self.random.pick(&[-1, -2, 0, 1, i32::MAX, i32::MIN, 0x0010_0000]);
                 body[at..at + 4].copy_from_slice(&value.to_be_bytes());
@@ -246,10 +247,10 @@ impl Generator {
     }
 
     fn path(&mut self) -> String {
-        match self.random.below(100) {
+        match self.random.index(100) {
             0..86 => (*self.random.pick(&PATHS)).to_owned(),
             86..96 => (*self.random.pick(&ODD_PATHS)).to_owned(),
-            _ => format!("{}-{:010}", self.random.pick(&PATHS), self.random.below(12)),
+            _ => format!("{}-{:010}", self.random.pick(&PATHS), self.random.index(12)),
         }
     }
 
@@ -260,12 +261,12 @@ impl Generator {
     }
 
     fn data(&mut self) -> Option<Vec<u8>> {
-        match self.random.below(20) {
+        match self.random.index(20) {
             0 => None,
             1 => Some(Vec::new()),
             2 => Some(vec![b'x'; 1000]),
             3 if self.random.chance(10) => Some(vec![b'y'; 100_000]),
-            _ => Some((0..self.random.below(12)).map(|i| b'a' + i as u8).collect()),
+            _ => Some((0..self.random.index(12)).map(|i| b'a' + i as u8).collect()),
         }
     }
 
@@ -343,7 +344,7 @@ impl Generator {
                 } else {
                     let bytes = data.as_ref().map(Vec::len);
                     let what = format!("setData {shown} {bytes:?} bytes, version {version}");
-                    (start.buffer(data.as_deref()).int(version), what)
+                    (start.optional_buffer(data.as_deref()).int(version), what)
                 }
             }
             op::GET_ACL => (start, format!("getACL {shown}")),
@@ -376,7 +377,7 @@ impl Generator {
                 let mut writer = Writer::new().long(zxid);
                 let mut all = Vec::new();
                 for _ in 0..lists {
-                    let count = self.random.below(3);
+                    let count = self.random.index(3);
                     let paths: Vec<String> = (0..count).map(|_| self.path()).collect();
                     writer = writer.strings(&paths);
                     all.push(paths);
@@ -386,7 +387,7 @@ impl Generator {
             op::SASL => {
                 let token: Option<&[u8]> =
                     *self.random.pick(&[Some(&b"token"[..]), Some(&[]), None]);
-                (Writer::new().buffer(token), format!("sasl {token:?}"))
+                (Writer::new().optional_buffer(token), format!("sasl {token:?}"))
             }
             op::GET_EPHEMERALS => {
                 let prefix = *self.random.pick(&[Some("/"), Some("/a"), Some(""), Some(" "), None]);
@@ -431,7 +432,8 @@ impl Generator {
 
     fn create_with(&mut self, flags: i32) -> (Vec<u8>, String) {
         let (path, data, acl) = (self.optional_path(), self.data(), self.acl());
-        let writer = Writer::new().optional_string(path.as_deref()).buffer(data.as_deref());
+        let writer =
+            Writer::new().optional_string(path.as_deref()).optional_buffer(data.as_deref());
         let writer = if self.random.chance(1) { writer.int(-1) } else { writer.acl(&acl) };
         let bytes = data.map(|data| data.len());
         let what = format!("create {path:?} {bytes:?} bytes, {acl:?} flags {flags}");

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use zebu_testkit::connection::{Connection, Hello, Incoming};
+use zebu_testkit::wire::{Reader, Writer, hex, op};
+
 use super::{Knock, Request, SLOTS, Step};
 use crate::dump;
 use crate::normalise::{blank_times, now_ms, sort_sets};
-use crate::raw::{Connection, Incoming, connect_request};
-use crate::wire::{Reader, Writer, hex, op};
 
 /// Replaces a time.
 const TIME: i64 = 0x7133_7133_7133_7133;
@@ -118,7 +119,7 @@ impl Peer {
     fn connect(&mut self, slot: usize, said: &mut Vec<String>) -> bool {
         for _ in 0..2 {
             let (id, password) = self.slots[slot].session.take().unwrap_or((0, vec![0; 16]));
-            let request = connect_request(TIMEOUT_MS, id, &password, 0);
+            let request = Hello::renewal(TIMEOUT_MS, id, &password).bytes();
             let Some((connection, answer)) = self.dial(&request, said) else { return false };
             if let Some(session) = self.learn(&answer) {
                 self.slots[slot] = Slot { connection: Some(connection), session: Some(session) };
@@ -155,7 +156,7 @@ impl Peer {
     fn learn(&mut self, answer: &[u8]) -> Option<(i64, Vec<u8>)> {
         let mut reader = Reader::new(answer);
         let (_, timeout, id) = (reader.int().ok()?, reader.int().ok()?, reader.long().ok()?);
-        let password = reader.buffer().ok()??.to_vec();
+        let password = reader.buffer().ok()?.to_vec();
         if timeout <= 0 {
             return None;
         }
@@ -178,7 +179,7 @@ impl Peer {
             .long(knock.last_zxid)
             .int(knock.timeout_ms)
             .long(id)
-            .buffer(Some(&password));
+            .buffer(&password);
         let request = match knock.read_only {
             Some(read_only) => request.bool(read_only),
             None => request,
@@ -200,7 +201,7 @@ impl Peer {
     fn exchange(&mut self, slot: usize, payloads: &[(i32, Vec<u8>)], said: &mut Vec<String>) {
         let Some(mut connection) = self.slots[slot].connection.take() else { return };
         let bytes: Vec<u8> =
-            payloads.iter().flat_map(|(_, payload)| crate::wire::frame(payload)).collect();
+            payloads.iter().flat_map(|(_, payload)| zebu_testkit::wire::frame(payload)).collect();
         // The server may have closed the connection already. Its earlier frames are still readable.
         let sent = connection.send_bytes(&bytes);
         let mut open = true;

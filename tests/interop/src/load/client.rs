@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use zebu_testkit::connection::{Incoming, Reply};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
-use crate::raw::{Incoming, Reply, Session};
+use crate::raw::Session;
 use crate::server::PATIENCE;
-use crate::wire::{Writer, op, open_acl};
 
 /// How long a server may take to answer before the client tries another one.
 const ANSWER_TIME: Duration = Duration::from_secs(6);

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use zebu_testkit::Random;
+use zebu_testkit::connection::Reply;
+use zebu_testkit::wire::{Reader, Writer, op};
 
 use crate::linear::Operation;
 use crate::load::{Client, Told, Write};
-use crate::random::Random;
-use crate::raw::Reply;
 use crate::server::PATIENCE;
-use crate::wire::{Reader, Writer, op};
 use crate::znode::{ANY, Answer, Ask, Asked};
 
 /// Error codes.
@@ -90,7 +90,7 @@ impl Worker {
             count += 1;
             let began = Instant::now();
             if let Some(reply) = client.create(&path, &path, 0)?.filter(|reply| reply.err == 0) {
-                let echo = Reader::new(&reply.body).string()?;
+                let echo = Reader::new(&reply.body).optional_string()?;
                 ensure!(echo.as_ref() == Some(&path), "{path} became {echo:?}");
                 self.wrote(began, &reply);
                 self.told.created.insert(path);
@@ -112,13 +112,13 @@ impl Worker {
         // The last version seen in each slot.
         let mut known = [ANY; SLOTS];
         while self.goes_on() {
-            let slot = random.below(SLOTS);
+            let slot = random.index(SLOTS);
             let turn = self.common.slots[slot].fetch_add(1, Ordering::Relaxed);
             let key = format!("/key-{slot}-{}", turn / HISTORY_MAX);
             count += 1;
             let value = format!("{}-{count}", self.number);
             let version = if random.chance(60) { known[slot] } else { ANY };
-            let ask = match random.below(100) {
+            let ask = match random.index(100) {
                 0..40 => Ask::Read,
                 40..75 => Ask::Set(version, value),
                 75..90 => Ask::Create(value),
@@ -175,7 +175,7 @@ impl Worker {
             let mut one = || -> Result<(String, i32, i64)> {
                 let result = (reader.int()?, reader.bool()?, reader.int()?);
                 ensure!(result == (op::GET_DATA, false, 0), "a read of a pair: {result:?}");
-                let value = reader.string()?.context("null data")?;
+                let value = reader.string()?;
                 let stat = reader.stat()?;
                 Ok((value, stat.version, stat.mzxid))
             };
@@ -438,7 +438,7 @@ fn ask_for(client: &mut Client, path: &str, ask: &Ask) -> Result<(Answer, Option
 /// Value and version in the answer to a `getData`.
 fn data(reply: &Reply) -> Result<(String, i32)> {
     let mut reader = Reader::new(&reply.body);
-    let value = reader.string()?.context("null data")?;
+    let value = reader.string()?;
     Ok((value, reader.stat()?.version))
 }
 

@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use zebu_testkit::Random;
 
 use crate::network::Weather;
-use crate::random::Random;
 use crate::server::free_port;
 
 /// How often a waiting thread checks its flags.
@@ -222,9 +222,9 @@ fn forward(mut from: TcpStream, mut to: TcpStream, way: &Way, named: Option<Sock
             }
         } else if is_election {
             let one_of = way.changes_of.load(Ordering::Relaxed);
-            if one_of > 0 && random.below(one_of) == 0 {
-                let at = random.below(bytes.len());
-                bytes[at] ^= 1 << random.below(8);
+            if one_of > 0 && random.index(one_of) == 0 {
+                let at = random.index(bytes.len());
+                bytes[at] ^= 1 << random.index(8);
             }
         }
         let delay = way.delay_ms.load(Ordering::Relaxed);

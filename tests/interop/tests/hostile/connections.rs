@@ -1,10 +1,11 @@
 //! Abuse before, instead of and during a handshake.
 
-use zebu_interop::raw::{Incoming, connect_request};
 use zebu_interop::server::Options;
-use zebu_interop::wire::{Writer, frame, op};
+use zebu_testkit::Random;
+use zebu_testkit::connection::{Hello, Incoming};
+use zebu_testkit::wire::{Writer, frame, op};
 
-use crate::{MIB, Random, SLACK_BYTES, Target, frames_until_closed};
+use crate::{MIB, SLACK_BYTES, Target, frames_until_closed};
 
 /// The default maximum length of a frame: `jute.maxbuffer`.
 const FRAME_BYTES_MAX: i32 = 0xf_ffff;
@@ -112,7 +113,7 @@ fn thousands_of_idle_connections_are_cheap() {
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn connections_that_come_and_go_leave_nothing() {
     let mut target = Target::new();
-    let hello = connect_request(30_000, 0, &[0; 16], 0);
+    let hello = Hello::timeout(30_000).bytes();
     for round in 0..3000 {
         let mut connection = target.connect();
         match round % 3 {
@@ -130,9 +131,9 @@ fn connections_that_come_and_go_leave_nothing() {
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn garbage_ends_its_own_connection_only() {
     let mut target = Target::new();
-    let mut random = Random(0x5eed);
+    let mut random = Random::new(0x5eed);
     for round in 0..300 {
-        let length = 1 + random.below(4000);
+        let length = 1 + random.index(4000);
         let garbage = random.bytes(length);
         let mut connection = if round % 2 == 0 { target.connect() } else { target.open() };
         // The server may close the connection before all bytes are sent.
@@ -151,7 +152,14 @@ fn strange_connect_requests() {
     let mut target = Target::new();
     let owner = target.session();
     let request = |id, password: Option<&[u8]>, timeout, zxid| {
-        Writer::new().int(0).long(zxid).int(timeout).long(id).buffer(password).bool(false).done()
+        Writer::new()
+            .int(0)
+            .long(zxid)
+            .int(timeout)
+            .long(id)
+            .optional_buffer(password)
+            .bool(false)
+            .done()
     };
     let long = vec![7; 3_900];
     for (name, payload) in [

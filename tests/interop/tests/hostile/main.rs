@@ -11,9 +11,10 @@ mod words;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use zebu_interop::raw::{Connection, Incoming, Session, connect_request};
+use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
-use zebu_interop::wire::{Writer, op};
+use zebu_testkit::connection::{Connection, Hello, Incoming};
+use zebu_testkit::wire::{Writer, op};
 
 const MIB: u64 = 1 << 20;
 
@@ -59,7 +60,7 @@ impl Target {
     /// A connection with a session, without waiting for answers.
     fn open(&self) -> Connection {
         let mut connection = self.connect();
-        connection.send(&connect_request(30_000, 0, &[0; 16], 0)).unwrap();
+        connection.send(&Hello::timeout(30_000).bytes()).unwrap();
         assert!(matches!(connection.receive().unwrap(), Incoming::Frame(_)));
         connection
     }
@@ -108,25 +109,5 @@ fn frames_until_closed(connection: &mut Connection) -> usize {
             Incoming::Closed => return frames,
             Incoming::Silence => panic!("still open after {frames} frames"),
         }
-    }
-}
-
-/// Pseudo-random numbers from a seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next().to_be_bytes()[3]).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Clients that request more than they read.
 
-use zebu_interop::raw::{Incoming, Reply};
-use zebu_interop::wire::{Writer, frame, op};
+use zebu_testkit::connection::{Incoming, Reply};
+use zebu_testkit::wire::{Writer, frame, op};
 
 use crate::{MIB, SLACK_BYTES, Target};
 
@@ -97,8 +97,8 @@ fn many_children_are_listed_for_those_who_read() {
         let path = format!("/{at:0>20}");
         let create = Writer::request(at, op::CREATE)
             .string(&path)
-            .buffer(None)
-            .acl(&zebu_interop::wire::open_acl())
+            .optional_buffer(None)
+            .acl(&zebu_testkit::wire::open_acl())
             .int(0);
         target.neighbour.connection.send(&create.done()).unwrap();
     }

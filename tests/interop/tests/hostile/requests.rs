@@ -1,9 +1,10 @@
 //! Invalid requests: wrong lengths, deep nesting, repetition, and contradictions.
 
-use zebu_interop::raw::{Connection, Incoming, Reply};
-use zebu_interop::wire::{Writer, frame, op, open_acl};
+use zebu_testkit::Random;
+use zebu_testkit::connection::{Connection, Incoming, Reply};
+use zebu_testkit::wire::{Writer, frame, op, open_acl};
 
-use crate::{MIB, Random, SLACK_BYTES, Target, frames_until_closed};
+use crate::{MIB, SLACK_BYTES, Target, frames_until_closed};
 
 const NONE: [&str; 0] = [];
 
@@ -16,7 +17,7 @@ fn end() -> Vec<u8> {
 }
 
 fn create(path: &str, data: Option<&[u8]>, flags: i32) -> Writer {
-    Writer::new().string(path).buffer(data).acl(&open_acl()).int(flags)
+    Writer::new().string(path).optional_buffer(data).acl(&open_acl()).int(flags)
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn what_ends_the_original_is_refused() {
     let texts: [Option<&[u8]>; 6] =
         [None, Some(b""), Some(b"count=x"), Some(b"="), Some(b",,,"), Some(&[0xff; 100])];
     for (at, text) in texts.into_iter().enumerate() {
-        let set = Writer::new().string(stats).buffer(text).int(-1);
+        let set = Writer::new().string(stats).optional_buffer(text).int(-1);
         let multi = header(op::SET_DATA).raw(&set.clone().done()).raw(&end());
         session.expect(op::SET_DATA, set).unwrap();
         session.expect(op::MULTI, multi).unwrap();
@@ -97,12 +98,12 @@ fn counts_are_not_believed() {
     for count in [i32::MAX, 0x0100_0000, 1000] {
         let watches = Writer::new().long(0).int(count);
         for (opcode, body) in [
-            (op::CREATE, Writer::new().string("/x").buffer(None).int(count)),
-            (op::CREATE_TTL, Writer::new().string("/x").buffer(None).int(count)),
+            (op::CREATE, Writer::new().string("/x").optional_buffer(None).int(count)),
+            (op::CREATE_TTL, Writer::new().string("/x").optional_buffer(None).int(count)),
             (op::SET_ACL, Writer::new().string("/").int(count)),
             (op::SET_WATCHES, watches.clone()),
             (op::SET_WATCHES2, watches.strings(&NONE).strings(&NONE).strings(&NONE).int(count)),
-            (op::MULTI, header(op::CREATE).string("/x").buffer(None).int(count)),
+            (op::MULTI, header(op::CREATE).string("/x").optional_buffer(None).int(count)),
             (op::GET_DATA, Writer::new().int(count)),
             (op::SET_DATA, Writer::new().string("/").int(count)),
         ] {
@@ -177,7 +178,7 @@ fn a_hundred_thousand_watches_in_one_request() {
 fn broken_credentials_end_their_connection() {
     let mut target = Target::new();
     let auth = |scheme: Option<&str>, data: Option<&[u8]>| {
-        Writer::new().int(0).optional_string(scheme).buffer(data).done()
+        Writer::new().int(0).optional_string(scheme).optional_buffer(data).done()
     };
     // Refused with an error.
     for body in [
@@ -239,11 +240,11 @@ fn short_requests_make_no_long_records() {
     let acl = |count| -> Vec<_> {
         (0..count).map(|perms| (perms, Some("auth".to_owned()), Some(String::new()))).collect()
     };
-    let body = Writer::new().string("/x").buffer(None).acl(&acl(30_000)).int(0);
+    let body = Writer::new().string("/x").optional_buffer(None).acl(&acl(30_000)).int(0);
     assert_eq!(session.call(op::CREATE, body).unwrap().err, -114);
     let body = Writer::new().string("/").acl(&acl(2)).int(-1);
     assert_eq!(session.call(op::SET_ACL, body).unwrap().err, -114);
-    let one = header(op::CREATE).string("/x-").buffer(None).acl(&acl(1)).int(2).done();
+    let one = header(op::CREATE).string("/x-").optional_buffer(None).acl(&acl(1)).int(2).done();
     let body = session.expect(op::MULTI, Writer::new().raw(&one.repeat(10_000)).raw(&end()));
     assert!(body.unwrap().starts_with(&[0xff; 4]), "an error");
     target.serves();
@@ -276,7 +277,7 @@ fn long_paths_and_lists_are_walked_once() {
         ("/same", vec![entry(0); 30_000]),
         ("/different", (0..30_000).map(entry).collect::<Vec<_>>()),
     ] {
-        let body = Writer::new().string(path).buffer(None).acl(&acl).int(0);
+        let body = Writer::new().string(path).optional_buffer(None).acl(&acl).int(0);
         session.expect(op::CREATE, body).unwrap();
         let body = Writer::new().string(path).bool(false);
         assert_eq!(session.call(op::GET_DATA, body).unwrap().err, -102);
@@ -288,12 +289,12 @@ fn long_paths_and_lists_are_walked_once() {
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn thousands_of_malformed_requests() {
     let mut target = Target::new();
-    let mut random = Random(0xbad);
+    let mut random = Random::new(0xbad);
     let whole = valid_requests();
     let mut connection = target.open();
     let mut answered = 0;
     for round in 0..4000 {
-        let (opcode, body) = &whole[random.below(whole.len())];
+        let (opcode, body) = &whole[random.index(whole.len())];
         let body = damage(&mut random, body.clone());
         let request = Writer::request(round, *opcode).raw(&body).done();
         if !is_answered(&mut connection, &request) {
@@ -380,18 +381,18 @@ fn valid_requests() -> Vec<(i32, Vec<u8>)> {
 
 /// Bytes changed, removed, inserted or repeated.
 fn damage(random: &mut Random, mut body: Vec<u8>) -> Vec<u8> {
-    for _ in 0..=random.below(3) {
-        let at = random.below(body.len() + 1);
-        match random.below(5) {
+    for _ in 0..=random.index(3) {
+        let at = random.index(body.len() + 1);
+        match random.index(5) {
             0 => body.truncate(at),
             1 => {
-                let extra = random.below(20);
+                let extra = random.index(20);
                 let extra = random.bytes(extra);
                 body.splice(at..at, extra);
             }
             2 => {
                 let odd: [i32; 6] = [-1, -2, i32::MAX, i32::MIN, 0x7fff, 0];
-                let value = odd[random.below(odd.len())].to_be_bytes();
+                let value = odd[random.index(odd.len())].to_be_bytes();
                 let upto = (at + 4).min(body.len());
                 body.splice(at..upto, value);
             }
@@ -401,7 +402,7 @@ fn damage(random: &mut Random, mut body: Vec<u8>) -> Vec<u8> {
             }
             _ => {
                 if let Some(byte) = body.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
+                    *byte ^= 1 << random.index(8);
                 }
             }
         }

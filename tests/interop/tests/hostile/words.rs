@@ -1,8 +1,9 @@
 //! Four-letter words: whole, in pieces, several together, and misspelt.
 
-use zebu_interop::raw::{Connection, connect_request};
-use zebu_interop::wire::{frame, op};
-use zebu_interop::{raw::Incoming, wire::Writer};
+use zebu_testkit::connection::Incoming;
+use zebu_testkit::connection::{Connection, Hello};
+use zebu_testkit::wire::Writer;
+use zebu_testkit::wire::{frame, op};
 
 use crate::{SLACK_BYTES, Target};
 
@@ -40,7 +41,7 @@ fn words_in_pieces() {
 #[ignore = "needs the zebu binary: cargo xtask interop"]
 fn words_with_something_behind_them() {
     let mut target = Target::new();
-    let hello = frame(&connect_request(30_000, 0, &[0; 16], 0));
+    let hello = frame(&Hello::timeout(30_000).bytes());
     for behind in [&b"\n"[..], b"ruok", &hello] {
         let mut connection = target.connect();
         connection.send_bytes(&[b"ruok", behind].concat()).unwrap();

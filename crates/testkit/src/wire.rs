@@ -1,9 +1,6 @@
-//! The client protocol's encodings, implemented independently of `zebu-proto`.
+//! The client protocol's encodings, written without `zebu-proto`, so that a mistake there shows.
 //!
-//! Only the parts that the scenarios need: building requests, also invalid ones, and reading
-//! answers.
-
-use anyhow::{Context, Result, bail, ensure};
+//! Builds requests, also invalid ones, and reads answers.
 
 /// Opcodes by name. Source: the protocol's table of request types.
 pub mod op {
@@ -41,12 +38,49 @@ pub mod op {
     pub const ERROR: i32 = -1;
 }
 
+/// Error codes by name.
+pub mod err {
+    #![allow(missing_docs, reason = "the names say it")]
+    pub const OK: i32 = 0;
+    pub const UNIMPLEMENTED: i32 = -6;
+    pub const NO_NODE: i32 = -101;
+    pub const NO_AUTH: i32 = -102;
+    pub const NODE_EXISTS: i32 = -110;
+    pub const INVALID_ACL: i32 = -114;
+    pub const AUTH_FAILED: i32 = -115;
+    pub const RECONFIG_DISABLED: i32 = -123;
+    pub const REQUIRES_AUTH: i32 = -124;
+    pub const QUOTA_EXCEEDED: i32 = -125;
+    pub const THROTTLED: i32 = -127;
+}
+
 /// An ACL entry: permission bits, scheme, id.
 pub type Acl = (i32, Option<String>, Option<String>);
 
 /// `world:anyone` with every permission.
+pub const OPEN: &[(i32, &str, &str)] = &[(31, "world", "anyone")];
+
+/// [`OPEN`] as it is read.
 pub fn open_acl() -> Vec<Acl> {
     vec![(31, Some("world".into()), Some("anyone".into()))]
+}
+
+/// A text, or null.
+pub trait Text {
+    /// The text, if it is not null.
+    fn text(&self) -> Option<&str>;
+}
+
+impl Text for &str {
+    fn text(&self) -> Option<&str> {
+        Some(self)
+    }
+}
+
+impl Text for Option<String> {
+    fn text(&self) -> Option<&str> {
+        self.as_deref()
+    }
 }
 
 /// Builds a payload, field by field.
@@ -89,25 +123,31 @@ impl Writer {
         self.raw(&value.to_be_bytes())
     }
 
+    /// Length and bytes.
+    #[must_use]
+    pub fn buffer(self, value: &[u8]) -> Self {
+        self.int(count(value.len())).raw(value)
+    }
+
     /// Length and bytes, or -1.
     #[must_use]
-    pub fn buffer(self, value: Option<&[u8]>) -> Self {
+    pub fn optional_buffer(self, value: Option<&[u8]>) -> Self {
         match value {
             None => self.int(-1),
-            Some(bytes) => self.int(count(bytes.len())).raw(bytes),
+            Some(bytes) => self.buffer(bytes),
         }
     }
 
     /// Length and text.
     #[must_use]
     pub fn string(self, value: &str) -> Self {
-        self.buffer(Some(value.as_bytes()))
+        self.buffer(value.as_bytes())
     }
 
     /// Length and text, or -1.
     #[must_use]
     pub fn optional_string(self, value: Option<&str>) -> Self {
-        self.buffer(value.map(str::as_bytes))
+        self.optional_buffer(value.map(str::as_bytes))
     }
 
     /// Count and texts.
@@ -119,10 +159,15 @@ impl Writer {
 
     /// Count and ACL entries.
     #[must_use]
-    pub fn acl(self, entries: &[Acl]) -> Self {
+    pub fn acl<T: Text>(self, entries: &[(i32, T, T)]) -> Self {
         entries.iter().fold(self.int(count(entries.len())), |writer, (perms, scheme, id)| {
-            writer.int(*perms).optional_string(scheme.as_deref()).optional_string(id.as_deref())
+            writer.int(*perms).optional_string(scheme.text()).optional_string(id.text())
         })
+    }
+
+    /// The payload so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// The payload.
@@ -131,17 +176,52 @@ impl Writer {
     }
 }
 
-fn count(len: usize) -> i32 {
-    i32::try_from(len).expect("test data is small")
+fn count(length: usize) -> i32 {
+    i32::try_from(length).expect("test data is small")
 }
 
 /// Puts the length in front of a payload.
 pub fn frame(payload: &[u8]) -> Vec<u8> {
-    Writer::new().buffer(Some(payload)).done()
+    Writer::new().buffer(payload).done()
+}
+
+/// The body of a create.
+pub fn create<T: Text>(path: &str, data: &[u8], acl: &[(i32, T, T)], flags: i32) -> Writer {
+    Writer::new().string(path).buffer(data).acl(acl).int(flags)
+}
+
+/// The body of a setData without a check of the version.
+pub fn set_data(path: &str, data: &[u8]) -> Writer {
+    Writer::new().string(path).buffer(data).int(-1)
+}
+
+/// The body of a multi: operations and their bodies.
+pub fn multi(ops: &[(i32, Writer)]) -> Writer {
+    let body = ops.iter().fold(Writer::new(), |body, (op, operation)| {
+        body.int(*op).bool(false).int(-1).raw(operation.bytes())
+    });
+    body.int(-1).bool(true).int(-1)
+}
+
+/// A payload is not what its reader expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Odd {
+    /// It ends within a field.
+    #[error("payload ends early")]
+    Short,
+    /// A field has this length.
+    #[error("a field of length {0}")]
+    Length(i32),
+    /// A text is not UTF-8, or digits are not hexadecimal.
+    #[error("a text that is none")]
+    Text,
+    /// So many bytes follow the last field.
+    #[error("{0} bytes left over")]
+    Rest(usize),
 }
 
 /// A znode's stat, as encoded on the wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the protocol's own names")]
 pub struct Stat {
     pub czxid: i64,
@@ -174,17 +254,23 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let (head, tail) = self.rest.split_at_checked(len).context("payload ends early")?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Odd> {
+        let (head, tail) = self.rest.split_at_checked(length).ok_or(Odd::Short)?;
         self.rest = tail;
         Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Odd> {
+        let (head, tail) = self.rest.split_first_chunk().ok_or(Odd::Short)?;
+        self.rest = tail;
+        Ok(*head)
     }
 
     /// One byte; non-zero is true.
     ///
     /// # Errors
     /// The payload ends.
-    pub fn bool(&mut self) -> Result<bool> {
+    pub fn bool(&mut self) -> Result<bool, Odd> {
         Ok(self.take(1)?[0] != 0)
     }
 
@@ -192,59 +278,90 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The payload ends.
-    pub fn int(&mut self) -> Result<i32> {
-        Ok(i32::from_be_bytes(self.take(4)?.try_into()?))
+    pub fn int(&mut self) -> Result<i32, Odd> {
+        self.array().map(i32::from_be_bytes)
     }
 
     /// Eight bytes.
     ///
     /// # Errors
     /// The payload ends.
-    pub fn long(&mut self) -> Result<i64> {
-        Ok(i64::from_be_bytes(self.take(8)?.try_into()?))
+    pub fn long(&mut self) -> Result<i64, Odd> {
+        self.array().map(i64::from_be_bytes)
     }
 
     /// Length and bytes; -1 is `None`.
     ///
     /// # Errors
     /// The payload ends.
-    pub fn buffer(&mut self) -> Result<Option<&'a [u8]>> {
+    pub fn optional_buffer(&mut self) -> Result<Option<&'a [u8]>, Odd> {
         match self.int()? {
             -1 => Ok(None),
-            len => Ok(Some(self.take(usize::try_from(len)?)?)),
+            length => {
+                let bytes = usize::try_from(length).map_err(|_| Odd::Length(length))?;
+                self.take(bytes).map(Some)
+            }
         }
+    }
+
+    /// Length and bytes.
+    ///
+    /// # Errors
+    /// The payload ends, or the field is null.
+    pub fn buffer(&mut self) -> Result<&'a [u8], Odd> {
+        self.optional_buffer()?.ok_or(Odd::Length(-1))
     }
 
     /// Length and text; -1 is `None`.
     ///
     /// # Errors
     /// The payload ends, or is not UTF-8.
-    pub fn string(&mut self) -> Result<Option<String>> {
-        Ok(self.buffer()?.map(|bytes| String::from_utf8(bytes.to_vec())).transpose()?)
+    pub fn optional_string(&mut self) -> Result<Option<String>, Odd> {
+        let bytes = self.optional_buffer()?.map(<[u8]>::to_vec);
+        bytes.map(String::from_utf8).transpose().map_err(|_| Odd::Text)
+    }
+
+    /// Length and text.
+    ///
+    /// # Errors
+    /// The payload ends, is not UTF-8, or the field is null.
+    pub fn string(&mut self) -> Result<String, Odd> {
+        self.optional_string()?.ok_or(Odd::Length(-1))
     }
 
     /// Count, then elements; -1 is empty.
     ///
     /// # Errors
     /// As `element`.
-    pub fn vector<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    pub fn vector<T>(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Result<T, Odd>,
+    ) -> Result<Vec<T>, Odd> {
         let count = self.int()?;
         (0..count.max(0)).map(|_| element(self)).collect()
+    }
+
+    /// Count and texts.
+    ///
+    /// # Errors
+    /// The payload ends.
+    pub fn strings(&mut self) -> Result<Vec<String>, Odd> {
+        self.vector(Self::string)
     }
 
     /// ACL entries.
     ///
     /// # Errors
     /// The payload ends.
-    pub fn acl(&mut self) -> Result<Vec<Acl>> {
-        self.vector(|reader| Ok((reader.int()?, reader.string()?, reader.string()?)))
+    pub fn acl(&mut self) -> Result<Vec<Acl>, Odd> {
+        self.vector(|from| Ok((from.int()?, from.optional_string()?, from.optional_string()?)))
     }
 
     /// A stat.
     ///
     /// # Errors
     /// The payload ends.
-    pub fn stat(&mut self) -> Result<Stat> {
+    pub fn stat(&mut self) -> Result<Stat, Odd> {
         Ok(Stat {
             czxid: self.long()?,
             mzxid: self.long()?,
@@ -264,9 +381,8 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Some are left.
-    pub fn end(&self) -> Result<()> {
-        ensure!(self.rest.is_empty(), "{} bytes left over", self.rest.len());
-        Ok(())
+    pub fn end(&self) -> Result<(), Odd> {
+        if self.rest.is_empty() { Ok(()) } else { Err(Odd::Rest(self.rest.len())) }
     }
 }
 
@@ -274,11 +390,9 @@ impl<'a> Reader<'a> {
 ///
 /// # Errors
 /// The text is not hexadecimal.
-pub fn unhex(text: &str) -> Result<Vec<u8>> {
-    if !text.len().is_multiple_of(2) {
-        bail!("odd number of digits");
-    }
-    (0..text.len()).step_by(2).map(|i| Ok(u8::from_str_radix(&text[i..i + 2], 16)?)).collect()
+pub fn unhex(text: &str) -> Result<Vec<u8>, Odd> {
+    let pair = |at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    (0..text.len()).step_by(2).map(|at| pair(at).ok_or(Odd::Text)).collect()
 }
 
 /// Bytes as hexadecimal digits.

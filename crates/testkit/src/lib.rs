@@ -1,0 +1,20 @@
+//! What the tests of several crates share. No shipped crate depends on this one.
+//!
+//! - [`random`]: random numbers that a seed decides.
+//! - [`wire`]: the client protocol's encodings, written without `zebu-proto`.
+//! - [`connection`]: a connection to a server, and the frames on it.
+//! - `told`: a recovery's listener that keeps everything it is told.
+//! - `fixtures`: the golden files of the original.
+//! - `alone`: a server that runs alone, driven by the engine that ships.
+
+#[cfg(feature = "engine")]
+pub mod alone;
+pub mod connection;
+#[cfg(feature = "store")]
+pub mod fixtures;
+pub mod random;
+#[cfg(feature = "store")]
+pub mod told;
+pub mod wire;
+
+pub use random::Random;
