@@ -135,7 +135,7 @@ pub(crate) fn bits(content: &[u8]) -> Result<&[u8], DerError> {
     content.strip_prefix(&[0]).ok_or(DerError::Value)
 }
 
-/// What a certificate says of its holder.
+/// The facts of a certificate about its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// The subject as `X500Principal.getName()` prints it, which is the id of the scheme `x509`.
@@ -286,7 +286,7 @@ mod tests {
         for line in table.lines() {
             let mut columns = line.split('\t');
             let (file, name) = (columns.next().unwrap(), columns.next().unwrap());
-            // Java prints an unprintable zero as text; the file has what it printed.
+            // Java prints an unprintable zero as text; the file contains Java's output.
             assert_eq!(facts(file).subject, name, "{file}");
         }
     }

@@ -36,7 +36,7 @@ pub const NONCE_BYTES: usize = 30;
 /// A message longer than this is refused unread, as Java does with responses.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Between whom it is spoken: both sides must name the same.
+/// The parties of an exchange: both sides must use the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocol {
     /// The service of the `digest-uri`.
@@ -54,7 +54,7 @@ pub const QUORUM: Protocol = Protocol { service: "zookeeper-quorum", name: "zk-q
 /// Why an authentication ends. No variant has a secret in it, and what the peer sent is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// A message is not what it should be.
+    /// A message is invalid.
     #[error("not a DIGEST-MD5 message: {0}")]
     Message(&'static str),
     /// A message names something else than was agreed on.
@@ -159,7 +159,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Text of a peer: UTF-8 where it says so, Latin-1 otherwise.
+/// Text of a peer: UTF-8 if the peer declares it, Latin-1 otherwise.
 fn text(bytes: &[u8], is_utf8: bool) -> Result<String, Failure> {
     if is_utf8 {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Failure::Message("not UTF-8"))

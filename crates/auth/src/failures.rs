@@ -16,7 +16,7 @@ const NETWORK_BITS: u32 = 64;
 /// Counts failures of each address, and forgets them over time.
 #[derive(Debug)]
 pub struct Failures {
-    /// The share of [`SPAN`] that a failure takes; `None`: nobody fails too often.
+    /// The share of [`SPAN`] that one failure uses; `None`: no limit.
     cost: Option<Duration>,
     /// When all failures of an address are forgotten. At most [`ADDRESSES_MAX`].
     until: BTreeMap<IpAddr, Duration>,

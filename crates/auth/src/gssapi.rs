@@ -41,7 +41,7 @@ pub trait Secured: fmt::Debug + Send {
     /// The token is not good.
     fn step(&mut self, token: &[u8]) -> Result<Progress, Error>;
 
-    /// Who the other side is, as soon as the context of a service is established.
+    /// The identity of the other side, after the context of a service is established.
     fn peer(&self) -> Option<&str>;
 
     /// Makes a message that the other side knows to be of this one.

@@ -11,7 +11,7 @@ pub struct Identities<I> {
 }
 
 impl<I: Ord + Clone> Identities<I> {
-    /// An identity may have so many; 0: any number.
+    /// Maximum connections of an identity; 0: no limit.
     pub fn new(max: u32) -> Self {
         Self { max: (max > 0).then_some(max), connections: BTreeMap::new() }
     }

@@ -24,7 +24,7 @@ pub use kerberos::{KerberosLogin, Service};
 const DIGEST_SUFFIX: &str = ".DigestLoginModule";
 const KERBEROS_SUFFIX: &str = ".Krb5LoginModule";
 
-/// A JAAS file that cannot be used: file, line, what is wrong.
+/// A JAAS file that cannot be used: file, line and fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JaasError {
     /// The file.
@@ -104,7 +104,7 @@ impl Jaas {
     /// values may name as `${name}`.
     ///
     /// # Errors
-    /// The line and what is wrong there.
+    /// The line and its fault.
     pub fn parse(
         path: &Path,
         text: &str,

@@ -108,7 +108,8 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// The id of the scheme `sasl` for whoever proved to be `user`: its short name, with host and realm unless they are removed.
+    /// The id of the scheme `sasl` for the authenticated `user`: its short name, with host and
+    /// realm unless they are removed.
     ///
     /// Where no rule applies it is the whole of `user`. The original takes the authorization id there, which
     /// with DIGEST-MD5 the client chooses freely.

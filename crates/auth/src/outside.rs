@@ -84,11 +84,11 @@ pub enum Input {
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Dial the program; [`Input::Connected`] or [`Input::Ended`] comes of it.
+    /// Connect to the program; [`Input::Connected`] or [`Input::Ended`] follows.
     Dial,
     /// Send these bytes, which hold the data of a client.
     Send(Secret),
-    /// Close the connection. Nothing comes of it.
+    /// Close the connection. No input follows.
     Close,
     /// A verdict.
     Judged(u64, Judged),
@@ -111,7 +111,7 @@ enum Link {
     Pause(Duration),
 }
 
-/// Who waits for one verdict: every client that asks the same meanwhile.
+/// The clients that wait for one verdict: all that have asked the same question meanwhile.
 struct Waiting {
     key: [u8; 32],
     peer: IpAddr,
@@ -141,9 +141,9 @@ pub struct Outside {
     waiting: BTreeMap<u64, Waiting>,
     by_key: BTreeMap<[u8; 32], u64>,
     clients: usize,
-    /// Bytes of data of those who wait.
+    /// Bytes of the waiting clients' data.
     bytes: usize,
-    /// Questions that the program has, and for whose answers nobody waits: they count until the program answers.
+    /// Questions without a waiting client: they count until the program answers.
     late: BTreeSet<u64>,
     cache: BTreeMap<[u8; 32], (Duration, Vec<String>)>,
     cached: VecDeque<[u8; 32]>,
@@ -180,7 +180,7 @@ impl Outside {
         &self.scheme
     }
 
-    /// Takes what happened at a time, and says what to do, in this order.
+    /// Takes an event and its time, and returns the effects in order.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Ask { ticket, peer, data } => self.ask(now, ticket, peer, data, out),
@@ -261,7 +261,7 @@ impl Outside {
         if let Some(id) = self.by_key.get(&key)
             && let Some(same) = self.waiting.get_mut(id)
         {
-            // It waits no longer than whoever was first.
+            // It has the deadline of the first client.
             same.tickets.push(ticket);
             self.clients += 1;
             return;
@@ -362,7 +362,7 @@ impl Outside {
         out.extend(waiting.tickets.into_iter().map(judged));
     }
 
-    /// Whoever has waited too long waits no longer.
+    /// Refuses the clients whose deadline has passed.
     fn expire(&mut self, now: Duration, out: &mut Vec<Output>) {
         let is_due = |waiting: &&Waiting| waiting.due <= now;
         if !self.waiting.values().any(|waiting| is_due(&waiting)) {
@@ -414,7 +414,7 @@ impl Outside {
         self.warn(now, format!("the check of scheme {} is not there: {why}", self.scheme), out);
     }
 
-    /// Dials where there is somebody to ask about, and asks as much as the program may have at a time.
+    /// Connects if a client waits, and sends as many questions as the program may have at a time.
     fn go_on(&mut self, now: Duration, out: &mut Vec<Output>) {
         if self.waiting.is_empty() {
             return;

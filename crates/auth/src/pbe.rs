@@ -201,7 +201,7 @@ impl Password {
     }
 }
 
-/// Checks a number of rounds that a file asks for, and takes it off what is left.
+/// Checks the number of rounds that a file requires, and subtracts it from the remaining ones.
 pub(crate) fn rounds(wanted: u32, password: &Password) -> Result<u32, PbeError> {
     if wanted == 0 {
         return Err(DerError::Value.into());
@@ -211,7 +211,7 @@ pub(crate) fn rounds(wanted: u32, password: &Password) -> Result<u32, PbeError> 
     Ok(wanted)
 }
 
-/// Decrypts `data` as its `AlgorithmIdentifier` (the content of its sequence) says.
+/// Decrypts `data` with the algorithm of its `AlgorithmIdentifier` (the content of the sequence).
 pub(crate) fn decrypt(
     algorithm: &[u8],
     password: &Password,

@@ -3,7 +3,7 @@
 
 use rustls::crypto::ring;
 
-/// Bytes that nobody can foresee; `None` where the system gives none.
+/// Unpredictable bytes; `None` if the system provides none.
 pub fn bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     ring::default_provider().secure_random.fill(&mut bytes).is_ok().then_some(bytes)

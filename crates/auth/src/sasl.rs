@@ -22,7 +22,7 @@ pub use gssapi::gssapi;
 /// Random bytes that come with each token.
 pub const RANDOM_BYTES: usize = 32;
 
-/// What an exchange is told beside a token, as it has no clock and no generator of random numbers.
+/// The time and random bytes for an exchange, which has neither a clock nor a random generator.
 #[derive(Clone, Copy)]
 pub struct Given {
     /// The time since 1970 by the clock on the wall.
@@ -46,7 +46,7 @@ pub enum Step {
     Done {
         /// What is to be sent; none where the mechanism ends with the client's token.
         token: Option<Vec<u8>>,
-        /// Who the client proved to be: the name that a password or a ticket belongs to.
+        /// The authenticated name, to which the password or the ticket belongs.
         user: String,
     },
 }
@@ -78,7 +78,7 @@ pub trait ServerExchange: fmt::Debug + Send {
     fn step(&mut self, token: &[u8], given: Given) -> Result<Step, Failure>;
 }
 
-/// How clients prove who they are: the one mechanism that a server speaks.
+/// The mechanism with which clients authenticate; a server has one.
 pub trait Mechanism: fmt::Debug + Send + Sync {
     /// Its name in the registry of SASL, such as `DIGEST-MD5`.
     fn name(&self) -> &'static str;
@@ -97,7 +97,7 @@ pub struct Sasl {
 }
 
 impl Sasl {
-    /// The id of the scheme `sasl` for whoever proved to be `user`.
+    /// The id of the scheme `sasl` for the authenticated `user`.
     ///
     /// # Errors
     /// `user` is no Kerberos name.

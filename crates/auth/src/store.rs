@@ -38,7 +38,7 @@ pub enum Kind {
     Jks,
 }
 
-/// A store that cannot be used: the file, what is wrong, and what helps.
+/// A store that cannot be used: the file, the fault, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreError {
     /// The file.
@@ -104,7 +104,7 @@ pub struct Identity {
     pub key: PrivateKeyDer<'static>,
     /// The holder's certificate, then those of its issuers.
     pub chain: Vec<CertificateDer<'static>>,
-    /// What the holder's certificate says.
+    /// The facts of the holder's certificate.
     pub facts: Facts,
 }
 
@@ -144,7 +144,7 @@ pub enum PasswordSource {
     /// There is none.
     #[default]
     None,
-    /// It stands in the configuration.
+    /// The password is in the configuration.
     Inline(Secret),
     /// It is the content of a file, without its line's end (`passwordPath`).
     File(PathBuf),
@@ -182,7 +182,7 @@ impl StoreFile {
     /// Reads a key store: a key with its certificate chain, which belong together and are valid now.
     ///
     /// # Errors
-    /// One sentence: the file, what is wrong, what helps.
+    /// One sentence: the file, the fault, a remedy.
     pub fn identity(&self, now: Timestamp) -> Result<Identity, StoreError> {
         self.contents()?.identity(now).map_err(|fault| fault.at(&self.path))
     }
@@ -234,7 +234,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, StoreError> {
 /// What kind of store these bytes are.
 ///
 /// # Errors
-/// None that is known; the fault says what they look like.
+/// An unknown format; the fault describes the content.
 pub fn sniff(bytes: &[u8]) -> Result<Kind, Fault> {
     const KINDS: &str = "use PEM, PKCS12 or JKS";
     match bytes {

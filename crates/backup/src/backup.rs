@@ -80,7 +80,7 @@ struct CreateArgs {
     #[arg(short, long, value_name = "DIR", required_unless_present = "server")]
     dir: Option<PathBuf>,
 
-    /// The directory of the logs (dataLogDir), where it is another one
+    /// The directory of the logs (dataLogDir), if it is a different one
     #[arg(long, value_name = "DIR", requires = "dir")]
     log_dir: Option<PathBuf>,
 
@@ -104,11 +104,11 @@ struct CreateArgs {
     #[arg(long, value_name = "FILE")]
     encrypt_to: Option<PathBuf>,
 
-    /// Remove what is not needed to restore any point of so many days; the newest 3 backups stay
+    /// Remove files that no restore to a point of the last N days needs; the newest 3 backups stay
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     keep_days: Option<u32>,
 
-    /// Begin a new history: the directory need not go on from the last backup
+    /// Begin a new history: the directory need not continue the last backup
     #[arg(long)]
     anew: bool,
 
@@ -227,7 +227,7 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
     finish(args, horizon_ms, &made, &repository, out)
 }
 
-/// Removes what is too old, and says what was made.
+/// Removes old backups, and reports the new one.
 fn finish(
     args: &CreateArgs,
     horizon_ms: Option<i64>,

@@ -34,10 +34,10 @@ pub enum BackupError {
         /// Why.
         source: io::Error,
     },
-    /// The caller cannot write what it has been given.
+    /// The caller cannot write the output.
     #[error("{0}")]
     Output(#[source] io::Error),
-    /// Damage that cannot be repaired from what is there.
+    /// Damage that the available data cannot repair.
     #[error("{}: {what}", path.display())]
     Unrepairable {
         /// The file or directory.
@@ -53,7 +53,7 @@ pub enum BackupError {
         /// Why.
         error: Box<zebu_client::Error>,
     },
-    /// A restore would overwrite or delete what is there.
+    /// A restore would overwrite or delete existing data.
     #[error(
         "{count} znodes in {subtree} would be overwritten or deleted\nhint: nothing was changed; --over permits it"
     )]
@@ -77,7 +77,7 @@ pub enum BackupError {
         /// Why.
         error: Box<zebu_client::Error>,
     },
-    /// Somebody else has changed what was restored.
+    /// Another client has changed restored znodes.
     #[error(
         "{subtree}: {count} znodes were changed by another client meanwhile\nhint: run again to see which"
     )]
@@ -113,7 +113,7 @@ pub enum BackupError {
     /// A bucket cannot be used.
     #[error("{}: {source}", path.display())]
     Bucket {
-        /// The bucket, or what is in it.
+        /// The bucket or the object.
         path: PathBuf,
         /// Why.
         source: BucketError,
@@ -166,7 +166,7 @@ pub enum BackupError {
     /// A file that the manifest of a backup does not name.
     #[error("{}: a file of another backup", .0.display())]
     Foreign(PathBuf),
-    /// The source does not go on from the last backup.
+    /// The source does not continue the last backup.
     #[error(
         "{of}: {mismatch}\nhint: nothing was changed; --anew begins a new history beside the old one, which stays restorable by \
          its number"
@@ -293,7 +293,7 @@ pub enum BackupError {
         /// A file in it.
         found: String,
     },
-    /// The restored snapshot does not read back as what was written.
+    /// Reading the restored snapshot back gives different data.
     #[error("{}: it does not read back as what was written", .0.display())]
     NotWritten(PathBuf),
     /// The files of the restored data directory cannot be written.

@@ -54,7 +54,7 @@ pub struct HistoryArgs {
     #[arg(short, long, value_name = "DIR", required = true)]
     pub dir: Vec<PathBuf>,
 
-    /// The directory of the logs (dataLogDir), where it is another one; needs a single --dir
+    /// The directory of the logs (dataLogDir), if it is a different one; needs a single --dir
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
 
@@ -176,7 +176,7 @@ pub enum Item {
     Gap(Gap),
 }
 
-/// Holds back what is not among the last ones.
+/// Holds back all changes but the last ones.
 struct Recent {
     items: VecDeque<Item>,
     most: Option<usize>,
@@ -314,7 +314,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Takes the next record; `previous` is what the sidecar of its log says that it follows.
+    /// Takes the next record. `previous`: its predecessor according to the sidecar of its log.
     fn record(
         &mut self,
         path: &Path,
@@ -336,7 +336,7 @@ impl Reading<'_> {
         let record = match TxnRecord::decode(body) {
             Ok(record) => record,
             Err(error) => {
-                // The gap before the next one says that it is missing.
+                // The gap before the next record shows that it is missing.
                 let path = path.display();
                 let message = format!("{path}: transaction {zxid} cannot be decoded: {error}");
                 if self.summary.errors.len() < ERRORS_MAX {
@@ -393,7 +393,8 @@ impl Reading<'_> {
                 }
             };
             let mut said = Ok(());
-            // What an earlier snapshot has told is not told again: the rest of the gap is behind it.
+            // Effects that an earlier snapshot has shown are not reported again: the rest of the
+            // gap is behind it.
             self.trace.gap(gap, sections.extent(false), &found, &mut |event| {
                 if said.is_ok() {
                     said = each(Item::Event(event));

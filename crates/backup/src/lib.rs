@@ -24,7 +24,8 @@ pub use error::BackupError;
 /// The exit code when nobody reads any more what is written, as shells have it.
 const UNREAD: u8 = 141;
 
-/// The exit code of a tool: 0 when all is well, 1 when it is `false` or failed; a failure is said on stderr.
+/// The exit code of a tool: 0 for success, 1 for `false` or a failure. A failure is printed on
+/// stderr.
 pub(crate) fn end(done: Result<bool, BackupError>) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,

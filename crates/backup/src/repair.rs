@@ -147,7 +147,7 @@ fn logs(own: &Directory) -> Result<BTreeSet<Zxid>> {
     Ok(found)
 }
 
-/// The whole bytes of a log, and what was done to it.
+/// The bytes of a repaired log, and the repairs.
 fn repaired_log(own: &Directory, others: &[Directory], first: Zxid) -> Result<(Vec<u8>, String)> {
     let path = own.log_dir().join(names::log(first));
     let failed = |what: String| BackupError::Unrepairable { path: path.clone(), what };

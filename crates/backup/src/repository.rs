@@ -32,7 +32,7 @@ pub use cipher::KeyError;
 const MANIFESTS: &str = "manifests";
 /// The folder of everything else.
 const FILES: &str = "files";
-/// Beside the manifests: for whom the files are encrypted.
+/// The file of recipients, beside the manifests.
 const RECIPIENTS: &str = "recipients";
 /// No list of recipients is longer.
 const RECIPIENTS_BYTES_MAX: u64 = 1 << 20;
@@ -69,7 +69,7 @@ trait Place: std::fmt::Debug + Send + Sync {
 pub struct Repository {
     root: PathBuf,
     place: Arc<dyn Place>,
-    /// For whom files are encrypted, where they are.
+    /// The recipients of encrypted files, if there are any.
     recipients: Option<Recipients>,
     identities: Option<Identities>,
 }
@@ -115,7 +115,8 @@ impl Repository {
         Ok(Self { root: root.to_owned(), place, recipients, identities: None })
     }
 
-    /// Encrypts everything for those whose keys the file has. The first backup decides whether and for whom.
+    /// Encrypts everything for the recipients in the file. The first backup decides whether to
+    /// encrypt, and for whom.
     ///
     /// # Errors
     /// The file has no keys, or the backups that are there are not encrypted for them.
@@ -173,7 +174,7 @@ impl Repository {
     /// guards nothing.
     ///
     /// # Errors
-    /// Another process has it, or the directory cannot be written.
+    /// Another process has the lock, or the directory cannot be written.
     pub fn lock(&self) -> Result<Lock> {
         self.place.lock()
     }
@@ -246,7 +247,7 @@ impl Repository {
         Ok(Staged::new(file, std::env::temp_dir(), false))
     }
 
-    /// Gives a file that is complete its name; what has the name already has the same content.
+    /// Gives a complete file its name. An existing file with that name has the same content.
     ///
     /// # Errors
     /// It cannot be made durable.
@@ -333,7 +334,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// A file for what is on its way to `path`. A file with a name is removed when it is dropped.
+    /// A temporary file for data on their way to `path`. A named file is removed on drop.
     fn new(file: File, path: PathBuf, has_name: bool) -> Self {
         Self { path, has_name, file, hash: Sha256::new(), bytes: 0 }
     }

@@ -34,7 +34,7 @@ use rebuild::{Built, Proof, tree_options};
 
 /// So many znodes are written at once.
 const STEP_ZNODES: usize = 1024;
-/// No more once they have so many bytes.
+/// Maximum bytes of a batch.
 const STEP_BYTES: usize = 1 << 20;
 
 /// Arguments of `zebu restore`.
@@ -62,7 +62,7 @@ pub struct RestoreArgs {
     #[arg(value_name = "FROM")]
     pub from: PathBuf,
 
-    /// The directory of the logs (dataLogDir), where FROM is a data directory and that is another one
+    /// The directory of the logs (dataLogDir), if FROM is a data directory with a separate one
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
 
@@ -70,7 +70,7 @@ pub struct RestoreArgs {
     #[arg(short, long, value_name = "DIR", required_unless_present = "into_server")]
     pub into: Option<PathBuf>,
 
-    /// Restore this znode and what is below it into a live ensemble
+    /// Restore this znode and its descendants into a live ensemble
     #[arg(long, value_name = "PATH", requires = "into_server")]
     pub subtree: Option<String>,
 
@@ -78,11 +78,11 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "SERVERS", requires = "subtree", conflicts_with = "into")]
     pub into_server: Option<String>,
 
-    /// Overwrite and delete what is in the subtree now
+    /// Overwrite and delete existing znodes of the subtree
     #[arg(long, requires = "subtree")]
     pub over: bool,
 
-    /// Carry out what is shown
+    /// Execute the changes that are shown
     #[arg(long, requires = "subtree")]
     pub apply: bool,
 
@@ -157,7 +157,7 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
     };
     let cleared = clear_configuration(&mut built.tree);
     let written = write(&built.tree, into)?;
-    // What comes of these data is another ensemble than the one that they are from.
+    // The restored data become a new ensemble.
     let ensemble = new_ensemble();
     EnsembleFile::new(Arc::new(OsVfs), into).write(Identity::Settled(ensemble))?;
     report(&built, &written, (&source.name(), cleared, ensemble), args.json, out)
@@ -198,7 +198,7 @@ fn clear_configuration(tree: &mut Tree) -> bool {
 /// Writes the tree as the only snapshot of a new data directory, and reads it back.
 ///
 /// # Errors
-/// It cannot be written, or does not read back as what was written.
+/// It cannot be written, or reading it back gives different data.
 pub fn write(tree: &Tree, into: &Path) -> Result<Written> {
     let options = zebu_store::Options::new(into);
     let mut store = Store::open(Arc::new(OsVfs), options)?;

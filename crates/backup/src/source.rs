@@ -31,7 +31,7 @@ pub struct LogFile {
     pub path: PathBuf,
     /// Its length on the disk, with room that is not used yet.
     pub bytes: u64,
-    /// The last transaction before it, where a sidecar says so.
+    /// The last transaction before it, if a sidecar names it.
     pub previous: Option<Zxid>,
 }
 
@@ -53,7 +53,7 @@ pub struct SnapFile {
 pub struct LogReport {
     /// Its records, as a sidecar would describe them.
     pub seen: Mark,
-    /// What its sidecar says; `None` for a log of the original.
+    /// The content of its sidecar; `None` for a log of the original.
     pub mark: Option<Mark>,
     /// Why the log is not whole; `None` when it is, or when only its last record is incomplete.
     pub damage: Option<LogDamage>,
@@ -154,7 +154,8 @@ impl Directory {
         &self.vfs
     }
 
-    /// What the sidecar of the log that begins at `first` says; `None` where there is none that can be read.
+    /// The content of the sidecar of the log that begins at `first`; `None` if there is no readable
+    /// one.
     fn mark(&self, first: Zxid) -> Option<Mark> {
         let path = self.log_dir.join(names::sidecar(first));
         let mark = sidecar::read(self.vfs.as_ref(), &path).ok().flatten();
@@ -206,7 +207,7 @@ impl Source for Directory {
         log: &LogFile,
         each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
     ) -> Result<Option<LogReport>> {
-        // The mark first: what it speaks of is in the log by then.
+        // The mark first: then the log contains everything up to the mark.
         let mark = self.mark(log.first);
         let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
         let report = read_records(file, log, mark, each)?;
@@ -294,7 +295,7 @@ fn settle(first: LogReport, again: &LogReport) -> LogReport {
     }
 }
 
-/// What stands where the next record should be.
+/// The bytes in the place of the next record.
 fn kind(kind: EndKind) -> &'static str {
     match kind {
         EndKind::File => "the file ends",
@@ -312,7 +313,7 @@ fn kind(kind: EndKind) -> &'static str {
 
 /// Whether `next` may come right after `last` in one history.
 ///
-/// Between two epochs nobody can tell from the zxids alone whether the end of the first is missing.
+/// Between two epochs, the zxids alone do not show whether the end of the first one is missing.
 pub fn follows(last: Zxid, next: Zxid) -> bool {
     if next.epoch() == last.epoch() {
         last.next() == Some(next)
@@ -355,7 +356,7 @@ mod tests {
         assert_eq!((settled.damage, settled.torn, settled.seen.last), (None, true, Zxid(1)));
         // Nothing has changed since: it is damage.
         assert_eq!(settle(first.clone(), &report(&torn, None)), first);
-        // What has to be there and is another one stays damage.
+        // A required record that differs is damage.
         let other = Mark { chain: 1, ..report(&whole, None).seen };
         let first = report(&whole, Some(other));
         assert!(first.damage.is_some());

@@ -41,7 +41,7 @@ impl Stored {
         Ok(Self { repository, manifest })
     }
 
-    /// Opens a file, and says which it is when that fails.
+    /// Opens a file. The error names it.
     fn open_file(&self, name: &str, sha: &Sha) -> Result<Box<dyn Read + Send>> {
         self.repository.file(name, sha)
     }
@@ -59,7 +59,7 @@ pub fn source(
     match Repository::open(dir) {
         Err(error) if is_bucket(dir) => Err(error),
         Ok(mut repository) if log_dir.is_none() => {
-            // A key may be for another one of several sources.
+            // With several sources, a key may belong to another source.
             repository.unlock(identity.filter(|_| repository.is_encrypted()))?;
             Ok(Box::new(Stored::open(repository, None)?))
         }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 use zebu_proto::{Acl, Id, Perms};
 
-/// The access control list of a znode: who may do what with it.
+/// The access control list of a znode: the permissions of each identity.
 ///
 /// Every create names one; there is no default. An ACL concerns one znode only: it is not inherited by
 /// children, and reaching a znode needs no permission on its parent.
@@ -34,7 +34,7 @@ impl Acls {
         Self::to(Perms::ALL, "auth", "")
     }
 
-    /// These permissions to everybody who can reach a server.
+    /// Grants these permissions to every client.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};
@@ -55,7 +55,7 @@ impl Acls {
         Self::anyone(Perms::ALL)
     }
 
-    /// These permissions to whoever knows the password.
+    /// Grants these permissions to clients that know the password.
     ///
     /// The list holds a hash of name and password; a znode's readers with the right to administer it see
     /// that hash.
@@ -128,7 +128,7 @@ impl From<Vec<Acl>> for Acls {
     }
 }
 
-/// The id of a user in the scheme `digest`, as it stands in an ACL: the name, and a hash of name and
+/// The id of a user in the scheme `digest`, as in an ACL: the name, and a hash of name and
 /// password.
 ///
 /// ```

@@ -60,7 +60,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a session with default settings, and waits until it stands.
+    /// Opens a session with default settings, and waits until it is established.
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -81,7 +81,7 @@ impl Client {
         Self::open(Connector::new(), connect_string)
     }
 
-    /// Opens a session with these settings, and waits until it stands.
+    /// Opens a session with these settings, and waits until it is established.
     ///
     /// # Panics
     /// Inside of a tokio runtime.

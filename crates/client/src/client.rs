@@ -23,7 +23,7 @@ use crate::transaction::{Transaction, check_deletable, check_path};
 use crate::watch::{PersistentWatch, Watch};
 use crate::{Acls, Connector, CreateMode, Error, Result};
 
-/// No scheme of credentials, but a conversation of its own.
+/// SASL is an exchange, not a scheme of credentials.
 pub(crate) const SASL: &str = "sasl";
 
 /// Why credentials of that scheme are refused.
@@ -34,9 +34,10 @@ pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and 
 /// Requests are sent in the order in which the methods are called, whichever task awaits them, and are
 /// answered in that order; there is no need to await one before the next is made, see [`Pending`].
 ///
-/// When the last clone is dropped the session is closed, also when the program ends right afterwards. The drop waits
-/// until the server has answered, for a tenth of a second at most on a thread of a runtime and for a second elsewhere;
-/// while there is no connection nobody can be told. [`Client::close`] says what became of it.
+/// The drop of the last clone closes the session, even if the program ends right afterwards. The
+/// drop waits for the server's answer: at most a tenth of a second on a thread of a runtime, and at
+/// most a second elsewhere. Without a connection, the session ends after its timeout.
+/// [`Client::close`] returns the result.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -210,11 +211,12 @@ impl Client {
     /// The same client, for a series of requests: once one of them was lost, or could not be sent, none made after it
     /// is executed.
     ///
-    /// Without a series, a request that was lost with its connection may be missing although one made after it, and
-    /// sent on the next connection, is executed. Requests made through the returned client and its clones, by whatever
-    /// task, fail then with [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted): what is executed is the
-    /// beginning of what was asked for. What servers answer, errors too, does not break a series, nor does a request
-    /// that makes no sense. Whoever goes on finds out what is there, and begins another series.
+    /// Without a series, a request may be lost with its connection, while a later request is
+    /// executed on the next connection. In a series, the later requests fail with
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted), so the executed requests are
+    /// always the first ones. The series consists of all requests through the returned client and
+    /// its clones, on any task. Answers of servers, including errors, do not break a series, nor do
+    /// invalid requests. To continue, read the current state and begin another series.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -415,7 +417,7 @@ impl Client {
 
     /// A znode's ACL and stat.
     ///
-    /// Who may not administer it sees the hashes of the scheme `digest` as `x`.
+    /// Without the permission ADMIN, the hashes of the scheme `digest` are shown as `x`.
     ///
     /// # Errors
     /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
@@ -541,7 +543,8 @@ impl Client {
         self.submit(prefix, frame, answer::paths)
     }
 
-    /// Makes the server catch up: reads made after it show at least what was committed before it.
+    /// Brings the server up to date: later reads show at least everything that was committed before
+    /// the call.
     ///
     /// Without it a read may show an older state than another client has seen, never an older one than
     /// this client has. The path has no influence.
@@ -660,7 +663,7 @@ impl Client {
         })
     }
 
-    /// Removes all of this client's watches of a kind from a path, whoever awaits them: each gets an event
+    /// Removes all of this client's watches of a kind from a path. Each watch gets an event
     /// [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved).
     ///
     /// A single watch is removed by dropping it.
@@ -722,7 +725,7 @@ impl Client {
         self.pending("", placed, Seat::None, answer::nothing)
     }
 
-    /// Who the server takes this connection for.
+    /// The identities of this connection, according to the server.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) from servers before 3.7.

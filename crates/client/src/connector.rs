@@ -25,7 +25,7 @@ use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
 const NO_TLS_PORTS: &str =
     "Connector::follow_members: the configuration of an ensemble names no ports for TLS";
 
-/// Why a client with a transport of its own cannot speak TLS.
+/// The error of a client with TLS and a custom transport.
 #[cfg(feature = "tls")]
 const NO_TLS_OVER: &str = "Connector::transport: a transport that encrypts does so itself";
 
@@ -126,8 +126,8 @@ impl Connector {
     /// How long the session outlives silence: after this the servers may end it, and remove its ephemerals.
     /// The servers bring it into their own range; default 10 s.
     ///
-    /// After a third of it without traffic the client says that it is there, after two thirds without an
-    /// answer it looks for another server.
+    /// After a third of the timeout without traffic, the client sends a heartbeat. After two thirds
+    /// without an answer, it looks for another server.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -166,13 +166,16 @@ impl Connector {
         self
     }
 
-    /// How long a request may go unanswered, counted from when it was made; by default it is waited for as long as
-    /// the connection stands, which a server that is silent loses after two thirds of the session timeout.
+    /// Maximum time for the answer to a request, counted from the call. By default, the client
+    /// waits as long as the connection lives. A silent server loses its connection after two thirds
+    /// of the session timeout.
     ///
-    /// A request that was sent and takes longer fails with [`ErrorKind::Unknown`](crate::ErrorKind::Unknown), and the
-    /// code [`REQUEST_TIMEOUT`](crate::ErrorCode::REQUEST_TIMEOUT). Answers come in order, so nothing behind it would
-    /// be answered in time either: the connection is given up, and the session goes on with another server. One that
-    /// still waits for a connection fails, unsent, with [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted).
+    /// A sent request that takes longer fails with
+    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) and the code
+    /// [`REQUEST_TIMEOUT`](crate::ErrorCode::REQUEST_TIMEOUT). Answers come in order, so later
+    /// requests would get no answer in time either: the client closes the connection, and the
+    /// session continues at another server. A request that still waits for a connection fails with
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -222,9 +225,9 @@ impl Connector {
     /// Gives the session up when no server was reached for so long; by default the client looks for servers until it
     /// is closed, since only they can say that a session is over.
     ///
-    /// The session ends as [`SessionState::GivenUp`](crate::SessionState::GivenUp), and everything asked of it fails
-    /// with [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver). The servers end it when its timeout has passed;
-    /// until then [`Connector::resume`] goes on with it.
+    /// The session ends as [`SessionState::GivenUp`](crate::SessionState::GivenUp), and all
+    /// requests fail with [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver). The servers
+    /// end the session after its timeout; until then [`Connector::resume`] can continue it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -318,9 +321,9 @@ impl Connector {
         self
     }
 
-    /// Lets watches end with their connection, instead of moving along to the next: whoever waits for one gets
-    /// an event [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). For programs that read everything
-    /// again after a lost connection anyway.
+    /// Ends watches with their connection, instead of restoring them on the next one: each watch
+    /// gets an event [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). For programs that
+    /// read everything again after a lost connection.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -360,7 +363,8 @@ impl Connector {
         self
     }
 
-    /// Lets the session live on this thread, together with others, instead of one of its own.
+    /// Runs the session on this thread, together with other sessions, instead of on a separate
+    /// thread.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -444,8 +448,9 @@ impl Connector {
         self
     }
 
-    /// Makes all connections over TLS, to the servers' `secureClientPort`. There is no way back to plain text: a server
-    /// that does not speak TLS, or shows a certificate that is not good, is not used, and [`Client::trouble`] says why.
+    /// Makes all connections over TLS, to the servers' `secureClientPort`. The client never falls
+    /// back to plain text: it does not use a server without TLS or with an invalid certificate, and
+    /// [`Client::trouble`] returns the reason.
     ///
     /// Opening a session reads the stores on the calling thread, once for a connector and its clones, and fails with
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when one cannot be used. The handshake counts as a part of the
@@ -472,12 +477,13 @@ impl Connector {
         self
     }
 
-    /// Proves with SASL who the client is, at the beginning of each connection and before any request. Wants the feature
-    /// `sasl` of this crate.
+    /// Authenticates with SASL at the beginning of each connection, before any request. Needs the
+    /// feature `sasl` of this crate.
     ///
-    /// The session can be used when both sides have proved themselves. A server that refuses the client, or does not prove
-    /// that it knows the password, ends the session: [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver), and
-    /// [`Error::reason`] says why.
+    /// The session is usable when both sides have proved their identities. If a server refuses the
+    /// client, or does not prove that it knows the password, the session ends with
+    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver); [`Error::reason`] contains the
+    /// reason.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -498,8 +504,8 @@ impl Connector {
         self
     }
 
-    /// Makes a znode the client's root, instead of the one at the end of the connect string. It is not created,
-    /// unless [`Connector::create_chroot`] says so.
+    /// Makes a znode the client's root, instead of the one at the end of the connect string. The
+    /// client creates it only with [`Connector::create_chroot`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -515,9 +521,10 @@ impl Connector {
         self
     }
 
-    /// Creates the client's root, and its parents, with this ACL when they are missing: [`Connector::connect`] and
-    /// [`Connector::connect_to`] return when it is there. Without this, every request fails with
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) as long as nobody else has created it.
+    /// Creates the client's root and its parents with this ACL if they are missing.
+    /// [`Connector::connect`] and [`Connector::connect_to`] return when the root exists. Without
+    /// this, every request fails with [`ErrorKind::Gone`](crate::ErrorKind::Gone) until another
+    /// client has created the root.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -537,9 +544,9 @@ impl Connector {
         self
     }
 
-    /// The largest request that is sent; a larger one fails with
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) instead of making the server hang up on everybody
-    /// who uses this connection. Default 1 MiB − 1, which is the servers' `jute.maxbuffer`.
+    /// Maximum bytes of a request. A larger one fails with
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid); a server would close the connection, and
+    /// with it all other requests. Default: 1 MiB − 1, the servers' `jute.maxbuffer`.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -637,17 +644,17 @@ impl Connector {
         self
     }
 
-    /// Opens the session and waits until it stands.
+    /// Opens the session, and waits until it is established.
     ///
     /// Names are resolved again whenever servers are looked for; all addresses of a name are tried, in
     /// random order.
     ///
     /// # Errors
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when no server could be reached within
-    /// [`Connector::connection_wait`], [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) when a
-    /// session to go on with is over or credentials were refused,
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense, or a store of keys or
-    /// certificates that cannot be used.
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if no server is reachable within
+    /// [`Connector::connection_wait`]; [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) if
+    /// the session to resume has ended, or the credentials are refused;
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an invalid connect string, or an
+    /// unusable store of keys or certificates.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -665,7 +672,7 @@ impl Connector {
         connected(self.start(connect_string)?, wait, acl).await
     }
 
-    /// As [`Connector::connect`], to servers that somebody else knows.
+    /// As [`Connector::connect`], to the servers of a [`HostProvider`].
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -692,7 +699,7 @@ impl Connector {
         connected(self.start_with(hosts)?, wait, acl).await
     }
 
-    /// Opens the session without waiting: requests can be made, and are sent when a connection stands.
+    /// Opens the session without waiting. Requests are sent when a connection is established.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense,
@@ -737,7 +744,7 @@ impl Connector {
         Err(Error::connect_string(&format!("{SERVICE} wants the feature dns-srv of zebu-client")))
     }
 
-    /// As [`Connector::start`], with servers that somebody else knows.
+    /// As [`Connector::start`], with the servers of a [`HostProvider`].
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path, and for the scheme `sasl`,
@@ -835,7 +842,7 @@ impl Connector {
     }
 }
 
-/// What the log says of a session before it begins, and once of this program's surroundings.
+/// Logs the settings of a session before it begins, and the program's environment once.
 fn announce(servers: Option<&str>, options: &Options) {
     static ENVIRONMENT: Once = Once::new();
     ENVIRONMENT.call_once(|| {

@@ -25,7 +25,7 @@ pub enum ErrorKind {
     /// The tree is not as the caller believed: another version, a znode that exists already or has
     /// children. Read again, then decide.
     Conflict,
-    /// The connection's identities lack the permission. Authenticate, or ask whoever may.
+    /// The connection's identities lack the permission.
     Denied,
     /// The server is read-only for now: reads work, writes will later.
     ReadOnly,
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     Quota,
     /// The arguments can never work on this ensemble.
     Invalid,
-    /// Certainly not executed, and not refused for what it asks: it may be tried again as it is.
+    /// The request was certainly not executed, and is valid: the program may repeat it unchanged.
     NotExecuted,
     /// The connection was lost before the answer came: it may have been executed, or not. Find out
     /// before you repeat it, unless repeating does no harm; see [`Outcome`](crate::Outcome).
@@ -41,13 +41,13 @@ pub enum ErrorKind {
     /// The session is over, and with it its ephemerals and watches. Only a new one helps; everything that
     /// was known through this one must be read again.
     SessionOver,
-    /// The server reports a failure of its own.
+    /// The server reports an internal failure.
     Server,
 }
 
 /// Why an operation failed.
 ///
-/// [`Error::kind`] says what can be done about it, [`Error::code`] exactly what it was.
+/// [`Error::kind`] shows what a program can do, [`Error::code`] the exact error.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -194,8 +194,8 @@ impl Error {
         self.path.as_deref()
     }
 
-    /// What is known of why: which servers' names could not be resolved, and which servers could not be reached,
-    /// where there was no connection in time; what is wrong with a connect string.
+    /// The known reason: if there was no connection in time, the names that could not be resolved
+    /// and the unreachable servers; for a connect string, its fault.
     ///
     /// ```
     /// use std::time::Duration;
@@ -476,7 +476,8 @@ mod tests {
         assert_eq!(Error::answered(ErrorCode::NO_NODE, "").ending(), None);
     }
 
-    /// ERR-01, API-22: each code of the protocol is an error with that code, and each but 0 has words of its own.
+    /// ERR-01, API-22: each code of the protocol is an error with that code, and each but 0 has a
+    /// text.
     #[test]
     fn codes_are_errors_and_errors_have_codes() {
         for code in ErrorCode::ALL.iter().copied().chain([ErrorCode(-99), ErrorCode(7)]) {
@@ -491,7 +492,7 @@ mod tests {
         }
     }
 
-    /// The same thing has the same kind, whether a server says it or this client.
+    /// The same error has the same kind, whether a server or this client reports it.
     #[test]
     fn what_a_client_finds_out_itself_has_the_kind_of_its_code() {
         let sent = Failure::TimedOut { is_sent: true };
@@ -501,7 +502,7 @@ mod tests {
         }
     }
 
-    /// ERR-10: whoever handles a lost connection handles this, too.
+    /// ERR-10: a program that handles a lost connection handles this, too.
     #[test]
     fn no_answer_in_time_is_as_a_lost_connection() {
         let sent = Error::failed(Failure::TimedOut { is_sent: true }, "/a");

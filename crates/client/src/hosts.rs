@@ -13,7 +13,7 @@ use tokio::net::lookup_host;
 use tokio::task::JoinSet;
 use zebu_proto::HostPort;
 
-/// How long the last resolvers may be silent after another one has answered.
+/// Maximum wait for the other resolvers after the first one has answered.
 const SILENCE: Duration = Duration::from_millis(250);
 
 /// The servers a client may use at the moment, as [`HostProvider::servers`] promises them.
@@ -111,8 +111,8 @@ pub trait HostProvider: Send + Sync + 'static {
         0
     }
 
-    /// The name under which one of them was found, for which its certificate must be when connections are made over TLS
-    /// (feature `tls` of this crate). `None`, which is the default, stands for its address.
+    /// The name of a server, which its certificate must contain if connections use TLS (feature
+    /// `tls` of this crate). `None`, the default: the certificate must contain its address.
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -139,8 +139,8 @@ pub trait HostProvider: Send + Sync + 'static {
         None
     }
 
-    /// What could not be found when it was last asked, although other servers were: it is logged, and stands in the
-    /// errors of those who wait for a connection in vain. By default nothing.
+    /// Servers that the last look-up did not find, although it found others. They are logged, and
+    /// named in the errors of requests that wait for a connection in vain. By default none.
     ///
     /// ```
     /// use zebu_client::{Connector, HostProvider, Servers};
@@ -173,7 +173,7 @@ pub trait HostProvider: Send + Sync + 'static {
 /// How far away a server is.
 pub(crate) type Rank = dyn Fn(SocketAddr) -> u32 + Send + Sync;
 
-/// Somebody's servers, in somebody else's order.
+/// The servers of one provider, in the order of another one.
 pub(crate) struct Ranked {
     pub(crate) hosts: Arc<dyn HostProvider>,
     pub(crate) rank: Arc<Rank>,
@@ -216,8 +216,8 @@ impl Names {
         &self.names
     }
 
-    /// Asks for all names at once. Once one is found, a resolver that is silent does not keep its servers waiting for
-    /// longer than [`SILENCE`]: what it has said the last time still counts.
+    /// Resolves all names at once. After the first result, the other resolvers have [`SILENCE`] to
+    /// answer. The last result of a silent resolver still counts.
     async fn look_up<R>(&self, resolve: impl Fn(HostPort) -> R) -> io::Result<Vec<SocketAddr>>
     where
         R: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,

@@ -6,7 +6,7 @@ use crate::Client;
 use crate::shared::Shared;
 
 impl Shared {
-    /// What is left of the session, see [`Client::session_left`].
+    /// The remaining time of the session, see [`Client::session_left`].
     fn session_left(&self) -> Duration {
         let (is_over, timeout) = {
             let status = self.status.borrow();
@@ -20,16 +20,18 @@ impl Shared {
 }
 
 impl Client {
-    /// How long the servers will keep this session at least, if they hear nothing more from this client.
+    /// The minimum time for which the servers keep this session if they receive nothing more from
+    /// this client.
     ///
-    /// The client counts from the moment at which it sent the newest request or heartbeat that a server has answered. While
-    /// connected, the value lies between a third of the session timeout and all of it. It falls to zero while no server
-    /// answers, and is zero before the session stands and when it is over.
+    /// The client counts from the moment at which it sent the newest request or heartbeat that a
+    /// server has answered. While connected, the value is between a third of the session timeout
+    /// and the whole timeout. It falls to zero while no server answers. Before the session is
+    /// established, and after its end, it is zero.
     ///
-    /// It is an estimate. A follower that has just been cut off from its leader answers heartbeats for some ticks that the
-    /// leader never hears of (`syncLimit` of the servers), and the clock does not run while the machine is suspended. So
-    /// whoever must never act beside another owner also sends a fencing token with each action: `czxid` of the znode that
-    /// stands for the lock.
+    /// It is an estimate. A follower that has just been cut off from its leader answers heartbeats
+    /// for up to `syncLimit`, but the leader does not receive them. The clock also stops while the
+    /// machine is suspended. So a program that must never act beside another owner sends a fencing
+    /// token with each action: the `czxid` of the lock's znode.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -46,11 +48,11 @@ impl Client {
         self.shared().session_left()
     }
 
-    /// Waits until nothing is left of the session, as [`Client::session_left`] counts: from then on the servers may have
-    /// given to others what this session held.
+    /// Waits until [`Client::session_left`] is zero. From then on, the servers may have ended the
+    /// session, and another client may hold its locks.
     ///
-    /// The application is told before the servers tell anybody, and without any of them: it stops acting as a leader although
-    /// the network is gone.
+    /// The application learns this before other clients do, and without a server. So it can stop
+    /// acting as a leader even without a network.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

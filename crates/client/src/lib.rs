@@ -21,22 +21,22 @@
 //! ```
 //!
 //! # Sessions
-//! A [`Client`] is one session with an ensemble. It is opened by a [`Connector`], or shortly by
-//! [`Client::connect`]; it survives the loss of connections and of servers, and ends when it is closed, when
-//! the servers did not hear from it for its timeout, or when they refuse its credentials. With it go its
-//! ephemeral znodes and its watches. A session that is over is never replaced behind the caller's back: who
-//! acted on what it knew must read it again.
+//! A [`Client`] is one session with an ensemble. A [`Connector`] opens it, or [`Client::connect`]
+//! with default settings. It survives lost connections and failed servers. It ends when the program
+//! closes it, when the servers receive nothing from it for its timeout, or when they refuse its
+//! credentials. Its ephemeral znodes and its watches end with it. The client never replaces an
+//! ended session by itself, because the program must read everything again that it has acted on.
 //!
-//! A session lives on a thread of its own, the [`SessionThread`], so its heartbeats go on whatever the application
-//! computes, and on whichever runtime. It needs no runtime of the application's. A dropped client closes its session,
-//! even when the program ends right afterwards, see [`Client`].
+//! A session runs on a separate thread, the [`SessionThread`], so computations of the application
+//! do not delay its heartbeats. It needs no runtime of the application. A dropped client closes its
+//! session, even if the program ends right afterwards, see [`Client`].
 //!
-//! A client looks for servers until one is found, or [`Connector::give_up_after`]; near ones first, where
-//! [`Connector::prefer`] says which are.
+//! A client looks for servers until it finds one, or until [`Connector::give_up_after`].
+//! [`Connector::prefer`] selects servers to try first.
 //!
-//! [`Client::state`] and [`Connector::session_events`] tell how it stands. Whoever acts as a leader stops at
-//! [`SessionState::Disconnected`]: others may have seen the session end already. Between processes a session
-//! is handed on with [`Client::leave`] and [`Connector::resume`].
+//! [`Client::state`] and [`Connector::session_events`] report the state of the session. A leader
+//! must stop at [`SessionState::Disconnected`], because the servers may have ended the session.
+//! [`Client::leave`] and [`Connector::resume`] pass a session to another process.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -65,11 +65,12 @@
 //! ```
 //!
 //! # Requests
-//! Each operation is a method that puts the request into its place when it is *called* and returns a
-//! [`Pending`], which is awaited for the result. Requests of one client are executed, and answered, in the
-//! order of the calls, across all tasks; nothing needs to be awaited before the next call, so many requests
-//! travel together. [`Pending`] says what cancelling means. [`Client::transaction`] makes several writes one;
-//! [`Client::reads`] puts several reads into one request.
+//! Each operation is a method that queues the request when it is *called*, and returns a
+//! [`Pending`], which the program awaits for the result. The servers execute and answer the
+//! requests of one client in the order of the calls, across all tasks. A program need not await one
+//! result before the next call, so many requests can be in flight. [`Pending`] describes
+//! cancellation. [`Client::transaction`] combines several writes; [`Client::reads`] puts several
+//! reads into one request.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -99,13 +100,13 @@
 //! ```
 //!
 //! # Errors
-//! [`Error::kind`] sorts errors by what can be done about them, [`Error::code`] says exactly what it was. The
-//! one that deserves thought is [`ErrorKind::Unknown`]: the connection was lost after the request was sent,
-//! so it may have been executed. Such a request is never repeated by the client. A read can be repeated
-//! ([`Retry::reads`]); of a write [`Client::after_lost_create`] and its siblings find out what became of it,
-//! and [`Client::create_protected`] does both. Where later requests must not be executed without earlier ones, they
-//! are made through a [`Client::series`]. A request is waited for as long as its connection stands, or no longer than
-//! [`Connector::request_timeout`].
+//! [`Error::kind`] sorts errors by what a program can do, and [`Error::code`] is the exact error.
+//! The important one is [`ErrorKind::Unknown`]: the connection was lost after the request was sent,
+//! so the request may have been executed. The client never repeats such a request. A program can
+//! repeat a read ([`Retry::reads`]). For a write, [`Client::after_lost_create`] and its siblings
+//! determine the outcome. [`Client::create_protected`] does both. If later requests must not be
+//! executed without earlier ones, use a [`Client::series`]. A request waits as long as its
+//! connection lives, or at most for [`Connector::request_timeout`].
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -134,9 +135,10 @@
 //! ```
 //!
 //! # Watches
-//! A read can leave a watch: a value that is awaited for one [`Event`], and dropped when it is not needed any
-//! more. [`Watch::next`] also tells when changes cannot be heard of. [`Client::watch`] leaves a watch that reports
-//! every change. A notification reaches this client before any answer that shows the change.
+//! A read can set a watch: a value that the program awaits for one [`Event`], and drops when it no
+//! longer needs it. [`Watch::next`] also reports when the watch cannot receive changes.
+//! [`Client::watch`] sets a watch that reports every change. A notification reaches this client
+//! before any answer that shows the change.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -183,11 +185,12 @@
 //! ```
 //!
 //! # Servers
-//! A connect string lists servers of one ensemble, never of two, `zk1:2181,zk2:2181/app`, whose names are resolved
-//! again for each round of attempts to connect; those that cannot be are named by errors ([`Error::reason`]) and in
-//! the log. With the feature `dns-srv` of this crate it may name a service of the DNS instead,
-//! `dns-srv://_zookeeper._tcp.example.com/app`, whose SRV records are servers; those of a smaller priority are tried
-//! first. Where servers are found in another way, see [`HostProvider`].
+//! A connect string lists servers of one ensemble: `zk1:2181,zk2:2181/app`. The client resolves
+//! their names again for each round of attempts to connect. Errors ([`Error::reason`]) and the log
+//! contain names that cannot be resolved. With the feature `dns-srv` of this crate, the string may
+//! name a service of the DNS instead, `dns-srv://_zookeeper._tcp.example.com/app`, whose SRV
+//! records are the servers. Servers with a smaller priority are tried first. For other ways to find
+//! servers, see [`HostProvider`].
 //!
 //! # TLS
 //! With the feature `tls` of this crate, `Connector::tls` makes all connections over TLS 1.2 or 1.3. `Tls` names the stores
@@ -274,7 +277,7 @@ pub use transaction::{CreatedNode, OpResult, Results, Ticket, Transaction};
 pub use transport::{Connection, Dialed, Transport};
 pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 
-/// One entry of an ACL, as it stands at a znode; [`Acls`] builds lists of them.
+/// One entry of a znode's ACL; [`Acls`] builds lists of them.
 ///
 /// ```
 /// use zebu_client::{Acl, Id, Perms};
@@ -320,7 +323,7 @@ pub use zebu_proto::ErrorCode;
 /// ```
 pub use zebu_proto::EventType;
 
-/// Whom an entry of an ACL is for.
+/// The identity in an entry of an ACL.
 ///
 /// ```
 /// use zebu_client::{Acls, Id, Perms};
@@ -425,7 +428,8 @@ pub use zebu_proto::Zxid;
 /// ```
 pub use zebu_session::Ending;
 
-/// What lets another client go on with a session: keep it secret. See [`Connector::resume`].
+/// The ticket with which another client can resume a session. Keep it secret. See
+/// [`Connector::resume`].
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

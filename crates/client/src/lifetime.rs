@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Client {
-    /// How the session stands.
+    /// The state of the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -94,8 +94,8 @@ impl Client {
         self.shared().status.borrow().ticket.map_or(SessionId::NONE, |ticket| ticket.id)
     }
 
-    /// What lets another client go on with this session, see
-    /// [`Connector::resume`](crate::Connector::resume): keep it secret.
+    /// The ticket with which another client can resume this session, see
+    /// [`Connector::resume`](crate::Connector::resume). Keep it secret.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -108,8 +108,9 @@ impl Client {
         self.shared().status.borrow().ticket
     }
 
-    /// The id of the ensemble that the session belongs to: that of the first server that told its own, or the
-    /// [one asked for](crate::Connector::ensemble). `None` where no server has told one: ZooKeeper's have no such ids.
+    /// The id of the ensemble that the session belongs to: the first one that a server has sent, or
+    /// the [required one](crate::Connector::ensemble). `None` if no server has sent one; ZooKeeper
+    /// servers have no such ids.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -134,7 +135,7 @@ impl Client {
         self.shared().wall_clock()
     }
 
-    /// The session timeout, as settled with the servers.
+    /// The session timeout that the servers have granted.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -146,7 +147,7 @@ impl Client {
         self.shared().status.borrow().timeout
     }
 
-    /// The server the session lives on, if it is connected.
+    /// The server that the session is connected to, if any.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -158,8 +159,8 @@ impl Client {
         self.shared().status.borrow().server
     }
 
-    /// Why there is no connection at the moment, as far as that is known: the servers that could not be found or reached
-    /// since there was one, and what became of the attempts. For people, to be shown while they wait.
+    /// The known reason why there is no connection: the servers that could not be found or reached
+    /// since the last one, and the result of each attempt. A text for users who wait.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -171,7 +172,7 @@ impl Client {
         self.shared().trouble().map(String::from)
     }
 
-    /// The znode that is this client's root, as the servers call it.
+    /// The path of this client's root on the servers.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -183,7 +184,7 @@ impl Client {
         self.shared().chroot.root()
     }
 
-    /// The thread that the session lives on.
+    /// The thread that runs the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -201,12 +202,13 @@ impl Client {
         &self.shared().thread
     }
 
-    /// Ends the session, after all requests made before: its ephemerals are gone when this returns.
+    /// Ends the session, after all earlier requests. When this returns, the session's ephemerals
+    /// are deleted.
     ///
     /// # Errors
-    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) when no server could be told in time: the servers
-    /// end the session when its timeout has passed. [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver)
-    /// when it was over already.
+    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) if no server could be reached in time:
+    /// then the servers end the session after its timeout.
+    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) if the session had already ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -222,8 +224,8 @@ impl Client {
         self.pending("", placed, Seat::None, answer::nothing)
     }
 
-    /// Ends this client but not the session: with the ticket another client can go on with it before its
-    /// timeout has passed. Requests that are not answered yet fail; watches end.
+    /// Ends this client, but not the session: another client can resume it with the ticket before
+    /// its timeout. Requests without an answer fail, and watches end.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

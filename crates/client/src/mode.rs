@@ -28,14 +28,14 @@ pub enum CreateMode {
     PersistentSequential,
     /// It goes with the session, and has no children.
     Ephemeral,
-    /// As [`CreateMode::Ephemeral`], with a number as [`CreateMode::PersistentSequential`] has it.
+    /// As [`CreateMode::Ephemeral`], with a number as in [`CreateMode::PersistentSequential`].
     EphemeralSequential,
     /// The servers delete it some time after its last child has gone.
     Container,
     /// The servers delete it some time after it had no children and no new data for so long. From 1 ms to
     /// 2^40 − 1 ms, in whole milliseconds; the servers must be configured for it.
     Ttl(Duration),
-    /// As [`CreateMode::Ttl`], with a number as [`CreateMode::PersistentSequential`] has it.
+    /// As [`CreateMode::Ttl`], with a number as in [`CreateMode::PersistentSequential`].
     SequentialTtl(Duration),
 }
 

@@ -30,11 +30,11 @@ use crate::shared::Command;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notification {
-    /// What happened.
+    /// The kind of change.
     pub kind: EventType,
-    /// To which znode.
+    /// The path of the znode.
     pub path: String,
-    /// In which transaction, where the server says so.
+    /// The zxid of the transaction, if the server sends it.
     pub zxid: Option<Zxid>,
 }
 
@@ -63,8 +63,8 @@ pub struct Notifications {
 }
 
 impl Notifications {
-    /// Waits for the next one. Nothing is lost when the future is dropped; who does not take them for long
-    /// misses those in between.
+    /// Waits for the next notification. Dropping the future loses nothing. A program that reads
+    /// slowly misses notifications.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -93,8 +93,8 @@ impl Stream for Notifications {
 }
 
 impl Client {
-    /// Every notification that fires one of this client's watches, from now on and each once, also those
-    /// of watches that are removed. Watches that nobody keeps are removed all the same.
+    /// Every notification from now on that fires one of this client's watches, each once, also
+    /// those of removed watches. Dropped watches are removed nevertheless.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -118,11 +118,11 @@ impl Client {
     }
 }
 
-/// Who hears of all notifications.
+/// The receivers of all notifications.
 #[derive(Default)]
 pub(crate) struct Audience {
     all: Vec<Mailbox<Notification>>,
-    /// What was told since [`Audience::begin`].
+    /// The notifications since [`Audience::begin`].
     told: Option<(EventType, Bytes)>,
 }
 
@@ -136,7 +136,8 @@ impl Audience {
         self.told = None;
     }
 
-    /// Tells of one watch's event, unless it is of the notification that was told last.
+    /// Passes on the event of a watch, unless it belongs to the last notification that was passed
+    /// on.
     pub(crate) fn tell(
         &mut self,
         kind: EventType,

@@ -11,7 +11,7 @@ use zebu_session::Failure;
 use crate::transaction::check_path;
 use crate::{Acls, Client, CreateMode, Created, Error, ErrorKind, Result, Retry};
 
-/// What became of a write whose answer was lost, as far as it can be told.
+/// The outcome of a write whose answer was lost, if it can be determined.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -49,8 +49,9 @@ impl Client {
     /// Creates an ephemeral or sequential znode whatever happens to the connection: where the answer is
     /// lost, this finds out whether it was created, and creates it if not, within the limits of [`Retry`].
     ///
-    /// The last part of `path` gets a prefix nobody else uses, `_c_…-`, by which the znode is found again;
-    /// other clients' recipes know this form. Sequential names stay in order behind the prefix.
+    /// The last part of `path` gets a unique prefix, `_c_…-`, by which the client finds the znode
+    /// again. Recipes of other clients know this form. Sequential names stay in order behind the
+    /// prefix.
     ///
     /// # Errors
     /// As [`Client::create`]; [`ErrorKind::Unknown`] only when it could not be found out whether it happened: then
@@ -112,8 +113,8 @@ impl Client {
         }
     }
 
-    /// Deletes the child whose name begins with `prefix`, which nobody knows about, if it is there. This goes on until a
-    /// server answers or the session is over.
+    /// Deletes the child whose name begins with `prefix`, if it exists; no program knows about it.
+    /// Repeats this until a server answers or the session ends.
     ///
     /// Source: Curator's `FindAndDeleteProtectedNodeInBackground`.
     fn delete_behind(&self, parent: &str, prefix: &str) {
@@ -145,8 +146,9 @@ impl Client {
         Ok(self.exists(&path).await?.map(|stat| Created { path, stat }))
     }
 
-    /// Letters and digits that no other client comes upon: the id of the session, a number, and what the
-    /// [seed](crate::Connector::seed) decides, so that programs which go on with a session one after the other differ as well.
+    /// Unique letters and digits: the id of the session, a number, and a part that the
+    /// [seed](crate::Connector::seed) decides, so that programs that resume the same session
+    /// differ, too.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -171,12 +173,14 @@ impl Client {
         )
     }
 
-    /// Tells what became of a [`Client::create`] with these arguments that ended in
+    /// Returns the outcome of a [`Client::create`] with these arguments that failed with
     /// [`ErrorKind::Unknown`].
     ///
-    /// An ephemeral znode is this session's or it is not. Of other znodes the data decide: they should say
-    /// who wrote them. A znode that others may delete, as items of a queue, tells nothing once it is gone: let a
-    /// [`Transaction`](crate::Transaction) create an ephemeral znode with it, which does. The name a sequential create got cannot be known: use [`Client::create_protected`].
+    /// For an ephemeral znode, its owner decides. For other znodes, the data decide, so the data
+    /// should name their author. If others may delete the znode, such as an item of a queue, its
+    /// absence proves nothing: create an ephemeral znode in the same
+    /// [`Transaction`](crate::Transaction), which then decides. The name of a sequential znode
+    /// cannot be found: use [`Client::create_protected`].
     ///
     /// # Errors
     /// As [`Client::get_data`]; it may be asked again.
@@ -214,11 +218,12 @@ impl Client {
         })
     }
 
-    /// Tells what became of a [`Client::set_data`] with these arguments that ended in
+    /// Returns the outcome of a [`Client::set_data`] with these arguments that failed with
     /// [`ErrorKind::Unknown`].
     ///
-    /// It can be told for sure when the version was not [`Version::ANY`] and nobody has written since; the
-    /// data should say who wrote them, else another writer's equal data pass for ours.
+    /// The outcome is certain if the version was not [`Version::ANY`] and no other client has
+    /// written since. The data should name their author; otherwise equal data of another writer
+    /// count as this client's.
     ///
     /// # Errors
     /// As [`Client::get_data`]; it may be asked again.
@@ -256,7 +261,7 @@ impl Client {
         })
     }
 
-    /// Tells what became of a [`Client::delete`] that ended in [`ErrorKind::Unknown`].
+    /// Returns the outcome of a [`Client::delete`] that failed with [`ErrorKind::Unknown`].
     ///
     /// A znode that is not there may have been deleted by others too: then it is
     /// [`Outcome::Happened`] all the same.

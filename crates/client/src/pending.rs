@@ -53,9 +53,9 @@ pub(crate) type Decode<T> = fn(Call, Answer) -> Result<T>;
 /// ```
 ///
 /// # Cancellation
-/// Dropping it unfinished withdraws the request if it was not sent yet, that is while there is no
-/// connection. A request that was sent will be executed, and nobody learns of the result. [`Pending::cancel`]
-/// tells which; [`Pending::detach`] lets the request go ahead in any case.
+/// Dropping it withdraws the request if it was not sent yet, because there is no connection. A sent
+/// request is executed, and its result is lost. [`Pending::cancel`] returns which case it was;
+/// after [`Pending::detach`], the request is executed in any case.
 #[must_use = "a request that is dropped may be withdrawn: await it, or `detach` it"]
 pub struct Pending<T> {
     state: State<T>,

@@ -126,8 +126,8 @@ impl Reads {
     /// Sends the request. Its place in the order is that of this call.
     ///
     /// # Errors
-    /// Those that concern the whole request; that a znode is missing or may not be read stands with its
-    /// result.
+    /// Errors of the whole request. The result of each read contains its own error, such as a
+    /// missing znode or permission.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -6,8 +6,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// How often, and with what pauses, something is tried again.
 ///
-/// The client repeats nothing by itself: a repeated request is a new one, ordered after everything that was
-/// made in the meantime. This is for callers who have decided that it may be repeated.
+/// The client repeats nothing by itself: a repeated request is a new one, ordered after all
+/// requests made meanwhile. Use this only for operations that may be repeated.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -13,7 +13,7 @@ use zebu_session::{Ending, State, Ticket};
 
 use crate::mailbox::Mailbox;
 
-/// How a session stands, and what happens to it.
+/// The states of a session, and their changes.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -35,8 +35,9 @@ pub enum SessionState {
     /// The server has no quorum: reads work, may be behind by any length of time, writes fail. A better
     /// server is being sought.
     ConnectedReadOnly,
-    /// The connection was lost; another is being sought. The session may have ended meanwhile as others
-    /// see it: who acts as a leader stops until it is [`SessionState::Connected`] again.
+    /// The connection was lost, and the client looks for another one. Meanwhile, the servers may
+    /// have ended the session: a leader must stop until the state is [`SessionState::Connected`]
+    /// again.
     Disconnected,
     /// The servers have ended the session: its ephemerals and watches are gone.
     Expired,

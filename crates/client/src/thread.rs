@@ -11,8 +11,9 @@ use tokio::task::JoinHandle;
 
 /// A thread that keeps sessions alive: it connects them, sends their heartbeats and takes their answers.
 ///
-/// Each session starts a thread of its own, so that no work of the application keeps its heartbeats waiting, whatever
-/// runtime the application has. A program with very many sessions lets them share a few threads:
+/// Each session starts a separate thread, so that the work of the application never delays its
+/// heartbeats, whatever runtime the application has. A program with very many sessions can share a
+/// few threads between them:
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -29,7 +30,7 @@ use tokio::task::JoinHandle;
 /// # Ok(()) });
 /// ```
 ///
-/// The thread ends with the last of its sessions, when nobody holds this value any more.
+/// The thread ends with the last of its sessions, after this value is dropped.
 #[derive(Clone)]
 pub struct SessionThread {
     runtime: Handle,

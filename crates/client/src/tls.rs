@@ -27,7 +27,7 @@ use crate::{Error, Result};
 /// A connection over TLS.
 pub(crate) type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
 
-/// How connections are made over TLS: which servers are trusted, and who this client is.
+/// The TLS settings of connections: trusted servers, and the certificate of this client.
 ///
 /// Stores are PEM, PKCS12 or JKS files; what a file is follows from its content, not from its name. They are read when a
 /// session is opened, and again for the next connection when they have changed, so certificates are replaced without a
@@ -86,7 +86,8 @@ impl Default for Tls {
 }
 
 impl Tls {
-    /// TLS 1.2 and 1.3 with all cipher suites, names of hosts checked, nobody trusted and no certificate shown.
+    /// TLS 1.2 and 1.3 with all cipher suites and checked host names, without trusted certificates
+    /// and without a certificate of the client.
     ///
     /// ```
     /// let nobody_is_trusted = zebu_client::Tls::new().check().unwrap_err();

@@ -10,7 +10,7 @@ use zebu_session::{Effect, Frame};
 use crate::mode::Wire;
 use crate::{Acls, Client, CreateMode, Error, Pending, Result, answer};
 
-/// Several writes that are executed as one: all of them, or none, and nobody sees a state in between.
+/// Several writes that are executed as one: all of them or none. No client sees a state in between.
 ///
 /// Each operation sees the effects of those before it. Built by adding operations, then sent with
 /// [`Transaction::commit`]. Adding an operation hands out a [`Ticket`] for its result.
@@ -297,8 +297,8 @@ impl Transaction {
     /// Sends the transaction. Its place in the order is that of this call.
     ///
     /// # Errors
-    /// That of the first operation that failed; which one it was says [`Error::failed_operation`]. Nothing
-    /// was changed then.
+    /// The error of the first failed operation; [`Error::failed_operation`] returns its index.
+    /// Nothing was changed.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -344,8 +344,8 @@ impl Transaction {
     }
 }
 
-/// The root is never deleted: not that of the servers, which refuse it, and not that of a client with a chroot, which
-/// would take its root away from itself and from all others that have it.
+/// The root is never deleted. Servers refuse to delete their root. A client with a chroot refuses
+/// to delete its own root, which other clients use, too.
 pub(crate) fn check_deletable(path: &str) -> Result<()> {
     match path {
         "/" => Err(Error::answered(ErrorCode::BAD_ARGUMENTS, path)),

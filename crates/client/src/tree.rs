@@ -63,8 +63,8 @@ impl Client {
 
     /// Deletes a znode and everything below it, children first. Returns how many there were.
     ///
-    /// This is no single step: who looks meanwhile sees part of it, and where it fails a part is left.
-    /// What is created in the subtree while it runs is deleted too.
+    /// This is not atomic: other clients see intermediate states, and after a failure a part
+    /// remains. Znodes that are created in the subtree meanwhile are deleted, too.
     ///
     /// # Errors
     /// As [`Client::delete`], for any of the znodes. That one is gone already is no error, unless it is the
@@ -96,7 +96,7 @@ impl Client {
 
     /// A znode and everything below it, parents first.
     ///
-    /// The tree may change while it is walked: what has gone in the meantime is left out.
+    /// The tree may change during the walk: znodes that are deleted meanwhile are left out.
     ///
     /// # Errors
     /// As [`Client::get_children`], for any of the znodes.

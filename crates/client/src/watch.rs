@@ -26,12 +26,12 @@ pub enum EventKind {
     Created,
     /// It was deleted, by a client or with the session that owned it.
     Deleted,
-    /// Its data were set, perhaps to what they were.
+    /// Its data were set, possibly to the same value.
     DataChanged,
-    /// A child was created or deleted. What children hold is their own affair.
+    /// A child was created or deleted. Changes of a child's data are not reported.
     ChildrenChanged,
-    /// The watch is over without having fired: somebody removed it with
-    /// [`Client::remove_watches`](crate::Client::remove_watches), or its connection is gone after
+    /// The watch has ended without firing: it was removed with
+    /// [`Client::remove_watches`](crate::Client::remove_watches), or its connection was lost after
     /// [`Connector::forget_watches`](crate::Connector::forget_watches).
     WatchRemoved,
 }
@@ -50,7 +50,8 @@ impl fmt::Display for EventKind {
 
 /// A change that a watch was waiting for.
 ///
-/// It says that something changed, not to what: read it. One event may stand for several changes.
+/// It reports that something has changed, but not the new state: read the znode. One event may
+/// stand for several changes.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -67,17 +68,17 @@ impl fmt::Display for EventKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// What happened.
+    /// The kind of change.
     pub kind: EventKind,
-    /// To which znode.
+    /// The path of the znode.
     pub path: String,
-    /// In which transaction, where the server says so: before 3.9 it does not, nor for changes that
-    /// happened while there was no connection.
+    /// The zxid of the transaction, if the server sends it. Servers before 3.9 do not send it. For
+    /// changes during a lost connection, no server sends it.
     pub zxid: Option<Zxid>,
 }
 
 impl Event {
-    /// `None` for an event of a kind nobody knows.
+    /// `None` for an unknown kind of event.
     pub(crate) fn new(kind: EventType, path: &str, zxid: Option<Zxid>) -> Option<Self> {
         let kind = match kind {
             EventType::NODE_CREATED => EventKind::Created,
@@ -93,7 +94,7 @@ impl Event {
     }
 }
 
-/// What a persistent watch has to say.
+/// A report of a persistent watch.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -113,14 +114,14 @@ impl Event {
 pub enum Notice {
     /// Something changed.
     Event(Event),
-    /// The connection was lost: changes are not heard of for now.
+    /// The connection was lost: for now, changes are not reported.
     Disconnected,
-    /// Changes may have been missed: while there was no connection, or because the events were not
-    /// taken in time. What matters must be read again; the watch goes on.
+    /// Changes may have been missed, because there was no connection, or because the program read
+    /// its events too slowly. Read the znodes again; the watch continues.
     Missed,
 }
 
-/// What a watch that fires once has to say.
+/// A report of a watch that fires once.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -138,14 +139,14 @@ pub enum Notice {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// It has fired, and is over.
+    /// The watch has fired, and has ended.
     Event(Event),
-    /// The session's state is another. While there is no connection nothing is heard of changes; a session that is
-    /// over takes the watch along.
+    /// The session's state has changed. Without a connection, changes are not reported. The end of
+    /// the session ends the watch.
     Session(SessionState),
 }
 
-/// Tells the session that nobody waits any more.
+/// Informs the session that the watch was dropped.
 #[derive(Debug)]
 struct Guard {
     watcher: WatcherId,
@@ -164,13 +165,13 @@ impl Drop for Guard {
 
 /// A watch that fires once: await it for the [`Event`].
 ///
-/// It stands from the moment its read was answered; no change after what was read escapes it. It survives
-/// the loss of a connection: a change meanwhile is reported by the next server. One hole is the protocol's:
-/// a znode that [`Client::watch_exists`](crate::Client::watch_exists) found absent, and that was created and
-/// deleted again while there was no connection, is not reported.
+/// The watch begins with the answer to its read, and misses no later change. It survives a lost
+/// connection: the next server reports changes of that time. The protocol has one gap: if
+/// [`Client::watch_exists`](crate::Client::watch_exists) found no znode, and the znode is created
+/// and deleted again without a connection, the watch does not report it.
 ///
-/// Dropping it removes the watch. Awaiting `&mut watch` keeps it. Who has to know when nothing can be heard uses
-/// [`Watch::next`], which tells of the session, too.
+/// Dropping it removes the watch. Awaiting `&mut watch` keeps it. [`Watch::next`] also reports
+/// changes of the session's state, such as a lost connection.
 ///
 /// # Errors
 /// Awaiting it fails when the session is over.
@@ -202,14 +203,14 @@ impl Watch {
         Self { signals, guard: Guard { watcher, shared, is_over: false } }
     }
 
-    /// Waits for what comes next: a change of the session's state, or the event, which is the last. Nothing is lost
-    /// when the future is dropped.
+    /// Waits for the next report: a change of the session's state, or the event, which is the last
+    /// report. Dropping the future loses nothing.
     ///
-    /// Who is slow is not told of every change of the state, but always of the last, and that there was a
-    /// [`SessionState::Disconnected`] since it last looked.
+    /// A slow program does not get every change of the state. It always gets the last one, and
+    /// learns whether there was a [`SessionState::Disconnected`] since its last call.
     ///
     /// # Errors
-    /// The session is over, which was told before, or the watch has fired.
+    /// The session has ended, which was reported before, or the watch has fired.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -277,7 +278,7 @@ impl PersistentWatch {
         Self { notices, guard: Guard { watcher, shared, is_over: false } }
     }
 
-    /// Waits for what comes next. Nothing is lost when the future is dropped.
+    /// Waits for the next report. Dropping the future loses nothing.
     ///
     /// It is a [`Stream`] too, which ends with the session.
     ///
@@ -309,7 +310,7 @@ impl Stream for PersistentWatch {
     }
 }
 
-/// Why there are no more events.
+/// The reason why there are no more events.
 fn over(shared: &Shared) -> Error {
     match shared.ending() {
         Some(ending) => Error::failed(Failure::Over(ending), ""),

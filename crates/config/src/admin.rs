@@ -108,7 +108,7 @@ impl Reader<'_> {
 /// The text of a file as it is, but for the values of secrets.
 fn masked(file: &[u8]) -> String {
     let text = String::from_utf8_lossy(file);
-    // A value may go on in the next line.
+    // A value may continue in the next line.
     let mut goes_on = false;
     text.split_inclusive('\n')
         .map(|line| {

@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whoever says after how many txns a snapshot is due means that.
+    /// An explicit number of transactions takes precedence.
     fn snapshot_log_percent(&self) -> u32 {
         let percent = self.number("zebu.snapLogPercent");
         let default = if self.given("snapCount").is_some() { 0 } else { SNAPSHOT_LOG_PERCENT };
@@ -636,7 +636,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Switches that trade safety away, which whoever reads the log should know.
+    /// Switches that reduce safety, for a warning in the log.
     fn warn_of_dangers(&self, config: &Config) {
         for (key, is_dangerous, why) in [
             ("forceSync", !config.log.fsync, "acknowledged writes are lost when the machine stops"),

@@ -26,7 +26,7 @@ pub(super) struct Members {
     pub(super) is_ensemble: bool,
     /// The ensemble, unless this server runs alone.
     pub(super) ensemble: Option<Ensemble>,
-    /// Where this server serves clients according to its line, and where that is said.
+    /// This server's client address in its line, and the place of the line.
     pub(super) client: Option<(HostPort, Origin)>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Ensemble {
     pub(super) dynamic_file: Option<PathBuf>,
     /// What was proposed and not committed, if anything.
     pub(super) proposed: Option<Membership>,
-    /// Where it is said that this is one: the second participant's line.
+    /// The line of the second participant, which makes this an ensemble.
     pub(super) origin: Origin,
 }
 
@@ -261,7 +261,7 @@ fn read_dynamic_file(
     is_good
 }
 
-/// What `<dataDir>/myid` says.
+/// The content of `<dataDir>/myid`.
 enum MyId {
     Missing,
     /// The problem is recorded.

@@ -15,12 +15,12 @@ use super::value;
 
 /// Smallest number of committed txns that are kept in memory.
 const COMMITTED_TXNS_MIN: i64 = 500;
-/// Tries to bind the election port when what is configured makes no sense.
+/// Attempts to bind the election port if the configured number is invalid.
 const BIND_TRIES: u32 = 3;
 /// Longest time that a stranger may stay at the election port, as at the others.
 const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// What a member of an ensemble is told.
+/// The settings of a member of an ensemble.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnsembleConfig {
     /// `myid`: this server.
@@ -35,7 +35,7 @@ pub struct EnsembleConfig {
     pub dynamic_file: Option<PathBuf>,
     /// What was proposed when this server stopped: the members in `zoo.cfg.dynamic.next`.
     pub proposed: Option<Membership>,
-    /// Where it is said that this is an ensemble.
+    /// The place in the configuration that makes this an ensemble.
     pub origin: Origin,
     /// `initLimit`: ticks that discovery and synchronization may take, at least 1.
     pub init_ticks: u32,
@@ -51,7 +51,7 @@ pub struct EnsembleConfig {
     pub upgrade_local_sessions: bool,
     /// `leaderServes`: whether a leader accepts clients.
     pub leader_serves: bool,
-    /// `oraclePath`: decides which of two servers may go on alone.
+    /// `oraclePath`: decides which of two servers may continue alone.
     pub oracle: Option<PathBuf>,
     /// `leader.maxTimeToWaitForEpoch`: how long a leader waits for supporters that go on looking; `None` is the whole
     /// `initLimit`.
@@ -79,7 +79,8 @@ pub struct ElectionNetConfig {
     pub notify_max: Duration,
     /// `cnxTimeout`: time to connect.
     pub connect_timeout: Duration,
-    /// `quorumCnxnTimeoutMs`: time a new connection has to say who it is; `syncLimit` unless set. At most 15 s.
+    /// `quorumCnxnTimeoutMs`: time limit for the introduction on a new connection; `syncLimit`
+    /// unless set. At most 15 s.
     pub handshake_timeout: Duration,
     /// `electionPortBindRetry`: tries to bind; `None` is forever.
     pub bind_tries: Option<u32>,
@@ -263,7 +264,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is to be said about the number of a server.
+/// Notes about the number of a server.
 pub(super) fn id_note(origin: &Origin, id: i64) -> Option<Note> {
     (!(1..=255).contains(&id)).then(|| {
         Note::warn(format!(

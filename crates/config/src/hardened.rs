@@ -49,7 +49,7 @@ pub fn open(config: &Config) -> Vec<Open> {
             "zebu.sessionSecretFile names a secret of all members, and zebu.sessionPasswords is keyed",
         );
     }
-    // Whoever sends any password has an id of the scheme digest.
+    // A client with any password has an id of the scheme `digest`.
     let proves = |scheme: &String| !["ip", "digest", "key", "ensemble"].contains(&scheme.as_str());
     if auth.enforced_schemes.is_empty() || !auth.enforced_schemes.iter().all(proves) {
         add(
@@ -102,7 +102,7 @@ pub fn open(config: &Config) -> Vec<Open> {
     open
 }
 
-/// Ports that others can reach, and on which something is said in the clear.
+/// Ports that other machines can reach, with traffic in plain text.
 fn without_tls(config: &Config) -> Vec<Open> {
     let mut open = Vec::new();
     let mut add = |what: String, remedy: &'static str| open.push(Open { what, remedy });

@@ -68,7 +68,7 @@ const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsP
 pub struct ConfigError {
     /// At least one.
     pub problems: Vec<Problem>,
-    /// Keys nobody knows, which may be why something else is missing.
+    /// Unknown keys, which may be the reason for a missing setting.
     pub unknown: Vec<Note>,
 }
 
@@ -136,7 +136,7 @@ pub struct Note {
     pub level: Level,
     /// What.
     pub text: String,
-    /// A key nobody knows: fatal with `--check`.
+    /// An unknown key: fatal with `--check`.
     pub is_unknown_key: bool,
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// A configuration with all that is to be said about it.
+/// A configuration with its notes.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The settings.
@@ -251,7 +251,8 @@ fn fault(given: &Given) -> Option<Problem> {
     Some(Problem::new(given.origin.clone(), text))
 }
 
-/// Refuses settings that switch on what is not built, and names those that have no effect in one line each.
+/// Refuses settings that enable unsupported features, and lists settings without effect, one line
+/// each.
 fn check_parts(merged: &mut Merged) {
     let waived = waived_parts(merged);
     let mut harmless = Vec::new();

@@ -37,7 +37,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
 /// One key of `zoo.cfg` and the property that means the same.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// Name in `zoo.cfg`; one ending in `.*` stands for every key that starts so.
+    /// Name in `zoo.cfg`. A name that ends with `.*` matches every key with that prefix.
     pub key: &'static str,
     /// How `-D` spells it.
     pub property: Property,
@@ -112,7 +112,7 @@ pub enum Default {
     None,
     /// This text, read like a given value.
     Value(&'static str),
-    /// Computed from other settings; the text says how.
+    /// Computed from other settings; the text describes how.
     Computed(&'static str),
 }
 
@@ -121,7 +121,8 @@ pub enum Default {
 pub enum Fate {
     /// It works.
     Supported,
-    /// Accepted without effect, because it tunes something this server does not have. The text says what.
+    /// Accepted without effect, because it tunes something that this server does not have. The text
+    /// names it.
     Harmless(&'static str),
     /// Belongs to a part that is not built: refused when it switches the part on.
     NotBuilt(Part, Switch),
@@ -329,7 +330,7 @@ pub fn by_key(key: &str) -> Option<&'static Setting> {
     exact.or_else(|| SETTINGS.iter().find(|setting| setting.is_named(key)))
 }
 
-/// The setting a property means, with the key of `zoo.cfg` that says the same.
+/// The setting of a property, with the equivalent key of `zoo.cfg`.
 pub fn by_property(name: &str) -> Option<(&'static Setting, &str)> {
     if let Some(setting) = SETTINGS.iter().find(|setting| setting.also == Some(name)) {
         return Some((setting, setting.key));
@@ -362,7 +363,7 @@ pub fn near(key: &str) -> Option<String> {
         .or_else(|| ending_in(&wanted).map(str::to_owned))
 }
 
-/// The only setting whose last part is `wanted`, which is in lower case: `superDigest` says enough.
+/// The only setting whose last part is `wanted` (in lower case), so that `superDigest` is enough.
 fn ending_in(wanted: &str) -> Option<&'static str> {
     let mut found = SETTINGS
         .iter()

@@ -32,13 +32,14 @@ const ENABLED: &str = "quorum.auth.enableSasl";
 const LEARNER_REQUIRED: &str = "quorum.auth.learnerRequireSasl";
 const SERVER_REQUIRED: &str = "quorum.auth.serverRequireSasl";
 const SERVICE_PRINCIPAL: &str = "quorum.auth.kerberos.servicePrincipal";
-/// What stands for the host that is dialled.
+/// The placeholder for the host to connect to.
 const HOST: &str = "_HOST";
 const OWN_SECTION: &str = "quorum.auth.learner.saslLoginContext";
 const OTHERS_SECTION: &str = "quorum.auth.server.saslLoginContext";
 
 impl Reader<'_> {
-    /// Every setting of SASL for clients. `is_required`: nobody is served without an id of the scheme `sasl`.
+    /// Every setting of SASL for clients. `is_required`: clients without an id of the scheme `sasl`
+    /// are not served.
     pub(super) fn sasl(&self, has_scheme: bool, is_required: bool) -> SaslConfig {
         let login = self.sasl_login(has_scheme, is_required);
         if is_required && self.text(FILE).is_none() {
@@ -315,7 +316,7 @@ fn line_of(jaas: &Jaas, section: &str) -> Option<usize> {
     jaas.section(section).and_then(|modules| modules.first()).map(|module| module.line)
 }
 
-/// What `take` finds in a section for servers; `None` where it has told a problem of its own.
+/// The result of `take` for a section for servers; `None` if it has reported a problem.
 fn peer_section<T>(
     jaas: &Jaas,
     path: &Path,

@@ -17,7 +17,7 @@ use zebu_replica::Passwords;
 use super::ensemble::EnsembleConfig;
 use super::secret::Secret;
 
-/// Everything a server is told.
+/// All settings of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The file it came from, if any.
@@ -40,7 +40,7 @@ pub struct Config {
     pub throttle: ThrottleConfig,
     /// Shedding of connections.
     pub connection_throttle: ConnectionThrottleConfig,
-    /// Who may do what.
+    /// Access control.
     pub auth: AuthConfig,
     /// Kinds of znodes.
     pub znodes: ZnodeConfig,
@@ -215,7 +215,8 @@ pub struct ClientTlsConfig {
     pub detection_time: Duration,
     /// `netty.server.outstandingHandshake.limit`: handshakes at a time; `None` leaves it to the server.
     pub handshakes_max: Option<u32>,
-    /// `netty.server.earlyDropSecureConnectionHandshakes`: no handshake while nobody is served.
+    /// `netty.server.earlyDropSecureConnectionHandshakes`: no handshake while the server does not
+    /// serve clients.
     pub drop_early: bool,
     /// `ssl.clientHostnameVerification`: a client's certificate must be for the address that it comes from.
     pub verifies_clients_hosts: bool,
@@ -344,7 +345,7 @@ pub struct ConnectionWeights {
     pub renew_session: u32,
 }
 
-/// Who may do what.
+/// Access control.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthConfig {
     /// `skipACL`.
@@ -362,7 +363,7 @@ pub struct AuthConfig {
     pub outside: Vec<OutsideCheck>,
     /// What holds for each of them: `zebu.authCheck.*`.
     pub check_limits: CheckLimits,
-    /// `zebu.refuseWorldWrites`: no new ACL lets everybody do more than read.
+    /// `zebu.refuseWorldWrites`: no new ACL grants every client more than READ.
     pub refuses_world_writes: bool,
     /// `zebu.authFailuresPerMinute`: how often one address may fail to authenticate; 0: any number of times.
     pub failures_per_minute: u32,
@@ -413,9 +414,9 @@ pub struct SaslConfig {
 /// SASL between servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerSaslConfig {
-    /// Whom this server proves to be to those that it dials.
+    /// The identity that this server presents to servers that it connects to.
     pub own: PeerLogin,
-    /// How servers that dial this one prove who they are.
+    /// How servers that connect to this one authenticate.
     pub others: PeerUsers,
     /// `quorum.auth.learnerRequireSasl`: this server authenticates to those that it dials.
     pub authenticates: bool,
@@ -423,7 +424,7 @@ pub struct PeerSaslConfig {
     pub is_required: bool,
 }
 
-/// Whom a server proves to be to those that it dials.
+/// The identity that a server presents to servers that it connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerLogin {
     /// A user with a password, with DIGEST-MD5.
@@ -437,12 +438,13 @@ pub enum PeerLogin {
     Kerberos {
         /// Where its tickets come from.
         login: KerberosConfig<Source>,
-        /// `quorum.auth.kerberos.servicePrincipal`: whom it dials.
+        /// `quorum.auth.kerberos.servicePrincipal`: the principal of the server that it connects
+        /// to.
         servers: PeerPrincipal,
     },
 }
 
-/// How servers that dial this one prove who they are.
+/// How servers that connect to this one authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerUsers {
     /// With the password of one of these users, with DIGEST-MD5.
@@ -456,7 +458,7 @@ pub enum PeerUsers {
 pub struct PeerPrincipal {
     /// The first part.
     pub service: String,
-    /// The second part; `None` where it was `_HOST`, which stands for the host that is dialled.
+    /// The second part; `None` for `_HOST`, the placeholder for the host to connect to.
     pub host: Option<String>,
     /// The realm, where it is set.
     pub realm: Option<String>,
@@ -479,7 +481,7 @@ pub enum SaslLogin {
 /// A login with Kerberos, and what errors with it name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KerberosConfig<L> {
-    /// What the section says.
+    /// The content of the section.
     pub login: L,
     /// File, line and section.
     pub place: String,
@@ -530,7 +532,8 @@ pub struct AdminConfig {
     pub address: String,
     /// `admin.serverPort`: 0 lets the system choose.
     pub port: u16,
-    /// Whether somebody has configured the server or its port: a server that stands alone does not start without it then.
+    /// Whether the configuration names the admin server or its port. Then a standalone server does
+    /// not start without it.
     pub is_asked_for: bool,
     /// `admin.commandURL` without a slash at its end: empty, or beginning with a slash.
     pub command_url: String,

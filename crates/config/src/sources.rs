@@ -149,7 +149,7 @@ pub(super) struct Merged {
     pub(super) notes: Vec<Note>,
     /// Properties that belong to other programs, or to a JVM, and where they were set.
     foreign: Vec<String>,
-    /// The configuration file could not be read: what is missing says nothing.
+    /// The configuration file could not be read, so missing settings prove nothing.
     pub(super) is_file_lost: bool,
     /// The configuration file, if there is one: each file is read once.
     pub(super) file: Option<Vec<u8>>,

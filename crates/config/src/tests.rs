@@ -285,7 +285,7 @@ fn properties_without_prefix_work_everywhere() {
     assert_eq!(config.log.fsync_warning, 20 * MS);
 }
 
-/// What operators write who mean well.
+/// Frequent mistakes of operators.
 #[test]
 fn slips_of_the_pen_are_named() {
     let notes = Case::file("tickTime=3000\ntickTime=4000\nsuperDigest=a:b\nmyid=1").notes();

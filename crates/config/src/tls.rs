@@ -23,7 +23,7 @@ struct StoreKeys {
 
 /// The keys of one use of TLS; those that are `None` are not there for it.
 struct Keys {
-    /// Who shows certificates to this server, for messages.
+    /// The peers that present certificates to this server, for messages.
     others: &'static str,
     /// Whether this server connects to them, too.
     dials: bool,
@@ -90,7 +90,7 @@ const ADMIN: Keys = Keys {
     asks_nobody: "admin.needClientAuth=false",
     ..SERVERS
 };
-/// As in the original, the Prometheus page has certificates of its own, and fewer settings.
+/// As in the original, the Prometheus page has separate certificates, and fewer settings.
 const PROMETHEUS: Keys = Keys {
     client_auth: "metricsProvider.ssl.need.client.auth",
     asks_nobody: "metricsProvider.ssl.need.client.auth=false with metricsProvider.ssl.want.client.auth=false",
@@ -178,7 +178,8 @@ impl Reader<'_> {
         switch.is_some().then_some(settings)
     }
 
-    /// TLS of the admin server; `None` where it has none. Faults are told only if there is one.
+    /// TLS of the admin server; `None` without TLS. Faults are reported only if the admin server is
+    /// enabled.
     ///
     /// Source: `JettyAdminServer`.
     pub(super) fn admin_tls(&self, is_served: bool) -> Option<AdminTlsConfig> {
@@ -206,7 +207,8 @@ impl Reader<'_> {
         Some(AdminTlsConfig { accepts_plain: !forces, files: files?, reloads })
     }
 
-    /// TLS of the Prometheus page; `None` where it has none. Faults are told only if there is one.
+    /// TLS of the Prometheus page; `None` without TLS. Faults are reported only if the page is
+    /// enabled.
     ///
     /// Source: `PrometheusMetricsProvider`, which asks for certificates unless both switches are off.
     pub(super) fn prometheus_tls(&self, has_it: bool, port: u16) -> Option<PrometheusTlsConfig> {
@@ -239,7 +241,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads every setting of this use; faults are told only if there is a `switch` that is on.
+    /// Reads every setting of this use. Faults are reported only if `switch` is on.
     fn port_files(
         &self,
         keys: &Keys,

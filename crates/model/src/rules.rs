@@ -1,4 +1,4 @@
-//! What the actions go by: which servers are a quorum, and which guard is left out on purpose.
+//! The rules of the actions: which servers are a quorum, and which guard is left out on purpose.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! The state: what each server has, and what each leader has said.
+//! The state: the history of each server, and the messages of each leader.
 //!
-//! What a leader has said in its epoch only grows, so messages need no queues. A message that is late is a shorter
-//! prefix of what its leader has said by now. A message that is lost is an action that never happens.
+//! The messages of a leader in its epoch only grow, so they need no queues. A late message is a
+//! shorter prefix of the leader's messages. A lost message is an action that never happens.
 
 use std::fmt;
 

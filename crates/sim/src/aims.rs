@@ -1,7 +1,7 @@
-//! Plans that are aimed: schedules that random faults seldom make, each with its own chance.
+//! Aimed plans: schedules that random faults seldom produce. Each has its own probability.
 //!
-//! Each is an example of a way in which ensembles have lost data, with everything left open that does
-//! not matter for it. What they have in common with random plans, those decide.
+//! Each aim is an example of a way in which ensembles have lost data. It fixes only what is
+//! essential; random plans decide everything else.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
-//! One server that runs alone, driven by the engine that ships, from one seed: its connections byte by byte, the turns of
-//! its network worker, records that the turn itself makes durable, limits, authentication, and power cuts.
+//! One standalone server, driven by the shipped engine, from one seed: its connections byte by
+//! byte, the turns of its network worker, records that the turn itself syncs, limits,
+//! authentication, and power cuts.
 //!
-//! Time is what happens next: a scheduler draws which of the server's threads does something. At the end all of them go on
-//! until nothing is left to do; whoever still waits then waits for ever.
+//! Time is the order of events: a scheduler draws which of the server's threads runs next. At the
+//! end all threads run until nothing is left to do. A client that still waits then would wait for
+//! ever.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

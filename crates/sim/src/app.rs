@@ -1,8 +1,8 @@
-//! Clients that are real sessions: the client's state machine as it ships, over the network of the
-//! simulator, and a program above it that remembers what it was promised.
+//! Clients that are real sessions: the shipped state machine of the client over the simulated
+//! network, and a program above it that remembers the promises it got.
 //!
-//! What the program sees is checked, through all reconnections; what is on the wire is checked by the
-//! clients that speak the protocol themselves.
+//! The check covers what the program sees, through all reconnections. The clients that speak the
+//! protocol themselves check the bytes on the wire.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What must hold: one file for each property, and here where they are told what happened.
+//! The properties that must hold: one file for each, and the events that they get.
 
 pub(crate) mod configs;
 pub(crate) mod durability;

@@ -1,5 +1,5 @@
-//! Clients: sessions that speak the protocol byte for byte, move between servers, watch, fall silent
-//! and end; and remember what they were told.
+//! Clients: sessions that speak the protocol byte by byte, move between servers, watch, fall silent
+//! and end; and remember their answers.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

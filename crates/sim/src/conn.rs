@@ -1,4 +1,4 @@
-//! Connections of clients as a server sees them: the engine's own, with a socket that is simulated.
+//! Connections of clients at a server: the engine's own, with a simulated socket.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

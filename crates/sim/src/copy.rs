@@ -1,4 +1,4 @@
-//! Whole trees on their way from a leader to a learner, as the bytes of the protocol.
+//! Snapshot transfers from a leader to a learner, as the bytes of the protocol.
 
 use std::time::Duration;
 

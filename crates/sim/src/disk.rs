@@ -1,4 +1,4 @@
-//! A server's disk: one in memory whose power can be cut, which can also fail and be full.
+//! A server's disk: a disk in memory that can lose power, fail, and be full.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The simulator's side of an engine: what a server's threads do, as events.
+//! The simulator's side of an engine: the work of a server's threads, as events.
 
 use bytes::Bytes;
 use zebu_engine::journal::{Job, Order, Records};

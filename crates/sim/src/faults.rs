@@ -1,4 +1,4 @@
-//! Faults as they take effect.
+//! Carries out the faults of a plan.
 
 use std::time::Duration;
 

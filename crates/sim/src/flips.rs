@@ -1,8 +1,8 @@
-//! Bytes that change on their way between servers, as the checksum of TCP does not always notice.
+//! Bytes that change on their way between servers, in a way that TCP's checksum does not detect.
 //!
-//! What a client asked for may change then, and no server can know it. What must hold is little: no process ends, and
-//! when bytes are left alone again, all servers serve the same znodes. ACLs and sessions are in no digest, so they may
-//! differ from then on, as in the original.
+//! A client's request may change, and no server can detect that. So few properties must hold: no
+//! process ends, and when the faults stop, all servers serve the same znodes. ACLs and sessions are
+//! not part of the digest, so they may differ from then on, as in the original.
 
 use bytes::BytesMut;
 use zebu_proto::Zxid;

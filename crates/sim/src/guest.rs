@@ -1,7 +1,7 @@
-//! Guests: programs that are run by somebody else, and reach the ensemble over the simulator's network.
+//! Guests: external programs that reach the ensemble over the simulator's network.
 //!
-//! A guest brings its own code and its own clock. Whoever runs it asks for connections here, moves bytes, and lets the
-//! world go on for a while. Faults meet guests as they meet clients.
+//! A guest has its own code and its own clock. Its runner opens connections here, moves bytes, and
+//! lets the simulation run for a while. Faults affect guests as they affect clients.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

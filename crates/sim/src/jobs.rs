@@ -1,6 +1,7 @@
-//! What the log thread and the snapshot thread do, and how long that takes.
+//! The jobs of the log thread and the snapshot thread, and their durations.
 //!
-//! Work is done on the disk in memory when its time is over; a crash before that does a part of it.
+//! A job changes the disk in memory when its time is over. A crash before that executes a part of
+//! it.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Between servers: who reaches whom, and messages, typed or through the codec in a part of the runs.
+//! Links between servers: which servers reach each other, and their messages, typed or, in some
+//! runs, through the codec.
 
 use std::sync::Arc;
 use std::time::Duration;

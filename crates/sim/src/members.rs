@@ -1,5 +1,5 @@
-//! The members of a simulated ensemble: what operators write into files, how a start reads them, what
-//! servers tell each other of them, and the changes that an operator asks for.
+//! The members of a simulated ensemble: the operators' files, how a start reads them, the
+//! configurations that servers send each other, and the changes that an operator requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -1,4 +1,4 @@
-//! The faults that can be put into the code on purpose, and what they are for.
+//! Deliberate faults in the code, and their purposes.
 
 use crate::aims::{Aim, form_seed};
 use crate::plan::Plan;

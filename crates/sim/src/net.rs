@@ -1,5 +1,5 @@
-//! Connections: each delivers in order or breaks; what is under way when the way is blocked comes
-//! later, when it is free again, unless an end is gone by then.
+//! Connections: each delivers in order or breaks. Data in flight on a blocked path arrive when the
+//! path is free again, unless an end has disconnected by then.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,10 +1,9 @@
-//! Servers of other kinds: what the original's releases say to each other beyond what ours do, or
-//! instead of it.
+//! Servers of other kinds: messages of the original's releases that Zebu servers do not send.
 //!
-//! A follower may acknowledge early, late or twice (`quorum-protocol.md` §7.2). A leader may propose an
-//! error in the place of what it proposed last (B-27), or leave out of a synchronization what is
-//! missing in its memory (ZOOKEEPER-2846, ZOOKEEPER-4925). It may lose what a learner asks for. Whoever
-//! learns from it goes on, or leaves it.
+//! A follower may acknowledge early, late or twice (`quorum-protocol.md` §7.2). A leader may
+//! propose an error in place of its last proposal (B-27), or omit transactions that its memory
+//! lacks from a synchronization (ZOOKEEPER-2846, ZOOKEEPER-4925). It may lose requests of a
+//! learner. Its learners continue, or leave it.
 
 use std::time::Duration;
 

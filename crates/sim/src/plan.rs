@@ -1,5 +1,5 @@
-//! What a run consists of: the ensemble, its clients and everything that will go wrong, all decided
-//! by a seed before anything happens, so that parts of it can be left out to find what matters.
+//! The plan of a run: the ensemble, its clients and all faults. A seed decides the plan before the
+//! run, so that parts can be left out to find the essential ones.
 
 use std::fmt;
 use std::time::Duration;

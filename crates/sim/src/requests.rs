@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! The requests of clients.
 
 use zebu_jute::{Encode, Encoder};
 use zebu_proto::request::{

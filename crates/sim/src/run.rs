@@ -1,4 +1,4 @@
-//! Runs of many seeds, and what comes of them.
+//! Runs many seeds, and reports the results.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! One server: the shipped replica, tree and store, and a driver that does what the real one does,
-//! in the same order.
+//! One server: the shipped replica, tree and store, and a driver with the same order of operations
+//! as the real one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::error::Error;

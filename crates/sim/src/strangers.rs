@@ -1,5 +1,5 @@
-//! Somebody who speaks the protocol between servers and is none of them, and servers that come back with a promise that
-//! nobody has asked them for.
+//! A stranger that speaks the protocol between servers, and servers that return with a promise that
+//! no server has asked for.
 
 use std::path::Path;
 use std::sync::Arc;

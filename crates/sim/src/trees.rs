@@ -1,8 +1,8 @@
-//! Trees that become other ones in memory, as a fault of the machine or of the code makes them.
+//! Trees that change in memory, as a fault of the machine or of the code could cause.
 //!
-//! One member at a time gets other data in one znode, and nothing else goes wrong. What clients read there until the
-//! member is found out may be wrong, so few things are checked: all trees become one again, without the wrong data,
-//! whoever has got them, the leader too.
+//! One member at a time gets different data in one znode, and there is no other fault. Until the
+//! fault is detected, reads there may be wrong, so few properties are checked: in the end all trees
+//! are equal again, without the wrong data, whichever member was affected, also the leader.
 
 use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{OpCode, SessionId};

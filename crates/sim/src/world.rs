@@ -1,4 +1,4 @@
-//! The world: time, what is to happen, and the two phases of a run.
+//! The world: the time, the pending events, and the two phases of a run.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

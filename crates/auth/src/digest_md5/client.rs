@@ -69,10 +69,10 @@ impl Client {
         matches!(self.state, State::Done)
     }
 
-    /// Takes a token of the server; what comes out is to be sent, and `None` is the good end.
+    /// Takes a token of the server. Returns the answer to send, or `None` at the successful end.
     ///
     /// # Errors
-    /// The server asks for what is not supported, or does not know the password.
+    /// The server requires an unsupported option, or does not know the password.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         match std::mem::replace(&mut self.state, State::Failed) {
             State::Start => self.respond(token).map(Some),

@@ -8,12 +8,12 @@ use super::directives::Directives;
 use super::{COUNT, Exchange, Failure, NONCE_BYTES, Protocol, QOP, nonce_text, quoted, text};
 use crate::secret::Secret;
 
-/// Who was authenticated.
+/// The authenticated identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
     /// Whose password was known.
     pub user: String,
-    /// Whom the peer wants to act as; the user where it did not say.
+    /// The user as whom the peer wants to act; by default the authenticated user.
     pub authorization: String,
 }
 
@@ -34,7 +34,7 @@ pub enum Step {
     Done {
         /// The proof that this side knows the password, too.
         token: Vec<u8>,
-        /// Who it is.
+        /// The authenticated identity.
         who: Authenticated,
     },
 }

@@ -26,7 +26,7 @@ pub struct Client<C> {
 }
 
 impl<C: Secured> Client<C> {
-    /// One that has said nothing.
+    /// A client that has sent nothing.
     pub fn new(context: C) -> Self {
         Self { context, state: State::Start }
     }
@@ -42,10 +42,10 @@ impl<C: Secured> Client<C> {
         }
     }
 
-    /// Takes a token of the server; what comes out is to be sent, and `None` is the good end.
+    /// Takes a token of the server. Returns the answer to send, or `None` at the successful end.
     ///
     /// # Errors
-    /// The server does not prove itself, or asks for what is not supported.
+    /// The server does not prove its identity, or requires an unsupported option.
     pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let state = std::mem::replace(&mut self.state, State::Failed);
         check_length(token)?;
@@ -69,7 +69,7 @@ impl<C: Secured> Client<C> {
     fn establish(&mut self, token: &[u8]) -> Result<Vec<u8>, Failure> {
         let (state, token) = match self.context.step(token)? {
             Progress::Continue(token) => (State::Begun, token),
-            // Where this side has nothing more to say, it says so.
+            // If this side has no further token, it sends an empty one.
             Progress::Established(token) => (State::Established, token.unwrap_or_default()),
         };
         self.state = state;

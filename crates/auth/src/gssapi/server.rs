@@ -6,12 +6,12 @@ use super::{Failure, NO_LAYER, Progress, Secured, check_length};
 /// used has no length, but clients divide by it.
 const OFFER: [u8; 4] = [NO_LAYER, 1, 0, 0];
 
-/// Who was authenticated.
+/// The authenticated identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
     /// The principal of the ticket, with its realm.
     pub user: String,
-    /// Whom the peer wants to act as; the user where it does not say.
+    /// The user as whom the peer wants to act; by default the authenticated user.
     pub authorization: String,
 }
 
@@ -37,7 +37,7 @@ enum State {
     Start,
     /// It is, and the peer must say that it has seen so.
     Established,
-    /// The peer has been told what may protect messages.
+    /// The offer of protection was sent to the peer.
     Offered,
     Over,
 }

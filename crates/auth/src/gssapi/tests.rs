@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// Contexts that agree: each token is what is written here, and a message is wrapped by a letter of its side.
+/// Simulated contexts: the tokens are fixed, and a message is wrapped with a letter of its side.
 #[derive(Debug)]
 struct Played {
     is_client: bool,
-    /// The server proves itself with a token of its own.
+    /// The server proves its identity with a token.
     is_mutual: bool,
     tokens: usize,
 }
@@ -65,7 +65,7 @@ fn exchange(is_mutual: bool) -> (Vec<Vec<u8>>, Authenticated) {
                 tokens.extend([token, answer]);
             }
             Step::Done(who) => {
-                // The server says so without a token.
+                // The server ends without a token.
                 assert_eq!(client.step(b""), Ok(None));
                 client.step(b"").unwrap_err();
                 server.step(b"").unwrap_err();
@@ -86,7 +86,7 @@ fn both_sides_agree_on_no_layer() {
     assert_eq!(tokens, [&b"ticket"[..], b"s\x01\x01\0\0", b"c\x01\0\0\0"]);
 }
 
-/// A server that has told a client what may protect messages.
+/// A server that has sent its offer of protection.
 fn offered() -> Server<Played> {
     let mut server = Played::server(false);
     assert!(matches!(server.step(b"ticket"), Ok(Step::Challenge(_))));

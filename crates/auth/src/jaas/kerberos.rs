@@ -46,9 +46,9 @@ const REFUSED: [(&str, &str); 5] = [
 /// changed is always read again, and what happens is in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KerberosLogin {
-    /// Whom to log in as.
+    /// The principal to log in as.
     pub principal: Option<String>,
-    /// The key table to log in with, when `useKeyTab` says so.
+    /// The key table to log in with, if `useKeyTab` is set.
     pub key_tab: Option<PathBuf>,
     /// Whether a key table is to be used.
     pub use_key_tab: bool,

@@ -165,7 +165,7 @@ fn rewrite(text: &str) -> Result<(Rewrite, &str), String> {
     let (format, mut rest) = rest.split_once(']').ok_or("there is no closing bracket")?;
     let format = format_pieces(format, components)?;
     let mut wanted = None;
-    // As in Java's expression, what is no complete part begins the next rule.
+    // As in Java's expression, an incomplete part begins the next rule.
     if let Some((pattern, behind)) = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
         expression(pattern)?; // By itself: within the brackets below it could close them.
         wanted = Some(expression(&format!("^(?:{pattern})$"))?);

@@ -8,7 +8,7 @@ use crate::digest_md5::{self, CLIENTS, MESSAGE_BYTES_MAX, NONCE_BYTES};
 use crate::jaas::DigestLogin;
 use crate::secret::Secret;
 
-/// The user whose password a setting of its own may replace.
+/// The user whose password a separate setting may replace.
 const SUPER: &str = "super";
 
 /// The mechanism with these users.

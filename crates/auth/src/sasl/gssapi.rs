@@ -32,7 +32,7 @@ impl ServerExchange for gssapi::Server<Context> {
     fn step(&mut self, token: &[u8], _: Given) -> Result<Step, Failure> {
         match Self::step(self, token).map_err(Failure::new)? {
             gssapi::Step::Challenge(token) => Ok(Step::More(token)),
-            // Whom the client wants to act as means nothing, as with the original.
+            // As in the original, the user as whom the client wants to act is ignored.
             gssapi::Step::Done(who) => Ok(Step::Done { token: None, user: who.user }),
         }
     }

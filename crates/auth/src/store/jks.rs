@@ -14,7 +14,7 @@ use crate::pbe::Password;
 const HASH_BYTES: usize = 20;
 /// `1.3.6.1.4.1.42.2.17.1.1`: the key stream of JKS.
 const KEY_STREAM: &str = "1.3.6.1.4.1.42.2.17.1.1";
-/// What JKS hashes beside the password, so that its hash is nobody else's.
+/// The salt that JKS hashes together with the password.
 const PEPPER: &[u8] = b"Mighty Aphrodite";
 
 pub(super) fn contents(bytes: &[u8], password: Option<&Password>) -> Result<Contents, Fault> {
@@ -60,7 +60,7 @@ pub(super) fn contents(bytes: &[u8], password: Option<&Password>) -> Result<Cont
     Ok(contents)
 }
 
-/// Takes a key out of its key stream; it has a password of its own, which ZooKeeper expects to be the store's.
+/// Decrypts a key. It may have its own password; ZooKeeper expects the password of the store.
 fn key(protected: &[u8], password: &Password) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let damaged = |why: &str| Fault::damaged("JKS", why.to_owned());
     let read = || {

@@ -10,7 +10,7 @@ use crate::pbe::{self, Password, PbeError};
 
 /// One block.
 pub struct Block {
-    /// What stands behind `BEGIN`.
+    /// The label after `BEGIN`.
     pub label: String,
     /// Its content.
     pub der: Zeroizing<Vec<u8>>,

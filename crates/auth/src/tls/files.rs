@@ -19,7 +19,7 @@ use crate::store::{PasswordSource, StoreError, StoreFile};
 pub struct PortFiles {
     /// The port's own key and certificate.
     pub key_store: StoreFile,
-    /// Whose certificates are trusted; not needed where no client is asked for one.
+    /// The trust store; not needed if no client is asked for a certificate.
     pub trust_store: Option<StoreFile>,
     /// Revocation lists in PEM or DER.
     pub revocations: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct Port {
     pub client: Option<ClientConfig>,
     /// What asks responders about the certificates of others, once a handshake is over.
     pub ocsp: Option<Arc<Ocsp>>,
-    /// What the port's own certificate says.
+    /// The facts of the port's own certificate.
     pub own: Facts,
     /// What the trusted certificates say.
     pub trusted: Vec<Facts>,
@@ -59,7 +59,7 @@ pub enum PortError {
     /// A certificate cannot be used.
     #[error("{path}: {fault}; replace that certificate", path = .path.display())]
     Certificate {
-        /// The store it stands in.
+        /// The store that contains it.
         path: PathBuf,
         /// Why.
         fault: NotACertificate,
@@ -73,7 +73,7 @@ impl PortFiles {
     /// Reads the files.
     ///
     /// # Errors
-    /// One sentence with the file, what is wrong and what helps.
+    /// One sentence with the file, the fault and a remedy.
     pub fn read(&self, now: Timestamp) -> Result<Port, PortError> {
         let identity = self.key_store.identity(now)?;
         let (trusted, facts) = match &self.trust_store {
@@ -100,7 +100,7 @@ impl PortFiles {
         let server = server(&common, &identity, self.client_auth)?;
         let client = self.dials.then(|| {
             let mut client = client(&common, Some(&identity), false)?;
-            // Whoever has been trusted is asked for its certificate again each time.
+            // Every client must present its certificate at each connection.
             client.resumption = Resumption::disabled();
             Ok::<_, TlsError>(client)
         });

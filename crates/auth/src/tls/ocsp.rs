@@ -68,15 +68,15 @@ pub enum OcspError {
         subject: String,
         /// From when on.
         since: Timestamp,
-        /// Who says so.
+        /// The responder.
         responder: String,
     },
-    /// Nobody says that it is good.
+    /// No responder or list finds it good.
     #[error("whether the certificate of {subject:?} is revoked is not known: {why}")]
     Unclear {
         /// Whose it is.
         subject: String,
-        /// The responder, and what is wrong with its answer.
+        /// The responder, and the fault of its answer.
         why: String,
     },
     /// The chain cannot be asked about.
@@ -102,7 +102,8 @@ pub struct Question {
     issuer: Issuer,
 }
 
-/// Who has signed a certificate, and so its answers or the certificate of its responder.
+/// The issuer of a certificate, which also signs its OCSP answers or the certificate of its
+/// responder.
 #[derive(Debug, Clone)]
 struct Issuer {
     /// The content of its name.
@@ -138,7 +139,8 @@ struct Known {
 pub struct Ocsp {
     trusted: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// What the lists say where a responder says nothing, of clients and of servers.
+    /// The revocation lists for certificates of clients and of servers, used if no responder
+    /// answers.
     lists: Option<(Arc<AnyClient>, Arc<AnyServer>)>,
     answers: Mutex<BTreeMap<CertificateId, Known>>,
 }
@@ -237,7 +239,7 @@ impl Ocsp {
     /// Takes the answer to a question: the responder's bytes, or why there are none.
     ///
     /// # Errors
-    /// The certificate is revoked, or nothing that may be believed says that it is good.
+    /// The certificate is revoked, or no trusted source finds it good.
     pub fn settle(
         &self,
         question: &Question,
@@ -304,7 +306,7 @@ impl Ocsp {
         }
     }
 
-    /// Whether revocation lists find the whole chain good, where no responder says anything.
+    /// Whether revocation lists find the whole chain good, if no responder answers.
     pub fn is_good_by_lists(
         &self,
         chain: &[CertificateDer<'_>],

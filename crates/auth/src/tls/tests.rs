@@ -173,7 +173,7 @@ fn between_servers_nothing_is_resumed() {
         for time in 0..3 {
             let kind = |client| shaken(client, &dialled, "localhost").unwrap().handshake_kind();
             assert_eq!(kind(&dials), full);
-            // Whoever keeps tickets resumes.
+            // A client that keeps tickets resumes.
             assert_eq!(kind(&usual) == full, time == 0, "{protocol:?}");
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct Trust {
     own: Vec<CertificateDer<'static>>,
     first: version1::Trust,
     revocations: Vec<CertificateRevocationListDer<'static>>,
-    /// Who asks responders; the lists then say only which certificates are revoked.
+    /// The part that asks responders. With it, lists only show which certificates are revoked.
     ocsp: Option<Arc<Ocsp>>,
     provider: Arc<CryptoProvider>,
     signatures: Signatures,

@@ -33,7 +33,7 @@ use crate::source::RECORD_BYTES_MAX;
 
 /// The port of the HTTP server, where none is given.
 const PORT: u16 = 8080;
-/// A server that says nothing for so long is given up.
+/// Maximum silence of a server.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// A server writes the whole snapshot before it sends the first byte.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -70,7 +70,7 @@ pub enum ServerError {
         /// Why.
         source: io::Error,
     },
-    /// The address wants TLS, and no configuration says how.
+    /// The address needs TLS, and there is no TLS configuration.
     #[error(
         "TLS is wanted, and nobody says how\nhint: --client-configuration names a file with zookeeper.client.secure=true and \
          zookeeper.ssl.trustStore.location"
@@ -104,7 +104,7 @@ pub enum ServerError {
 pub struct Received {
     /// What it is; the hash is known.
     pub entry: SnapEntry,
-    /// What it says of itself.
+    /// The facts that it reports about itself.
     pub sections: Sections,
     /// Its content.
     pub staged: Staged,
@@ -197,7 +197,7 @@ async fn download(
 pub(super) struct Answer {
     pub(super) head: Parts,
     body: Incoming,
-    /// The connection lives as long as this.
+    /// The connection is open while this value exists.
     _sender: SendRequest<Empty<Bytes>>,
     driver: JoinHandle<hyper::Result<()>>,
 }
@@ -215,7 +215,7 @@ impl Answer {
         Ok(None)
     }
 
-    /// What the server says instead of what was asked for.
+    /// The server's error message.
     pub(super) async fn refused(&mut self) -> ServerError {
         let mut text = Vec::new();
         while text.len() < SHOWN_BYTES_MAX
@@ -234,7 +234,7 @@ impl Drop for Answer {
     }
 }
 
-/// Asks a server for a page, over a connection of its own.
+/// Requests a page from a server, over a new connection.
 pub(super) async fn ask(
     address: &Address,
     door: &Door,
@@ -273,7 +273,7 @@ pub(super) fn runtime() -> Result<Runtime, ServerError> {
     runtime.map_err(|source| ServerError::Connection { what: "no runtime", source })
 }
 
-/// What comes of this, if it comes in time.
+/// The result, if it comes in time.
 async fn within<T>(
     most: Duration,
     awaited: impl Future<Output = T>,
@@ -321,7 +321,7 @@ fn said(text: &[u8]) -> String {
     if text.is_empty() { text } else { format!("\nit says: {text}") }
 }
 
-/// Reads what was received, and checks all checksums.
+/// Reads the received data, and checks all checksums.
 fn check(address: &Address, zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<Received> {
     let failed = |source| BackupError::Sent { address: address.to_string(), source };
     let mut begin = [0; 8];
@@ -354,7 +354,7 @@ mod tests {
     const FIXTURES: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
 
-    /// Receives what a server answers, and what it was asked.
+    /// Receives the request and the answer of a server.
     fn received(answer: Vec<u8>, authorization: Option<&str>) -> (Result<Received>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -24,7 +24,7 @@ pub struct SeenLog {
     pub chain_at_copy: Option<u64>,
 }
 
-/// Why a source does not go on from the last backup.
+/// The reason why a source does not continue the last backup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     /// Nothing could be restored.
@@ -68,7 +68,7 @@ pub enum Mismatch {
 /// Puts together what the last backup has and what a source has.
 ///
 /// # Errors
-/// The source does not go on from the last backup.
+/// The source does not continue the last backup.
 pub fn merge(
     last: Option<&Manifest>,
     seen: &Seen,
@@ -128,7 +128,8 @@ pub fn gap(logs: &[LogEntry]) -> Option<(Zxid, Zxid)> {
     pairs.rfind(is_gap).map(|(before, after)| (before.last, after.first))
 }
 
-/// Drops what is not needed to restore any point since `horizon_ms`; the newest snapshot always stays.
+/// Removes files that no restore to a point since `horizon_ms` needs. The newest snapshot always
+/// stays.
 pub fn retain(snapshots: &mut Vec<SnapEntry>, logs: &mut Vec<LogEntry>, horizon_ms: i64) {
     // The last transaction that is known to be older: a snapshot of before it leads to every later point.
     let logged = logs.iter().rev().find(|log| log.last_ms < horizon_ms).map(|log| log.last);
@@ -173,7 +174,8 @@ mod tests {
         let now = seen(&[11, 21], &[10, 20]);
         assert_eq!(merged(&last, &now), Ok((vec![0, 10, 20], vec![1, 11, 21])));
         assert_eq!(merged(&last, &seen(&[1, 11], &[0, 10])), Ok((vec![0, 10], vec![1, 11])));
-        // Everything the backup has was purged, and what follows goes on from there.
+        // All files of the backup were purged at the source, and the next files continue the
+        // backup.
         assert_eq!(merged(&last, &seen(&[21], &[20])), Ok((vec![0, 10, 20], vec![1, 11, 21])));
     }
 

@@ -20,7 +20,7 @@ pub struct Wish {
     pub source: String,
     /// Now, in milliseconds since the Unix epoch.
     pub now_ms: i64,
-    /// Whether the source need not go on from the last backup.
+    /// Whether the source need not continue the last backup.
     pub anew: bool,
     /// Every point since then can be restored; everything when `None`.
     pub horizon_ms: Option<i64>,
@@ -42,7 +42,8 @@ pub struct Made {
 /// Makes a backup of a data directory.
 ///
 /// # Errors
-/// Something cannot be read or written, a log is damaged, or the source does not go on from the last backup.
+/// A file cannot be read or written, a log is damaged, or the source does not continue the last
+/// backup.
 pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<Made> {
     let (number, last) = begin(repository, wish)?;
     let mut left_out = Vec::new();
@@ -96,7 +97,7 @@ pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<
 /// Makes a backup of a snapshot that a server has sent.
 ///
 /// # Errors
-/// Something cannot be written, or the snapshot does not go on from the last backup.
+/// A file cannot be written, or the snapshot does not continue the last backup.
 pub fn take_received(received: Received, repository: &Repository, wish: &Wish) -> Result<Made> {
     let (number, last) = begin(repository, wish)?;
     let Received { entry, staged, .. } = received;
@@ -112,12 +113,12 @@ pub fn take_received(received: Received, repository: &Repository, wish: &Wish) -
     Ok(Made { manifest, copied, copied_bytes, left_out: Vec::new() })
 }
 
-/// The backup that the next one goes on from.
+/// The backup that the next one continues.
 pub(super) fn last(repository: &Repository, wish: &Wish) -> Result<Option<Manifest>> {
     begin(repository, wish).map(|(_, last)| last)
 }
 
-/// The number of the next backup, and the backup that it goes on from.
+/// The number of the next backup, and the backup that it continues.
 fn begin(repository: &Repository, wish: &Wish) -> Result<(u64, Option<Manifest>)> {
     let newest = repository.manifests()?.last().copied();
     let last = match newest.filter(|_| !wish.anew) {
@@ -242,7 +243,7 @@ fn check_log(
     Ok(Some(SeenLog { entry, chain_at_copy }))
 }
 
-/// Copies what was seen of a log; what it has got since is for the next backup.
+/// Copies the checked part of a log. Later records are for the next backup.
 fn copy_log(source: &Directory, entry: &LogEntry, repository: &Repository) -> Result<()> {
     let path = source.log_dir().join(entry.name());
     let log = LogFile { first: entry.first, path, bytes: entry.bytes, previous: entry.previous };
@@ -276,7 +277,7 @@ fn time_of(body: &[u8]) -> i64 {
 /// somebody else is making loses nothing.
 ///
 /// # Errors
-/// A manifest cannot be read, so nobody knows which files are needed.
+/// A manifest cannot be read, so the needed files are unknown.
 pub fn prune(repository: &Repository, horizon_ms: i64, keep: usize) -> Result<(usize, usize)> {
     let numbers = repository.manifests()?;
     let manifests: Vec<Manifest> = numbers

@@ -209,7 +209,7 @@ fn verification_finds_every_changed_byte_and_missing_file() {
         fs::write(&path, &whole).unwrap();
     }
     assert_eq!(place.verify().faults, Vec::<String>::new());
-    // A manifest that says something else than its files.
+    // A manifest that contradicts its files.
     let mut stored = Stored::open(place.repository(), None).unwrap();
     stored.manifest.logs[0].chain ^= 1;
     stored.manifest.snapshots[1].znodes += 1;
@@ -308,7 +308,7 @@ fn an_encrypted_backup_is_made_without_a_secret_and_read_with_the_key_alone() {
         assert!(bytes.starts_with(b"age-encryption.org/v1\n"));
         assert!(!bytes.windows(4).any(|part| part == b"ZKLG" || part == b"ZKSN"));
     }
-    // The next one knows for whom it is, and copies what is new.
+    // The next backup knows its recipients, and copies new files.
     place.add("log.3d");
     let next = place.take(&Place::wish(2000)).unwrap();
     assert_eq!(next.copied, ["log.3d"]);
@@ -330,7 +330,7 @@ fn an_encrypted_backup_is_made_without_a_secret_and_read_with_the_key_alone() {
     let said = place.repository().encrypt_to(&wrong).unwrap_err().to_string();
     assert!(said.contains("line 1: no public key") && !said.contains("hunter2"), "{said}");
 
-    // A file that is damaged, or that somebody has put there in the clear.
+    // A damaged file, or a file in plain text.
     let log = place.files().into_iter().find(|name| name.starts_with("log.3d")).unwrap();
     let log = place.dir.path().join("backup/files").join(log);
     let mut bytes = fs::read(&log).unwrap();

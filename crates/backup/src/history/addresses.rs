@@ -16,7 +16,7 @@ pub struct Addresses {
     of: BTreeMap<SessionId, Callers>,
 }
 
-/// Who has used a session.
+/// The user and the addresses of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Callers {
     /// Addresses, more than one when the session moved.
@@ -26,7 +26,7 @@ pub struct Callers {
 }
 
 impl Addresses {
-    /// Adds what a log says.
+    /// Adds the facts of a log.
     ///
     /// # Errors
     /// The log cannot be read.

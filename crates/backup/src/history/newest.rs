@@ -25,7 +25,7 @@ use crate::source::{Directory, LogFile, LogReport, SnapFile, Source};
 pub struct Limits {
     /// So many changes at most: the last ones.
     pub changes: usize,
-    /// Logs of so many bytes together. The newest log is read however long it is.
+    /// Maximum bytes of all logs together. The newest log is read whatever its length.
     pub log_bytes: u64,
     /// So many bytes of transactions are read before the reader pauses.
     pub step_bytes: u64,
@@ -91,7 +91,7 @@ pub fn newest(
     let scope = if below { Scope::Below } else { Scope::This };
     let (mut kept, mut is_cut) = (VecDeque::new(), false);
     let summary = read(&[Box::new(source)], &Wanted::new(path, scope), &mut |item| {
-        // That older transactions are not here is told by `first`.
+        // `first` shows that older transactions are missing.
         if matches!(item, Item::Gap(Gap { after: Zxid::ZERO, .. })) {
             return Ok(());
         }

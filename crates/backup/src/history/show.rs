@@ -13,7 +13,7 @@ use super::addresses::Addresses;
 use super::trace::{Cause, Change, Event, Gap, Kind, Origin};
 use crate::dates;
 
-/// So many characters of data are shown when not all are asked for.
+/// Maximum characters of data that are shown by default.
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Shows changes.
@@ -216,7 +216,7 @@ fn gap_text(gap: Gap) -> String {
     }
 }
 
-/// The transaction of a change; `None` where nobody knows.
+/// The transaction of a change; `None` if unknown.
 fn zxid(event: &Event) -> Option<String> {
     let is_known = !matches!(event.change, Change::Vanished { .. });
     is_known.then(|| event.zxid.to_string())

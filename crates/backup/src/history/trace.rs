@@ -52,7 +52,7 @@ impl Wanted {
 pub struct Event {
     /// The transaction.
     pub zxid: Zxid,
-    /// When, in milliseconds since the Unix epoch; `None` where nobody knows.
+    /// The time in milliseconds since the Unix epoch; `None` if unknown.
     pub time_ms: Option<i64>,
     /// The znode; empty for the root.
     pub path: String,
@@ -133,7 +133,7 @@ pub enum Kind {
     Ephemeral(SessionId),
     /// It goes when its last child has gone.
     Container,
-    /// It goes when it was not changed for so many milliseconds.
+    /// The TTL in milliseconds since the last change.
     Ttl(i64),
 }
 
@@ -172,7 +172,7 @@ impl Gap {
 #[derive(Clone, Copy, Debug)]
 struct Alive {
     czxid: Zxid,
-    /// Its last data change that a snapshot has told.
+    /// Its last data change that a snapshot has shown.
     mzxid: Zxid,
     owner: Option<SessionId>,
     /// Set after a gap: it exists, or it was deleted by a transaction behind this one that is missing.
@@ -288,7 +288,7 @@ impl Trace {
         self.gap_after = Some(gap.after);
     }
 
-    /// Passes over missing transactions, with what a snapshot says of their effects.
+    /// Passes over missing transactions, with the effects that a snapshot shows.
     ///
     /// `extent` is the last transaction that may have left a trace in the snapshot; `None` when the snapshot does not say.
     pub fn gap(
@@ -305,7 +305,7 @@ impl Trace {
         for (path, alive) in &mut self.alive {
             match found.nodes.get(path) {
                 Some(node) if node.stat.czxid == alive.czxid => alive.doubted_after = None,
-                // It was made again, which is told below.
+                // It was created again, which is reported below.
                 Some(node) if gap.has(node.stat.czxid) => {}
                 _ => {
                     alive.doubted_after.get_or_insert(gap.after);

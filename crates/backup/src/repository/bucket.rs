@@ -22,7 +22,7 @@ use super::https::Connector;
 use super::{BUCKET_SCHEME, FILES, Lock, MANIFESTS, Place, Staged};
 use crate::error::{At as _, BackupError, Result};
 
-/// A longer file is sent in parts of so many bytes.
+/// A longer file is sent in parts of this size.
 const PART_BYTES: usize = 16 << 20;
 /// A request is sent again for so long.
 const RETRIED_MAX: Duration = Duration::from_secs(60);
@@ -216,7 +216,7 @@ impl Bucket {
     }
 }
 
-/// Reads up to so many bytes from where a file stands.
+/// Reads up to `most` bytes from the position of a file.
 fn read_part(mut from: &File, most: usize) -> io::Result<Vec<u8>> {
     let mut part = Vec::new();
     Read::by_ref(&mut from).take(most as u64).read_to_end(&mut part)?;

@@ -13,7 +13,7 @@ use age::{DecryptError, Decryptor, EncryptError, Encryptor};
 use super::Staged;
 use crate::error::{At as _, BackupError, Result};
 
-/// What begins a line that says nothing.
+/// The prefix of a comment line.
 const COMMENT: char = '#';
 
 /// Why files cannot be encrypted or decrypted.
@@ -48,12 +48,12 @@ pub enum KeyError {
     /// A file cannot be encrypted.
     #[error("{0}")]
     Encrypt(#[source] Box<EncryptError>),
-    /// A file is not what was encrypted.
+    /// A file is not the one that was encrypted.
     #[error("it cannot be decrypted: {0}")]
     Decrypt(#[from] DecryptError),
 }
 
-/// For whom files are encrypted.
+/// The recipients of encrypted files.
 #[derive(Clone)]
 pub struct Recipients(Vec<Recipient>);
 
@@ -84,7 +84,7 @@ impl Recipients {
         lines.concat()
     }
 
-    /// Encrypts all of a file into another one.
+    /// Encrypts a whole file into another file.
     pub(super) fn encrypt(&self, from: &Staged, into: &mut Staged) -> Result<()> {
         let path = into.path.clone();
         let keys = self.0.iter().map(|key| key as &dyn age::Recipient);
@@ -135,7 +135,7 @@ impl Identities {
         keys(&text, "no secret key of age, which begins with AGE-SECRET-KEY-1", path).map(Self)
     }
 
-    /// Whether one of them opens what is encrypted for these recipients.
+    /// Whether one of the keys can decrypt files for these recipients.
     pub(super) fn open(&self, recipients: &Recipients) -> bool {
         let opens = |key: &Recipient| recipients.0.contains(key);
         self.0.iter().any(|identity| opens(&identity.to_public()))

@@ -18,7 +18,7 @@ use crate::error::{BackupError, Result};
 const READS: usize = 256;
 /// So many changes are made in one transaction.
 const CHANGES_MAX: usize = 100;
-/// No more of them once their data have so many bytes.
+/// Maximum bytes of the data of a batch.
 const BYTES_MAX: usize = 256 << 10;
 /// So many changes are shown one by one.
 const SHOWN_MAX: usize = 1_000;
@@ -30,7 +30,7 @@ pub struct Target<'a> {
     pub subtree: &'a str,
     /// The servers, as clients name them.
     pub servers: &'a str,
-    /// Whether what is there now may be overwritten and deleted.
+    /// Whether existing znodes may be overwritten and deleted.
     pub over: bool,
     /// Whether anything is changed at all.
     pub apply: bool,
@@ -191,7 +191,7 @@ fn carry_out(client: &Client, batch: &[(String, Change)]) -> zebu_client::Result
             Change::Delete(version) => {
                 transaction.delete(path, *version);
             }
-            // Such a change has a batch of its own.
+            // Such a change has a separate batch.
             Change::SetAcl(..) => {}
         }
     }

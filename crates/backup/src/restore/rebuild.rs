@@ -23,7 +23,7 @@ pub struct Built {
     pub tree: Tree,
     /// The last transaction that it has.
     pub zxid: Zxid,
-    /// When that was made, where a log says so.
+    /// Its time, if a log contains it.
     pub time_ms: Option<i64>,
     /// The snapshot that it was built from; `None` when it was built from the first transaction on.
     pub snapshot: Option<Zxid>,
@@ -40,7 +40,7 @@ pub struct Built {
 pub enum Proof {
     /// Its digest is the one that its last transaction carries.
     Digest,
-    /// The snapshot says that it has no traces of later transactions.
+    /// The snapshot itself proves that it has no traces of later transactions.
     Sections,
     /// A later snapshot was begun before this moment, so this one was complete.
     LaterSnapshot,
@@ -80,7 +80,7 @@ struct Extent {
     wanted: Option<(Zxid, i64)>,
     /// Whether a transaction behind the wanted point follows.
     is_over: bool,
-    /// Damage behind the last transaction: nobody knows what came after it.
+    /// Damage after the last transaction: later transactions are unknown.
     damage: Option<String>,
 }
 
@@ -94,7 +94,8 @@ pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<B
     build_as(source, point, if fuzzy { Wanted::Fuzzy } else { Wanted::Proved })
 }
 
-/// Builds the tree that a start builds, cut behind a transaction; [`Proof::OtherDigest`] says that digests contradict it.
+/// Builds the tree as a start does, up to a transaction. [`Proof::OtherDigest`]: the digests
+/// contradict it.
 ///
 /// # Errors
 /// As for [`build`].
@@ -263,7 +264,8 @@ impl Attempt {
     }
 }
 
-/// Loads a snapshot, and applies every transaction up to the wanted one; the inner error says why that does not lead there.
+/// Loads a snapshot, and applies every transaction up to the wanted one. The inner error is the
+/// reason why that fails.
 fn attempt(
     source: &dyn Source,
     logs: &[LogFile],
@@ -285,7 +287,7 @@ fn attempt(
         return Ok(Err(reason));
     }
     let (mut last, mut replayed, mut last_ms, mut digest) = (start, 0, None, None);
-    // The last log that begins no later than the next transaction has it.
+    // The last log that begins no later than the next transaction contains it.
     let from = logs.iter().rposition(|log| log.first.0 <= start.0.saturating_add(1)).unwrap_or(0);
     for log in &logs[from..] {
         if log.first > target || last >= target {

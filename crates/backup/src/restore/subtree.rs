@@ -18,7 +18,7 @@ pub enum Kind {
     Persistent,
     /// Until its last child has gone.
     Container,
-    /// Until it has not changed for so many milliseconds.
+    /// The TTL in milliseconds since the last change.
     Ttl(i64),
     /// As long as its session.
     Ephemeral,
@@ -53,7 +53,7 @@ pub struct Content {
     pub kind: Kind,
     /// Its data.
     pub data: Vec<u8>,
-    /// Who may do what.
+    /// Access control.
     pub acl: Vec<Acl>,
 }
 
@@ -75,7 +75,7 @@ pub enum Change {
     Create(Content),
     /// It has other data.
     SetData(Vec<u8>, Version),
-    /// The backup does not have it.
+    /// The backup does not contain it.
     Delete(Version),
     /// It has another ACL.
     SetAcl(Vec<Acl>, Version),

@@ -28,7 +28,7 @@ impl Client {
         self.wait(self.client.check_watches(path, kind))
     }
 
-    /// Removes all watches of a kind that this client has on a znode; whoever waits for one is told.
+    /// Removes all watches of a kind that this client has on a znode. Each watch gets an event.
     ///
     /// # Errors
     /// As [`Client::remove_watches`](crate::Client::remove_watches).
@@ -50,7 +50,7 @@ impl Client {
         self.wait(self.client.remove_watches(path, kind))
     }
 
-    /// Whom the connection is known as.
+    /// The identities of the connection.
     ///
     /// # Errors
     /// As [`Client::who_am_i`](crate::Client::who_am_i).

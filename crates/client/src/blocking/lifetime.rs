@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Client {
-    /// How the session stands.
+    /// The state of the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -179,7 +179,7 @@ impl Client {
         self.client.unique_name()
     }
 
-    /// What lets another client go on with this session: keep it secret.
+    /// The ticket with which another client can resume this session. Keep it secret.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -196,7 +196,7 @@ impl Client {
         self.client.ticket()
     }
 
-    /// The id of the ensemble that the session belongs to, if a server has told one.
+    /// The id of the ensemble that the session belongs to, if a server has sent one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -230,7 +230,7 @@ impl Client {
         self.client.wall_clock()
     }
 
-    /// The session timeout, as settled with the servers.
+    /// The session timeout that the servers have granted.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -247,7 +247,7 @@ impl Client {
         self.client.session_timeout()
     }
 
-    /// The server the session lives on, if it is connected.
+    /// The server that the session is connected to, if any.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -264,8 +264,8 @@ impl Client {
         self.client.server()
     }
 
-    /// Why there is no connection at the moment, as far as that is known: the servers that could not be found or reached
-    /// since there was one, and what became of the attempts. For people, to be shown while they wait.
+    /// The known reason why there is no connection: the servers that could not be found or reached
+    /// since the last one, and the result of each attempt. A text for users who wait.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -281,7 +281,7 @@ impl Client {
         self.client.trouble()
     }
 
-    /// The znode that is this client's root, as the servers call it.
+    /// The path of this client's root on the servers.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -298,7 +298,7 @@ impl Client {
         self.client.chroot()
     }
 
-    /// The thread that the session lives on.
+    /// The thread that runs the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -336,7 +336,8 @@ impl Client {
         Self { client: self.client.unowned() }
     }
 
-    /// Ends the session, after all requests made before: its ephemerals are gone when this returns.
+    /// Ends the session, after all earlier requests. When this returns, the session's ephemerals
+    /// are deleted.
     ///
     /// # Errors
     /// As [`Client::close`](crate::Client::close).

@@ -4,7 +4,8 @@ use crate::blocking::Client;
 use crate::{Connector, HostProvider, Result};
 
 impl Client {
-    /// Opens a session with servers that somebody else knows, and waits until it stands.
+    /// Opens a session with the servers of a [`HostProvider`], and waits until
+    /// it is established.
     ///
     /// # Panics
     /// Inside of a tokio runtime.
@@ -57,7 +58,7 @@ impl Client {
         Ok(Self { client: connector.start(connect_string)? })
     }
 
-    /// As [`Client::start`], with servers that somebody else knows.
+    /// As [`Client::start`], with the servers of a [`HostProvider`].
     ///
     /// # Errors
     /// As [`Connector::start_with`].

@@ -58,7 +58,8 @@ fn faults_of_a_jaas_file_name_file_line_and_remedy() {
                    hint: zookeeper.sasl.serverconfig names the section of this server";
     let client = "Client { a.DigestLoginModule required username=\"a\" password=\"hush\"; };";
     fails(&format!("{SCHEME}\nsessionRequireClientSASLAuth=true"), client, missing);
-    // Where nobody has to authenticate, such a file is for others, as in the original; so is an empty one.
+    // If no client must authenticate, such a file is for other programs, as in the original; an
+    // empty file, too.
     for (lines, jaas) in [("", client), (SCHEME, client), (SCHEME, "")] {
         let case = Case::file(lines).with("/jaas", jaas);
         let case = case.define("java.security.auth.login.config=/jaas");
@@ -110,7 +111,7 @@ fn clients_may_log_in_with_kerberos() {
     with("java.security.krb5.realm=R").fails(
         "-D: java.security.krb5.realm: the library of Kerberos reads default_realm from krb5.conf; set it there and remove java.security.krb5.realm",
     );
-    // Where nobody logs in with Kerberos, it is Java's.
+    // Without a Kerberos login, the property is for Java.
     Case::file("").define("java.security.krb5.realm=R").config();
 }
 

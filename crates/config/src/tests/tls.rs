@@ -166,7 +166,7 @@ fn the_admin_server_has_the_certificates_of_a_member() {
     assert_eq!(forced.files.client_auth, ClientAuth::Need);
     assert_eq!(forced.files.trust_store.unwrap().path, Path::new("/t.pem"));
     assert_eq!(forced.files.protocols, [Protocol::Tls13]);
-    // Who is served without a certificate is not trusted either.
+    // A client that is served without a certificate is not trusted either.
     let text = "admin.forceHttps=true\nssl.quorum.keyStore.location=/k";
     assert!(Case::file(text).config().admin.unwrap().tls.is_some());
 }
@@ -185,7 +185,7 @@ fn what_the_admin_server_cannot_have_is_refused_by_name() {
         "zoo.cfg:3: admin.needClientAuth=true: without TLS no client shows a certificate\n\
          hint: admin.forceHttps=true has every client begin TLS",
     );
-    // What two ports have in common is told once.
+    // A fault that two ports share is reported once.
     let both = "sslQuorum=true\nadmin.forceHttps=true\nssl.quorum.crl=true";
     let fault = Case::of_three(&format!("{OF_SERVERS}\n{both}")).load().unwrap_err().to_string();
     assert_eq!(fault.matches("revocation lists are not fetched").count(), 1, "{fault}");

@@ -278,6 +278,6 @@ fn the_first_part_of_a_session_id_is_the_time_of_day() {
     };
     let before = now_ms();
     let running = Running::new(&[]);
-    let started = running.client().session >> 16 & BITS;
+    let started = (running.client().session >> 16) & BITS;
     assert!((before..=now_ms()).contains(&started), "{started} is not the start of the server");
 }

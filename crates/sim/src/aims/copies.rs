@@ -1,4 +1,4 @@
-//! Trees that take longer than `initLimit` to arrive, though they flow.
+//! Snapshot transfers that take longer than `initLimit`, although they make progress.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Disks that are full, slow, or rot beneath a server that runs.
+//! Disks that are full or slow, or that rot while a server runs.
 
 use std::time::Duration;
 

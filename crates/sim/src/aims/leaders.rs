@@ -1,5 +1,5 @@
-//! What a leader puts up with: learners of the original's kind, its own disk, strangers, late promises, and lists
-//! that differ.
+//! Difficulties of a leader: learners of the original's kind, its own disk, strangers, late
+//! promises, and lists of members that differ.
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
-//! Sessions that go on elsewhere while what they have asked for is still on its way.
+//! Sessions that move to another server while their requests are still in flight.
 //!
-//! One way of a follower is cut for a few ticks, or that of an observer to the follower it learns from,
-//! while its clients leave it without a word and come again, there or elsewhere; what they had sent last
-//! is held back until then. In other plans clients count their requests anew on each connection, the
-//! way stands still for almost as long as the leader bears it, or leaders lose requests.
+//! One direction of a follower's link is cut for a few ticks, or that between an observer and its
+//! follower. Meanwhile its clients disconnect and reconnect, at the same server or another one;
+//! their last requests are held back until then. In other plans, clients restart the numbers of
+//! their requests on each connection, the link is silent for almost as long as the leader permits,
+//! or leaders lose requests.
 
 use std::time::Duration;
 

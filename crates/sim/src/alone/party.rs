@@ -1,5 +1,5 @@
-//! A client of a server that runs alone. On each connection it deals with a znode that nobody else knows, so it knows each
-//! answer beforehand, and what a power cut may leave.
+//! A client of a standalone server. On each connection it uses a znode that no other client knows.
+//! So it knows each answer in advance, and the states that a power cut may leave.
 
 use std::collections::VecDeque;
 

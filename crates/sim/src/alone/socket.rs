@@ -1,4 +1,5 @@
-//! A client's connection to a server that runs alone, with a socket whose bytes come in pieces and may not be read.
+//! A client's connection to a standalone server, with a socket whose bytes arrive in pieces, and
+//! whose client may not read.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! S-13: what is in force never gets older, what was seen is never behind it, one version is one list
-//! of members, and nobody holds in force what is not committed; a leader has one change under way.
+//! S-13: the committed configuration never gets older, and is never behind one that was seen. One
+//! version is one list of members. No server commits a configuration that the ensemble has not
+//! committed. A leader has at most one change in progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What was promised is on the disk: S-1 and S-2 (epochs), S-8 (acknowledged transactions), S-9 (the
+//! Promises are on disk: S-1 and S-2 (epochs), S-8 (acknowledged transactions), S-9 (the
 //! acknowledgement of a leader's history).
 
 use zebu_proto::quorum::{EpochAck, PacketKind, QuorumPacket};

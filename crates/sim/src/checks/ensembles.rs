@@ -1,4 +1,5 @@
-//! PAI-43: members of two ensembles never exchange transactions, and those of one agree on its id.
+//! PAI-43: members of two ensembles never exchange transactions, and members of one ensemble agree
+//! on its id.
 
 use zebu_proto::quorum::PacketKind;
 use zebu_proto::{EnsembleId, Identity};

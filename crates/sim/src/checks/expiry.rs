@@ -1,6 +1,6 @@
-//! No session expires early, measured in true time at the leader that ends it, nor before it can have
-//! heard what was said while it stood still; and none at all whose client is there while nothing goes
-//! wrong (SES-07).
+//! No session expires early, measured in true time at the leader that ends it. No session expires
+//! before the leader has read everything that arrived while it was paused. Without faults, no
+//! session of a live client expires (SES-07).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

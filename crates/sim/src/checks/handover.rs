@@ -1,10 +1,10 @@
-//! Another server leads soon after a leader has gone or is paused, where nothing else goes wrong.
+//! After a leader has stopped or is paused, another server leads soon, if there is no other fault.
 //!
-//! A leader that is asked to let another server lead is followed by that server.
+//! A leader that is asked to hand over is succeeded by the named server.
 //!
-//! A leader that is asked to stop leaves nothing behind that is proposed and not committed, and another server leads before
-//! an election would have waited for the vote of the one that is gone. A leader that is paused is missed within the time
-//! for which it may be silent.
+//! A leader that is asked to stop leaves no proposal uncommitted. Another server leads before an
+//! election would have waited for the vote of the stopped one. The end of a paused leader is
+//! detected within the time for which a leader may be silent.
 
 use std::time::Duration;
 

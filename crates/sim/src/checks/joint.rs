@@ -1,5 +1,5 @@
-//! R-1 and P-4: what is committed is on the disks of a quorum; what was proposed while the members are
-//! changing, on those of a quorum of either side.
+//! R-1 and P-4: a committed transaction is on the disks of a quorum. A transaction proposed during
+//! a change of the members is on the disks of quorums of both configurations.
 
 use std::collections::BTreeMap;
 

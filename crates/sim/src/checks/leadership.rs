@@ -1,5 +1,5 @@
-//! Who should lead no more, and who should: a disk that hangs ends a leadership, and a stranger, an observer or the same
-//! promise twice does not.
+//! Which leaders must step down, and which must not: a hanging disk ends a leadership; a stranger,
+//! an observer, or the same promise twice does not.
 
 use std::time::Duration;
 

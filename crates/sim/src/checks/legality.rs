@@ -1,5 +1,5 @@
-//! P-13 and S-12: among servers that keep to the protocol nobody ever breaks it, and what waits to be
-//! applied goes on without a gap from what is.
+//! P-13 and S-12: servers that keep to the protocol never report a violation, and the transactions
+//! that wait to be applied continue the applied ones without a gap.
 
 use zebu_zab::Leave;
 use zebu_zab::history::follows;

@@ -1,10 +1,11 @@
-//! One order for all: what is logged, committed and applied.
+//! One order for all servers: of logged, committed and applied transactions.
 //!
-//! S-4 (no gap, no repetition), S-7 (nothing is applied that its leader has not committed), S-11 (one
-//! zxid, one transaction), P-2 to P-7 and P-12 (every history is a prefix of what leads to its last
-//! transaction), P-8 to P-10 (a leader has everything committed), P-11 (nothing committed is cut).
+//! S-4 (no gap, no repetition), S-7 (a server applies only what its leader has committed), S-11
+//! (one zxid, one transaction), P-2 to P-7 and P-12 (every history is a prefix of the history of
+//! its last transaction), P-8 to P-10 (a leader has all committed transactions), P-11 (no committed
+//! transaction is truncated).
 //!
-//! Every transaction has one predecessor in the whole run, so a history is its last zxid.
+//! Every transaction has one predecessor in the whole run, so its last zxid identifies a history.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,12 @@
-//! Progress: a sound quorum, whose members run undisturbed and reach each other for long enough, is led
-//! and commits, whatever is wrong with everybody else. And nobody talks without end about who leads.
+//! Progress: if a quorum of sound members runs undisturbed and connected for long enough, it has a
+//! leader and commits, whatever the faults of the other members. Elections do not continue without
+//! end.
 //!
-//! A leader whose quorum is sound and has followed it does not take it for gone; that everybody stands still for a while is no
-//! reason.
+//! A leader with a sound quorum that has followed it does not step down; a pause of all members is
+//! no reason.
 //!
-//! Where members change, those are a quorum that are one of the configuration in force, as far as any of
-//! them knows, and of whatever is proposed in the history of one of them.
+//! While members change, a sound quorum is a quorum of the committed configuration, as far as any
+//! member knows it, and of each configuration that is proposed in a member's history.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

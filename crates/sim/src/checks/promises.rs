@@ -1,5 +1,6 @@
-//! What a program above a session was promised: watches that outlive connections, told before
-//! anything that shows their cause (WAT-14, WAT-19), of nothing made up, and no way back (ORD).
+//! The promises to a program with a session: watches survive reconnections, and fire before any
+//! answer that shows their cause (WAT-14, WAT-19); there are no invented events, and reads never go
+//! back in time (ORD).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What clients are told: writes are linearizable and carried out once, a session never goes back,
-//! sync makes what was completed visible, and every answer is the one the committed history gives.
+//! Answers to clients: writes are linearizable and executed once, a session never goes back in
+//! time, sync makes completed writes visible, and every answer matches the committed history.
 
 use zebu_jute::{Decode as _, Decoder};
 use zebu_proto::path::reserved::CONFIG;

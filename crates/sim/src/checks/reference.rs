@@ -1,5 +1,5 @@
-//! The state that the committed transactions make, at every zxid there was: what answers, reads and
-//! notifications are compared with.
+//! The state after each committed transaction, with which answers, reads and notifications are
+//! compared.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

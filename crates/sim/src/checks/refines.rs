@@ -1,7 +1,8 @@
-//! What the servers do is what the model of the protocol allows (`docs/model.md`).
+//! The steps of the servers are steps that the model of the protocol permits (`docs/model.md`).
 //!
-//! What is observed of the servers becomes actions of the model, which refuses those that its guards forbid. A server
-//! leaves a leadership in the model when it joins another one: until then nothing depends on it.
+//! Observations of the servers become actions of the model, which refuses those that its guards
+//! forbid. In the model, a server leaves a leadership when it joins another one; until then nothing
+//! depends on it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};

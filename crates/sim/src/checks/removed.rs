@@ -1,5 +1,5 @@
-//! whom a candidate counts on has a vote: when it gives its history to others, a quorum of those
-//! who vote has promised to follow nobody earlier. Who was removed is none of them.
+//! only voters support a candidate. When the candidate sends its history to others, a quorum
+//! of the voters has promised to follow no earlier leader. A removed server is not one of them.
 
 use std::collections::BTreeSet;
 

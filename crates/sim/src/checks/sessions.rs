@@ -1,6 +1,6 @@
-//! Sessions: what one asks for is carried out in the order of its numbers, over all its connections
-//! (ORD-01); and whether sessions go on is answered to each learner in the order of its questions, since
-//! the original's observer masters match the answers by that order alone.
+//! Sessions: the requests of a session are executed in the order of their numbers, over all its
+//! connections (ORD-01). Answers about renewals reach each learner in the order of its questions,
+//! because the original's observer masters match them by that order.
 
 use std::collections::{BTreeMap, VecDeque};
 

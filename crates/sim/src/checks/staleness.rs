@@ -1,8 +1,9 @@
-//! Timeliness (ORD-09): what a server shows is behind what is committed by a few times `syncLimit` at
-//! most, or it shows nothing.
+//! Timeliness (ORD-09): the state that a server shows is at most a few times `syncLimit` behind the
+//! committed one; otherwise the server does not serve.
 //!
-//! A leader serves for as long as it may bear that a quorum is silent; a learner for as long as it bears
-//! its leader's silence, or that its own disk is behind. What is behind something else adds up.
+//! A leader serves until a quorum has been silent for its limit. A learner serves until its leader
+//! has been silent for its limit, or its own disk is too far behind. The delays of a chain of
+//! servers add up.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! S-5, S-6 and S-10: at one zxid all servers have the same state, after a start as well; no
-//! ephemeral outlives its session, and none is without one.
+//! S-5, S-6 and S-10: at one zxid all servers have the same state, also after a restart. No
+//! ephemeral outlives its session, and none exists without one.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! a leader is established by a quorum of the newest members that were agreed on before, and of
-//! those whose change it has found under way: they have its history, and know of the change by that.
+//! a leader is established by a quorum of the newest agreed members, and of the members of an
+//! unfinished change that it has found. These servers have its history, and so they know of the
+//! change.
 
 use zebu_proto::{Epoch, Zxid};
 

@@ -1,8 +1,8 @@
-//! Watches: a notification comes before anything that shows its cause (WAT-14), none is lost while
-//! its connection lives, none comes that nobody asked for, and watches that are set again after a
-//! reconnection catch up on what was missed (WAT-19).
+//! Watches: a notification comes before any answer that shows its cause (WAT-14), none is lost
+//! while its connection lives, and none comes without a watch. Watches that are restored after a
+//! reconnection report the changes that were missed (WAT-19).
 //!
-//! Keeps what one client's connection may expect, from the answers it got and the committed events.
+//! Stores the expectations of one client's connection, from its answers and the committed events.
 
 use std::collections::{BTreeSet, VecDeque};
 

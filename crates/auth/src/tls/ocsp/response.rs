@@ -27,7 +27,7 @@ const OCSP_SIGNING: &str = "1.3.6.1.5.5.7.3.9";
 /// Most certificates of responders in a response.
 const SIGNERS_MAX: usize = 8;
 
-/// What a responder says of a certificate.
+/// The responder's answer about a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     /// It is not revoked.
@@ -153,7 +153,7 @@ impl<'a> Response<'a> {
         Ok(Self { signed: data.whole, algorithm, signature, signers, answers })
     }
 
-    /// What it says of a certificate, and until when.
+    /// The status of a certificate, and its period of validity.
     ///
     /// # Errors
     /// Nothing that may be believed.

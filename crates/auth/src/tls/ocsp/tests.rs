@@ -109,7 +109,7 @@ fn any_cut_or_changed_answer_is_refused() {
         for end in 0..answer.len() {
             assert!(ocsp.settle(question, Ok(&answer[..end]), made()).is_err(), "{name} {end}");
         }
-        // What follows the data is the signature, and then certificates that nobody may need.
+        // The signature follows the data, and then optional certificates.
         let data = answer.windows(4).position(|part| part == [0x30, 0x0a, 0x06, 0x08]).unwrap();
         for at in 0..data {
             let mut changed = answer.clone();
