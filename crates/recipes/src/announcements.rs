@@ -1,13 +1,9 @@
 //! Announces a leader that is elected elsewhere, by a lock of the resource itself.
 
-use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Stat, Version, Watch};
+use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version, Watch};
 
-use crate::place::{Place, is_passing};
-use crate::{Error, Result, path};
-
-/// Maximum number of attempts to create an announcement. Each first finds out whether the previous
-/// one succeeded.
-const ATTEMPTS_MAX: usize = 16;
+use crate::place::Place;
+use crate::{Error, Result, faults, path};
 
 /// Announcements of leaders that the resource itself has elected, with a lock of a database, a disk
 /// or a znode.
@@ -111,7 +107,8 @@ impl Announcements {
 
     /// Announces the holder of the resource's lock, which was granted with this term.
     ///
-    /// This replaces an announcement of an earlier session of the same leader.
+    /// This replaces an announcement of an earlier session of the same leader, and one that the same
+    /// program still has for this term.
     ///
     /// # Errors
     /// The errors of [`Client::create`](zebu_client::Client::create).
@@ -126,51 +123,29 @@ impl Announcements {
     /// # Ok(()) });
     /// ```
     pub async fn announce(&self, name: &str, term: u64) -> Result<Announced> {
-        let (this, name) =
-            (Self { client: self.client.unowned(), ..self.clone() }, name.to_owned());
-        let making = async move { this.make(&name, term).await };
-        let place = Place::made_by(&self.client, making).await?;
+        let (mode, digits) = (CreateMode::Ephemeral, format!("{term:020}"));
+        let (data, acl) = (name.as_bytes(), &self.acl);
+        let place = Place::protected(&self.client, &self.path, &digits, mode, data, acl).await?;
+        self.replace(term, &place).await?;
         Ok(Announced { place, _client: self.client.clone() })
     }
 
-    async fn make(&self, name: &str, term: u64) -> Result<Place> {
-        // As many digits as the largest number, so that names sort by term.
-        let path = path::join(&self.path, &format!("{term:020}"));
-        let mut tried = 1;
-        loop {
-            let create = self.client.create(&path, name, CreateMode::Ephemeral, &self.acl).await;
-            let error = match create {
-                Ok(created) => return Ok(Place::of(&self.client, path, created.stat)),
-                Err(error) if tried == ATTEMPTS_MAX => return Err(error.into()),
-                Err(error) => error,
-            };
-            tried += 1;
-            match error.code() {
-                ErrorCode::NO_NODE => {
-                    let create = || self.client.create_all(&self.path, &self.acl);
-                    Retry::default().reads(create).await?;
-                }
-                // No two leaders have the same term: this is our own announcement, from a lost
-                // answer or an earlier session.
-                ErrorCode::NODE_EXISTS => {
-                    let stat = Retry::default().reads(|| self.client.exists(&path)).await?;
-                    if let Some(stat) = stat.filter(|stat| self.is_ours(stat)) {
-                        return Ok(Place::of(&self.client, path, stat));
-                    }
-                    let delete = || self.client.delete(&path, Version::ANY);
-                    match Retry::default().reads(delete).await {
-                        Err(error) if error.kind() != ErrorKind::Gone => return Err(error.into()),
-                        _ => {}
-                    }
-                }
-                _ if is_passing(&error) => {}
-                _ => return Err(error.into()),
+    /// Deletes other announcements of this term. No two leaders have the same term, so they are of
+    /// earlier sessions of this leader.
+    async fn replace(&self, term: u64, own: &Place) -> Result<()> {
+        let look = || self.client.get_children(&self.path);
+        let (names, _stat) = Retry::default().reads(look).await?;
+        for name in names.iter().filter(|name| term_of(name) == Some(term)) {
+            let path = path::join(&self.path, name);
+            let delete = || self.client.delete(&path, Version::ANY);
+            if path != own.path()
+                && let Err(error) = Retry::default().reads(delete).await
+                && error.kind() != ErrorKind::Gone
+            {
+                return Err(error.into());
             }
         }
-    }
-
-    fn is_ours(&self, stat: &Stat) -> bool {
-        stat.ephemeral_owner == self.client.session_id().0
+        Ok(())
     }
 
     /// The announced leader, if any.
@@ -234,9 +209,18 @@ impl Announcements {
     /// The announcement with the largest term. The outer `None`: it was deleted meanwhile; the
     /// inner `None`: there is none.
     async fn newest(&self, names: Vec<String>) -> Result<Option<Option<Announcement>>> {
-        let Some(name) = names.into_iter().max() else { return Ok(Some(None)) };
+        let mut newest = None;
+        for name in names {
+            let Some(term) = term_of(&name) else {
+                return Err(Error::Foreign(path::join(&self.path, &name)));
+            };
+            let is_newer = |best: &(u64, String)| (best.0 < term) != faults::hears_the_oldest();
+            if newest.as_ref().is_none_or(is_newer) {
+                newest = Some((term, name));
+            }
+        }
+        let Some((term, name)) = newest else { return Ok(Some(None)) };
         let path = path::join(&self.path, &name);
-        let Ok(term) = name.parse() else { return Err(Error::Foreign(path)) };
         match Retry::default().reads(|| self.client.get_data(&path)).await {
             Ok((data, _stat)) => {
                 let name = String::from_utf8_lossy(&data).into_owned();
@@ -246,6 +230,11 @@ impl Announcements {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The term of an announcement. It follows a mark by which the leader finds its znode again.
+fn term_of(name: &str) -> Option<u64> {
+    name.rsplit('-').next()?.parse().ok()
 }
 
 impl Announced {

@@ -1,6 +1,6 @@
 //! Values and counts that several programs share and change.
 
-use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Version};
+use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Outcome, Retry, Stat, Version};
 
 use crate::error::found_out;
 use crate::{Error, Result, Value, faults, path};
@@ -139,7 +139,8 @@ impl SharedValue {
         value: impl AsRef<[u8]>,
     ) -> Result<Option<Version>> {
         self.seed_if_missing().await?;
-        try_write(&self.client, &self.path, version, value.as_ref()).await
+        let written = try_write(&self.client, &self.path, version, value.as_ref()).await?;
+        Ok(written.map(|stat| Version(stat.version)))
     }
 
     /// The current value, then each new one. Between two reads it may have changed several times.
@@ -208,13 +209,13 @@ pub(crate) async fn try_write(
     path: &str,
     version: Version,
     data: &[u8],
-) -> Result<Option<Version>> {
+) -> Result<Option<Stat>> {
     let mut attempts = Retry::default().attempts;
     let version = if faults::ignores_versions() { Version::ANY } else { version };
     loop {
         let set = || client.set_data(path, data, version);
         let error = match Retry::default().writes(set).await {
-            Ok(stat) => return Ok(Some(Version(stat.version))),
+            Ok(stat) => return Ok(Some(stat)),
             Err(error) => error,
         };
         match error.kind() {

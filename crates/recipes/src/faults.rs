@@ -46,6 +46,11 @@ pub(crate) fn leaves_older_data() -> bool {
     zebu_proto::mutant!("older data left in a kept znode")
 }
 
+/// The data of a kept znode are written into whatever znode is at its path.
+pub(crate) fn writes_into_any_znode() -> bool {
+    zebu_proto::mutant!("data of a kept znode in another one")
+}
+
 /// A kept znode that its program closes stays.
 pub(crate) fn keeps_what_is_closed() -> bool {
     zebu_proto::mutant!("closed znode left behind")
@@ -84,4 +89,34 @@ pub(crate) fn ignores_delays() -> bool {
 /// A holder does not hear that its lock is wanted back.
 pub(crate) fn hears_no_request() -> bool {
     zebu_proto::mutant!("request for a lock unheard")
+}
+
+/// Of several announced leaders, the one with the smallest term counts.
+pub(crate) fn hears_the_oldest() -> bool {
+    zebu_proto::mutant!("announcement of a former leader believed")
+}
+
+/// A value is told apart from the one before by the version of its data.
+pub(crate) fn knows_values_by_version() -> bool {
+    zebu_proto::mutant!("value told apart by its version")
+}
+
+/// Settings are read one by one, whatever is written meanwhile.
+pub(crate) fn reads_settings_one_by_one() -> bool {
+    zebu_proto::mutant!("half a change of settings")
+}
+
+/// Settings that another tool is changing are read.
+pub(crate) fn reads_what_is_held() -> bool {
+    zebu_proto::mutant!("held settings read")
+}
+
+/// A typed znode whose creation got no answer is said to be created.
+pub(crate) fn trusts_a_lost_create() -> bool {
+    zebu_proto::mutant!("lost create taken for done")
+}
+
+/// A value that breaks the rules of its schema is written and read.
+pub(crate) fn breaks_rules() -> bool {
+    zebu_proto::mutant!("rule of a schema unheeded")
 }

@@ -7,15 +7,19 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use zebu_client::{
-    Acls, Client, CreateMode, ErrorCode, ErrorKind, Pending, Retry, Stat, Version, Watch, Zxid,
+    Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Stat, Version, Watch, Zxid,
 };
 
 use crate::cleanup::{self, Mine, Whose};
+use crate::error::found_out;
 use crate::place::is_passing;
 use crate::{Error, Result, faults, path};
 
 /// Pause after a server was too busy.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a write is tried while other clients write the znode.
+const WRITES_MAX: usize = 32;
 
 /// A znode that this session keeps: if another client deletes it, it is created again with the
 /// newest data.
@@ -157,6 +161,10 @@ impl PersistentNode {
     /// Writes the data, now and whenever the znode is created again. Returns when the znode has them; if it is missing, at
     /// once: it is created with them.
     ///
+    /// A znode that another session has created at this path meanwhile keeps its data. ZooKeeper can make a write depend on
+    /// the version of the data only, not on the creator. So one case remains: this znode is deleted and the other one created
+    /// while the write is on its way, and the other one has the version that this one had.
+    ///
     /// # Errors
     /// The errors of writing. After [`ErrorKind::Unknown`] they may be written; writing them again is
     /// harmless.
@@ -182,20 +190,58 @@ impl PersistentNode {
             // It is created with them.
             State::Missing | State::Ended(_) => Ok(()),
             State::Unsettled if faults::leaves_older_data() => Ok(()),
-            State::Unsettled => self.settled().await,
-            State::Kept(kept) => {
-                let write = || self.shared.write(&self.client, &kept.path);
-                match Retry::default().reads(write).await {
-                    Err(error) if error.kind() != ErrorKind::Gone => Err(error.into()),
-                    _ => Ok(()),
-                }
-            }
+            State::Unsettled => self.settled(None).await,
+            State::Kept(kept) if self.write(&kept).await? => Ok(()),
+            State::Kept(kept) => self.settled(Some(kept)).await,
         }
     }
 
-    /// Waits until no create is in progress any more. The task writes the newest data before it says so.
-    async fn settled(&self) -> Result<()> {
+    /// Writes the newest data into the kept znode. Returns false if that is gone.
+    async fn write(&self, kept: &Kept) -> Result<bool> {
+        let mut unknown = None;
+        for _ in 0..WRITES_MAX {
+            let look = || async {
+                let (synced, found) =
+                    (self.client.sync(&kept.path), self.client.exists(&kept.path));
+                synced.await?;
+                found.await
+            };
+            let found = Retry::default().reads(look).await;
+            let found = match &unknown {
+                Some(unknown) => found_out(found, unknown)?,
+                None => found?,
+            };
+            let version = match found {
+                _ if faults::writes_into_any_znode() => Version::ANY,
+                Some(stat) if stat.czxid == kept.created => Version(stat.version),
+                _ => return Ok(false),
+            };
+            let write = || {
+                let newest = self.shared.data.lock();
+                self.client.set_data(&kept.path, &*newest, version)
+            };
+            match Retry::default().writes(write).await {
+                Ok(stat) => return Ok(stat.czxid == kept.created),
+                Err(error) if error.kind() == ErrorKind::Gone => return Ok(false),
+                // Another client has written it, or another znode is there.
+                Err(error) if error.code() == ErrorCode::BAD_VERSION => {}
+                // Writing the newest data once more is harmless.
+                Err(error) if error.kind() == ErrorKind::Unknown => unknown = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Contended(kept.path.clone()))
+    }
+
+    /// Waits until the task has noticed that this znode is gone, and until no create is in progress any more. The task writes
+    /// the newest data before it says so.
+    async fn settled(&self, gone: Option<Kept>) -> Result<()> {
         let mut state = self.state.clone();
+        let is_settled = |state: &State| match state {
+            State::Unsettled => false,
+            State::Kept(kept) => Some(kept) != gone.as_ref(),
+            State::Missing | State::Ended(_) => true,
+        };
         // The task tries for ever; its caller does not.
         let in_vain = async {
             loop {
@@ -208,7 +254,7 @@ impl PersistentNode {
         };
         tokio::select! {
             biased;
-            state = state.wait_for(|state| !matches!(state, State::Unsettled)) => match state.as_deref() {
+            state = state.wait_for(is_settled) => match state.as_deref() {
                 Ok(State::Ended(error)) => Err(error.clone()),
                 _ => Ok(()),
             },
@@ -268,14 +314,6 @@ impl PersistentNode {
             }
             State::Kept(_) => Ok(()),
         }
-    }
-}
-
-impl Shared {
-    /// Writes the newest data.
-    fn write(&self, client: &Client, path: &str) -> Pending<Stat> {
-        let newest = self.data.lock();
-        client.set_data(path, &*newest, Version::ANY)
     }
 }
 
@@ -399,13 +437,14 @@ impl Driver {
     }
 
     /// Writes the newest data into a znode, unless it was written with them, and then says that it is kept. Returns false if it
-    /// is gone.
+    /// is gone, or if another client has written it.
     async fn bring_up_to_date(
         &self,
         path: &str,
         stat: &Stat,
         mut written: Option<Vec<u8>>,
     ) -> Result<bool> {
+        let mut version = Version(stat.version);
         loop {
             let write = {
                 let newest = self.shared.data.lock();
@@ -414,11 +453,13 @@ impl Driver {
                     return Ok(true);
                 }
                 written = Some(newest.clone());
-                self.client.set_data(path, &*newest, Version::ANY)
+                self.client.set_data(path, &*newest, version)
             };
             match write.await {
+                Ok(stat) => version = Version(stat.version),
                 Err(error) if error.kind() == ErrorKind::Gone => return Ok(false),
-                result => drop(result?),
+                Err(error) if error.code() == ErrorCode::BAD_VERSION => return Ok(false),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version, Watch};
 
-use crate::{Result, path};
+use crate::{Result, faults, path};
 
 /// A child with this name means that another tool is changing settings one by one, so readers must
 /// wait.
@@ -126,9 +126,10 @@ impl Settings {
 
     async fn try_set(&self, changes: &[(&str, Option<&str>)]) -> zebu_client::Result<i32> {
         let look = || self.client.get_children(&self.path);
-        let (names, _) = Retry::default().reads(look).await?;
+        let (names, parent) = Retry::default().reads(look).await?;
         let commit = || async {
             let mut transaction = self.client.transaction();
+            let mut seen = Version::ANY;
             for (name, value) in changes {
                 let path = path::join(&self.path, name);
                 let is_there = names.iter().any(|there| there == name);
@@ -143,10 +144,11 @@ impl Settings {
                     None if is_there => {
                         transaction.delete(&path, Version::ANY);
                     }
-                    None => {}
+                    // There is nothing to delete unless another writer is about to create it.
+                    None => seen = Version(parent.version),
                 }
             }
-            let version = transaction.set_data(&self.path, "", Version::ANY);
+            let version = transaction.set_data(&self.path, "", seen);
             let results = transaction.commit().await?;
             Ok(results.get(version).version)
         };
@@ -248,7 +250,7 @@ impl Settings {
             };
             let (before, names, watches) = Retry::default().reads(read).await?;
             self.watches = Some(watches);
-            if names.iter().any(|name| name == INVALID) {
+            if names.iter().any(|name| name == INVALID) && !faults::reads_what_is_held() {
                 return Ok(None);
             }
             let read = || async {
@@ -272,7 +274,7 @@ impl Settings {
             let (values, after) = Retry::default().reads(read).await?;
             let is_same = after
                 .is_some_and(|after| (after.mzxid, after.pzxid) == (before.mzxid, before.pzxid));
-            if is_same {
+            if is_same || faults::reads_settings_one_by_one() {
                 return Ok(Some(Snapshot { version: before.version, values }));
             }
         }

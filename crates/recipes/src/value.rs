@@ -1,8 +1,8 @@
 //! The data of a znode, and their changes.
 
-use zebu_client::{Client, ErrorKind, Retry, Stat, Watch};
+use zebu_client::{Client, ErrorKind, Retry, Stat, Watch, Zxid};
 
-use crate::Result;
+use crate::{Result, faults};
 
 /// The data of a znode, read again after each change.
 ///
@@ -27,7 +27,7 @@ pub struct Value {
     client: Client,
     path: String,
     /// The zxid of the last change that was seen; `None` inside if the znode did not exist.
-    seen: Option<Option<zebu_client::Zxid>>,
+    seen: Option<Option<Zxid>>,
     /// Fires when the znode changes.
     watch: Option<Watch>,
 }
@@ -68,7 +68,10 @@ impl Value {
                 change?;
             }
             let found = self.look().await?;
-            let seen = found.as_ref().map(|(_, stat)| stat.mzxid);
+            let seen = found.as_ref().map(|(_, stat)| match faults::knows_values_by_version() {
+                true => Zxid(stat.version.into()),
+                false => stat.mzxid,
+            });
             if self.seen != Some(seen) {
                 self.seen = Some(seen);
                 return Ok(found);

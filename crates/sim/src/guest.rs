@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_proto::{Version, Zxid};
+use zebu_proto::{Owner, SessionId, Version, Zxid};
 
 use crate::net::Message;
 use crate::world::{Happening, Outcome, World};
@@ -169,6 +169,14 @@ impl World {
     /// The version of the data of a znode, as the committed transactions make it.
     pub fn version(&self, path: &str) -> Option<Version> {
         Some(Version(self.checks.reference.tree().node(path)?.stat().version))
+    }
+
+    /// The session that owns an ephemeral znode, as the committed transactions make it.
+    pub fn owner(&self, path: &str) -> Option<SessionId> {
+        match self.checks.reference.tree().node(path)?.owner() {
+            Owner::Session(session) => Some(session),
+            _ => None,
+        }
     }
 
     /// The names of the children of this path as the committed transactions make them, in order.

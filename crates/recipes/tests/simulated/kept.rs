@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use zebu_client::{Acls, Client, CreateMode, Version};
+use zebu_client::{Acls, Client, CreateMode, SessionId, Version};
 use zebu_recipes::{
     Discovery, Error, Group, Member, PersistentNode, Provider, Registration, Result, RoundRobin,
     ServiceInstance, TtlNode,
@@ -65,6 +65,10 @@ struct Book {
     closed: BTreeSet<(usize, u64)>,
     /// Keeps that ended with the session or the process, or whose close has failed.
     left: BTreeSet<(usize, u64)>,
+    /// The session of each keep.
+    sessions: BTreeMap<(usize, u64), SessionId>,
+    /// The version of the last znode that a session had at a path.
+    versions: BTreeMap<(String, SessionId), i32>,
     deaf: Option<usize>,
     next: u64,
     kept: u64,
@@ -193,7 +197,11 @@ impl Keeping {
             _ => Duration::from_secs(1 << 20),
         };
         let begun = Keep { keep, path: None, known: None, seen: BTreeMap::new() };
-        self.book.lock().keeps.insert(number, begun);
+        {
+            let mut book = self.book.lock();
+            book.keeps.insert(number, begun);
+            book.sessions.insert((number, keep), client.session_id());
+        }
         let keeping = self.keep(client, &name, (number, keep, 0));
         let (mut held, path) = match tokio::time::timeout(patience, keeping).await {
             Ok(Ok(held)) => held,
@@ -332,7 +340,7 @@ impl Family for Keeping {
     }
 
     fn check(&self, world: &World, _: Duration) -> std::result::Result<(), String> {
-        let book = self.book.lock();
+        let mut book = self.book.lock();
         if let Some(guest) = book.deaf {
             return Err(format!("guest {guest} is not told that its session is over"));
         }
@@ -343,6 +351,26 @@ impl Family for Keeping {
             }
             if let Some(other) = there.insert((guest, keep), path.clone()) {
                 return Err(format!("kept once, and there twice: {other} and {path}"));
+            }
+            // The world's tree takes a time to live for a session.
+            let owner = world.owner(&path).filter(|_| self.recipe != Recipe::Ttl);
+            if let Some(owner) = owner {
+                let Book { sessions, versions, .. } = &mut *book;
+                let version = world.version(&path).map_or(0, |version| version.0);
+                let writer = sessions.get(&(guest, keep)).copied();
+                let last = writer.and_then(|writer| versions.get(&(path.clone(), writer)));
+                // A write depends on the version alone, and both znodes may have had the same one. There may have been one
+                // more write since the last look.
+                let is_alike = last.is_some_and(|last| (*last..=last + 1).contains(&(version - 1)));
+                if writer == Some(owner) {
+                    versions.insert((path.clone(), owner), version);
+                } else if !is_alike {
+                    return Err(format!(
+                        "{path} of session {owner:?} has the data of guest {guest}, version {version} after {last:?}"
+                    ));
+                } else {
+                    continue;
+                }
             }
             let known = book.keeps.get(&guest).filter(|it| it.keep == keep);
             if let Some(known) = known.and_then(|it| it.known)

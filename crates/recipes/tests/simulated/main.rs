@@ -5,6 +5,7 @@
 //! what happens.
 
 mod agreements;
+mod announced;
 mod barriers;
 mod caches;
 mod counters;
@@ -13,6 +14,8 @@ mod kept;
 mod ledger;
 mod locks;
 mod queues;
+mod told;
+mod typed;
 mod wires;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,12 +23,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use zebu_sim::Outcome;
 
 use crate::agreements::Agreements;
+use crate::announced::Announcing;
 use crate::caches::Caches;
 use crate::counters::Counters;
 use crate::house::run as live;
 use crate::kept::Keeping;
 use crate::locks::Locks;
 use crate::queues::Queues;
+use crate::told::Told;
+use crate::typed::Accounts;
 
 /// A recipe, or some that belong together.
 struct Trial {
@@ -152,6 +158,20 @@ const TRIALS: &[Trial] = &[
         run: |seed| live(seed, kept::GUESTS, Keeping::new(kept::Recipe::Service)),
     },
     Trial { name: "agreement", run: |seed| live(seed, agreements::GUESTS, Agreements::default()) },
+    Trial { name: "value", run: |seed| live(seed, told::GUESTS, Told::new(told::Recipe::Value)) },
+    Trial {
+        name: "settings",
+        run: |seed| live(seed, told::GUESTS, Told::new(told::Recipe::Settings)),
+    },
+    Trial {
+        name: "held settings",
+        run: |seed| live(seed, told::GUESTS, Told::new(told::Recipe::Held)),
+    },
+    Trial {
+        name: "announcements",
+        run: |seed| live(seed, announced::GUESTS, Announcing::default()),
+    },
+    Trial { name: "models", run: |seed| live(seed, typed::GUESTS, Accounts::default()) },
 ];
 
 fn number(name: &str) -> Option<u64> {
@@ -249,8 +269,15 @@ const MUTANTS: &[(&str, &str)] = &[
     ("barrier left alone", "double barrier"),
     ("cache with a hole", "cache of a tree"),
     ("older data left in a kept znode", "ephemeral kept znode"),
+    ("data of a kept znode in another one", "group"),
     ("closed znode left behind", "ephemeral kept znode"),
     ("decision of its own", "agreement"),
+    ("value told apart by its version", "value"),
+    ("half a change of settings", "settings"),
+    ("held settings read", "held settings"),
+    ("announcement of a former leader believed", "announcements"),
+    ("lost create taken for done", "models"),
+    ("rule of a schema unheeded", "models"),
 ];
 
 /// Seeds that a fault may take to be found.
