@@ -24,6 +24,18 @@ const WITH_PROGRAMS: [(&str, &str); 4] = [
     ("xtask", "--ignored"),
 ];
 
+/// The crates that other projects use, and what these need of this repository.
+const PUBLISHED: [&str; 8] = [
+    "zebu-auth",
+    "zebu-client",
+    "zebu-gssapi",
+    "zebu-jute",
+    "zebu-ocsp",
+    "zebu-proto",
+    "zebu-recipes",
+    "zebu-session",
+];
+
 /// Everything a submission must pass.
 pub(crate) fn test() -> Result<()> {
     let start = Instant::now();
@@ -33,6 +45,7 @@ pub(crate) fn test() -> Result<()> {
         run(cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
     section("documentation", documentation)?;
+    section("packages of crates", packages)?;
     section("third-party programs", deps::install)?;
     let tests = section("build", runner::build)?;
     let release = Background::start(release())?;
@@ -67,6 +80,13 @@ fn all(steps: impl IntoIterator<Item = Result<()>>) -> Result<()> {
 fn documentation() -> Result<()> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
+    run(command)
+}
+
+/// The published crates can be packaged: they depend on nothing that is not published.
+fn packages() -> Result<()> {
+    let mut command = cargo(&["package", "--no-verify", "--allow-dirty", "--offline", "--quiet"]);
+    command.args(PUBLISHED.iter().flat_map(|name| ["--package", name]));
     run(command)
 }
 

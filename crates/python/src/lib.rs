@@ -8,10 +8,13 @@
 mod call;
 mod connect;
 mod error;
+mod follow;
+mod meet;
 mod recipe;
 mod session;
 mod stat;
 mod watch;
+mod work;
 
 /// The module `zebu._native`.
 #[pyo3::pymodule(name = "_native")]
@@ -21,13 +24,19 @@ mod native {
     #[pymodule_export]
     use crate::connect::connect;
     #[pymodule_export]
-    use crate::recipe::{Election, Held, Lock};
+    use crate::follow::{Cache, Changes, ChildrenWatch, DataWatch};
+    #[pymodule_export]
+    use crate::meet::{Barrier, DoubleBarrier, Inside, Member, Party};
+    #[pymodule_export]
+    use crate::recipe::{Election, Held, Lock, Semaphore};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]
     use crate::stat::Stat;
     #[pymodule_export]
     use crate::watch::{PersistentWatch, Watch};
+    #[pymodule_export]
+    use crate::work::{Counter, Item, Queue};
 
     use pyo3::prelude::*;
 

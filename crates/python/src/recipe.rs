@@ -1,4 +1,4 @@
-//! Locks and elections, and the objects that represent a held lock or a leadership.
+//! Locks, semaphores and elections, and the objects that represent a held lock, lease or leadership.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tokio::sync::{oneshot, watch};
 use zebu_client::SessionThread;
-use zebu_recipes::{Error, News};
+use zebu_recipes::{Error, News, Token};
 
 use crate::call::Call;
 use crate::session::{Data, Entry, Session, acls};
@@ -40,8 +40,52 @@ pub(crate) struct Held {
     thread: SessionThread,
 }
 
+/// What a program may hold.
+pub(crate) trait Holding: Send + 'static {
+    fn token(&self) -> Token;
+    fn path(&self) -> &str;
+    fn news(&mut self) -> impl Future<Output = News> + Send;
+    fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl Holding for zebu_recipes::Held {
+    fn token(&self) -> Token {
+        self.token()
+    }
+
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    async fn news(&mut self) -> News {
+        self.news().await
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        self.release().await
+    }
+}
+
+impl Holding for zebu_recipes::Lease {
+    fn token(&self) -> Token {
+        self.token()
+    }
+
+    fn path(&self) -> &str {
+        self.path()
+    }
+
+    async fn news(&mut self) -> News {
+        self.news().await
+    }
+
+    async fn release(self) -> Result<(), Error> {
+        self.release().await
+    }
+}
+
 impl Held {
-    fn new(held: zebu_recipes::Held, thread: &SessionThread) -> Self {
+    pub(crate) fn new(held: impl Holding, thread: &SessionThread) -> Self {
         let standing = Standing { is_certain: true, is_wanted: false, is_over: false };
         let (tell, standing) = watch::channel(standing);
         let (release, asked) = oneshot::channel();
@@ -64,7 +108,7 @@ impl Held {
 
 /// Listens for news of what is held until it is over.
 async fn look_after(
-    mut held: zebu_recipes::Held,
+    mut held: impl Holding,
     tell: watch::Sender<Standing>,
     mut asked: oneshot::Receiver<Release>,
 ) {
@@ -161,9 +205,20 @@ pub(crate) struct Lock {
 #[pymethods]
 impl Lock {
     #[new]
-    fn new(session: &Session, path: &str, name: &[u8], acl: Vec<Entry>) -> Self {
-        let lock = zebu_recipes::Lock::new(&session.client, path, &acls(acl)).named(name);
-        Self { lock, thread: session.client.thread().clone() }
+    fn new(
+        session: &Session,
+        path: &str,
+        name: &[u8],
+        acl: Vec<Entry>,
+        layout: &str,
+    ) -> PyResult<Self> {
+        let make = match layout {
+            "zebu" => zebu_recipes::Lock::new,
+            "kazoo" => zebu_recipes::Lock::of_kazoo,
+            _ => return Err(PyValueError::new_err("layout is 'zebu' or 'kazoo'")),
+        };
+        let lock = make(&session.client, path, &acls(acl)).named(name);
+        Ok(Self { lock, thread: session.client.thread().clone() })
     }
 
     fn acquire(&self, is_shared: bool) -> Call {
@@ -193,6 +248,47 @@ impl Lock {
     }
 }
 
+/// A number of leases.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Semaphore {
+    semaphore: zebu_recipes::Semaphore,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl Semaphore {
+    #[new]
+    fn new(session: &Session, path: &str, leases: usize, name: &[u8], acl: Vec<Entry>) -> Self {
+        let client = &session.client;
+        let semaphore = zebu_recipes::Semaphore::new(client, path, leases, &acls(acl)).named(name);
+        Self { semaphore, thread: client.thread().clone() }
+    }
+
+    fn acquire(&self) -> Call {
+        let (semaphore, thread) = (self.semaphore.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            semaphore.acquire().await.map(|lease| Held::new(lease, &thread))
+        })
+    }
+
+    fn try_acquire(&self) -> Call {
+        let (semaphore, thread) = (self.semaphore.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            let lease = semaphore.try_acquire().await;
+            lease.map(|lease| lease.map(|lease| Held::new(lease, &thread)))
+        })
+    }
+
+    /// What the holders of leases call themselves.
+    fn holders(&self) -> Call {
+        let semaphore = self.semaphore.clone();
+        Call::new(&self.thread, async move {
+            let names = semaphore.participants().await?;
+            Ok::<_, Error>(names.into_iter().map(Data::from).collect::<Vec<_>>())
+        })
+    }
+}
+
 /// An election.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Election {
@@ -208,7 +304,11 @@ impl Election {
             "zebu" => zebu_recipes::Election::new,
             "latch" => zebu_recipes::Election::of_latch,
             "selector" => zebu_recipes::Election::of_selector,
-            _ => return Err(PyValueError::new_err("layout is 'zebu', 'latch' or 'selector'")),
+            "kazoo" => zebu_recipes::Election::of_kazoo,
+            _ => {
+                let layouts = "layout is 'zebu', 'latch', 'selector' or 'kazoo'";
+                return Err(PyValueError::new_err(layouts));
+            }
         };
         let election = make(&session.client, path, &acls(acl));
         Ok(Self { election, thread: session.client.thread().clone() })

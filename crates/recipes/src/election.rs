@@ -99,6 +99,24 @@ impl Election {
         Self { lock: Lock::in_layout(client, path, acl, Layout::Latch) }
     }
 
+    /// The election below this znode, together with candidates that use `Election` of the Python
+    /// package kazoo with the same path.
+    ///
+    /// A candidate's znode is `PATH/_c_ID-__lock__NUMBER`, its data are the candidate's name.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let election = zebu_recipes::Election::of_kazoo(&client, "/leader", &Acls::creator());
+    /// let leadership = election.lead("host 1").await?;
+    /// assert!(leadership.path().ends_with("__lock__0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub fn of_kazoo(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self { lock: Lock::of_kazoo(client, path, acl) }
+    }
+
     /// Waits until this candidate leads. The leader must stop leading at
     /// [`News::Suspended`](crate::News::Suspended).
     ///

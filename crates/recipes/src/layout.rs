@@ -1,4 +1,4 @@
-//! The names of the znodes in a waiting line: this crate's own, and Curator's.
+//! The names of the znodes in a waiting line: this crate's own, Curator's and kazoo's.
 
 use crate::line::{self, Kind};
 
@@ -13,8 +13,12 @@ pub(crate) enum Layout {
     ReadWrite,
     /// Curator's `LeaderLatch`: all contenders are exclusive.
     Latch,
+    /// kazoo's `Lock`, `WriteLock` and `Election`, and its `ReadLock`.
+    Kazoo,
 }
 
+const KAZOO: &str = "__lock__";
+const KAZOO_READ: &str = "__rlock__";
 const MUTEX: &str = "lock-";
 const LATCH: &str = "latch-";
 const READ: &str = "__READ__";
@@ -36,6 +40,8 @@ impl Layout {
             (Self::Latch, _) => LATCH,
             (Self::ReadWrite, Kind::Exclusive) => WRITE,
             (Self::ReadWrite, Kind::Shared) => READ,
+            (Self::Kazoo, Kind::Exclusive) => KAZOO,
+            (Self::Kazoo, Kind::Shared) => KAZOO_READ,
         }
     }
 
@@ -55,6 +61,9 @@ impl Layout {
             Self::ReadWrite => {
                 behind(WRITE, Kind::Exclusive).or_else(|| behind(READ, Kind::Shared))
             }
+            Self::Kazoo => {
+                behind(KAZOO, Kind::Exclusive).or_else(|| behind(KAZOO_READ, Kind::Shared))
+            }
         }
     }
 
@@ -64,7 +73,7 @@ impl Layout {
     /// Source: `LockInternals.REVOKE_MESSAGE`.
     pub(crate) fn request(self) -> Option<&'static [u8]> {
         match self {
-            Self::Own => None,
+            Self::Own | Self::Kazoo => None,
             Self::Mutex | Self::ReadWrite | Self::Latch => Some(b"__REVOKE__"),
         }
     }
@@ -73,7 +82,7 @@ impl Layout {
     pub(crate) fn foreign(self, names: &[String]) -> Option<&str> {
         match self {
             Self::Own => line::foreign(names),
-            Self::Mutex | Self::ReadWrite | Self::Latch => names
+            Self::Mutex | Self::ReadWrite | Self::Latch | Self::Kazoo => names
                 .iter()
                 .map(String::as_str)
                 .find(|name| self.seat(name).is_none() && ends_in_number(name)),
@@ -120,11 +129,23 @@ mod tests {
         check(both, &format!("{id}-lock-0000000004"), None);
     }
 
+    /// Names as kazoo 2.11 creates them.
+    #[test]
+    fn kazoos_places_are_read() {
+        let id = "0b4f8f1e5f0c4a539d6e54b6d1a5d3aa";
+        let kazoo = Layout::Kazoo;
+        check(kazoo, &format!("{id}__lock__0000000004"), Some((Kind::Exclusive, 4)));
+        check(kazoo, &format!("{id}__rlock__0000000004"), Some((Kind::Shared, 4)));
+        check(kazoo, &format!("{id}-lock-0000000004"), None);
+        check(kazoo, "lease_holder", None);
+    }
+
     #[test]
     fn contenders_of_other_layouts_are_found() {
         let names = ["readme", "_c_0b-lock-0000000001", "_c_0b-x-0000000002"].map(str::to_owned);
         assert_eq!(Layout::Mutex.foreign(&names), Some("_c_0b-x-0000000002"));
         assert_eq!(Layout::ReadWrite.foreign(&names), Some("_c_0b-lock-0000000001"));
+        assert_eq!(Layout::Kazoo.foreign(&names), Some("_c_0b-lock-0000000001"));
         assert_eq!(Layout::Own.foreign(&names), Some("_c_0b-lock-0000000001"));
     }
 }

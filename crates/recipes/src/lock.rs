@@ -115,6 +115,25 @@ impl Lock {
         Self::in_layout(client, path, acl, Layout::Own)
     }
 
+    /// The lock below this znode, together with programs that use `Lock`, `ReadLock` and `WriteLock`
+    /// of the Python package kazoo with the same path. An exclusive lock is kazoo's `WriteLock`: it
+    /// also waits for readers, which kazoo's `Lock` does not.
+    ///
+    /// The znode of a requester is `PATH/_c_ID-__lock__NUMBER`, or `PATH/_c_ID-__rlock__NUMBER` for
+    /// the shared lock.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// let lock = zebu_recipes::Lock::of_kazoo(&client, "/lock", &zebu_client::Acls::creator());
+    /// let held = lock.exclusive().await?;
+    /// assert!(held.path().ends_with("__lock__0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub fn of_kazoo(client: &Client, path: &str, acl: &Acls) -> Self {
+        Self::in_layout(client, path, acl, Layout::Kazoo)
+    }
+
     pub(crate) fn in_layout(client: &Client, path: &str, acl: &Acls, layout: Layout) -> Self {
         let (client, acl) = (client.clone(), acl.clone());
         Self { client, path: path.to_owned(), acl, data: Vec::new(), layout }

@@ -26,6 +26,29 @@ fn the_package_keeps_its_promises() {
     });
 }
 
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_recipes_of_the_package_keep_their_promises() {
+    same("python recipes", &Options::default(), |server| {
+        let mut recipes = python("python/recipes.py");
+        let told = text(&succeed(recipes.arg(server.connect_string()), 3 * PATIENCE)?);
+        compare("python recipes", include_str!("../clients/python/recipes.txt"), &told);
+        Ok(told)
+    });
+}
+
+/// Programs with kazoo and with the package exclude each other, count together and see each other.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_recipes_of_the_package_work_beside_kazoo() {
+    same("python beside kazoo", &Options::default(), |server| {
+        let mut beside = python("python/beside_kazoo.py");
+        let told = text(&succeed(beside.arg(server.connect_string()), 3 * PATIENCE)?);
+        compare("python beside kazoo", include_str!("../clients/python/beside_kazoo.txt"), &told);
+        Ok(told)
+    });
+}
+
 /// The types of the package fit its code, and those of programs that use it.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
@@ -34,7 +57,9 @@ fn the_package_is_typed() -> Result<()> {
     let mut check = Command::new(deps::installed("wheel").join("bin/mypy"));
     check.args(["--strict", "--cache-dir"]).arg(cache.path());
     check.arg(deps::our_python().join("zebu"));
-    check.arg(deps::client("python/scenario.py")).arg(deps::client("python/secure.py"));
+    for program in ["scenario", "secure", "recipes"] {
+        check.arg(deps::client(&format!("python/{program}.py")));
+    }
     check.env("MYPYPATH", deps::our_python());
     succeed(&mut check, 3 * PATIENCE)?;
     Ok(())

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 from . import _native
+from ._waiting import Stream
+from .recipes import (
+    Barrier,
+    Cache,
+    ChildrenWatch,
+    Counter,
+    DataWatch,
+    DoubleBarrier,
+    Election,
+    Lock,
+    Party,
+    Queue,
+    ReadLock,
+    Semaphore,
+    WriteLock,
+    lease,
+)
 from .types import ACL, Event, Sasl, Stat, Ticket, Tls, _entries, _mode, _op, _settings
-
-T = TypeVar("T")
 
 
 class Watch:
@@ -30,174 +46,11 @@ class Watch:
         self._call = None
 
 
-class PersistentWatch:
+class PersistentWatch(Stream[Tuple[str, str, Optional[int]], Event]):
     """A watch that tells of every change, in order, until it is closed. It can be iterated over."""
 
     def __init__(self, watch: _native.PersistentWatch) -> None:
-        self._watch: Optional[_native.PersistentWatch] = watch
-        self._call: Optional[_native.Call[Tuple[str, str, Optional[int]]]] = None
-
-    def next(self, timeout: Optional[float] = None) -> Event:
-        """The next event. Raises `TimeoutError` when none comes in so many seconds; no event is lost by that."""
-        if self._watch is None:
-            raise ValueError("the watch is closed")
-        call = self._call = self._call or self._watch.next()
-        try:
-            told = call.wait(timeout)
-        except TimeoutError:
-            raise
-        except Exception:
-            self._call = None
-            if self._watch is None:
-                raise ValueError("the watch is closed") from None
-            raise
-        self._call = None
-        return Event(*told)
-
-    def __iter__(self) -> Iterator[Event]:
-        while self._watch is not None:
-            try:
-                event = self.next()
-            except ValueError:
-                return
-            yield event
-
-    def close(self) -> None:
-        """Removes the watch, and wakes a thread that waits for it."""
-        call, self._call, self._watch = self._call, None, None
-        if call is not None:
-            call.cancel()
-
-    def __enter__(self) -> PersistentWatch:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-class Held:
-    """A lock or a leadership that is held. With ``with`` it is released at the end; forgotten, too.
-
-    ``token`` is the fencing token: it grows from holder to holder. A resource outside of the ensemble remembers the
-    largest and refuses smaller ones. ``path`` is the holder's znode.
-    """
-
-    def __init__(self, held: _native.Held) -> None:
-        self._held = held
-        self.token: int = held.token
-        self.path: str = held.path
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is certain that it is held. Without a connection it is not."""
-        return self._held.is_certain
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether another program asks for it, see `Lock.ask_back`."""
-        return self._held.is_wanted
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was released or lost."""
-        return self._held.is_over
-
-    def wait_for_doubt(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it is not certain that it is held. ``False``: so many seconds have passed before."""
-        return _in_time(self._held.doubt(), timeout)
-
-    def wait_for_loss(self, timeout: Optional[float] = None) -> bool:
-        """Waits until it was released or lost. ``False``: so many seconds have passed before."""
-        return _in_time(self._held.over(), timeout)
-
-    def release(self) -> None:
-        """Releases it, and returns when that is done."""
-        self._held.release().wait()
-
-    def __enter__(self) -> Held:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
-
-
-def _waited(call: _native.Call[T], timeout: Optional[float] = None) -> T:
-    """The answer of a call. Whoever stops waiting, because of time or a signal, takes back what was asked for."""
-    try:
-        return call.wait(timeout)
-    except BaseException:
-        call.cancel()
-        raise
-
-
-def _in_time(call: _native.Call[None], timeout: Optional[float]) -> bool:
-    try:
-        call.wait(timeout)
-    except TimeoutError:
-        return False
-    return True
-
-
-class Lock:
-    """A lock in the order of arrival, exclusive or shared. With ``with`` it is acquired and released."""
-
-    def __init__(self, client: Client, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None) -> None:
-        entries = _entries(acl, client.default_acl)
-        self._lock = _native.Lock(client._session, path, identifier.encode(), entries)
-        self._entered: List[Held] = []
-
-    def acquire(self, timeout: Optional[float] = None, shared: bool = False) -> Held:
-        """Waits for the lock. Raises `TimeoutError` after so many seconds, and gives up the place in line."""
-        return Held(_waited(self._lock.acquire(shared), timeout))
-
-    def try_acquire(self, shared: bool = False) -> Optional[Held]:
-        """The lock, if nobody is in its way."""
-        held = _waited(self._lock.try_acquire(shared))
-        return None if held is None else Held(held)
-
-    def contenders(self) -> List[str]:
-        """The identifiers of the holders and of those who wait, in order."""
-        return [name.decode(errors="replace") for name, _, _ in self._lock.contenders().wait()]
-
-    def ask_back(self) -> int:
-        """Asks the holders for the lock, see `Held.is_wanted`. Tells how many there are."""
-        return self._lock.ask_back().wait()
-
-    def __enter__(self) -> Held:
-        held = self.acquire()
-        self._entered.append(held)
-        return held
-
-    def __exit__(self, *error: object) -> None:
-        self._entered.pop().release()
-
-
-class Election:
-    """An election: one program leads, the others wait in line."""
-
-    def __init__(
-        self,
-        client: Client,
-        path: str,
-        identifier: str = "",
-        acl: Optional[Sequence[ACL]] = None,
-        layout: str = "zebu",
-    ) -> None:
-        self._election = _native.Election(client._session, path, _entries(acl, client.default_acl), layout)
-        self._identifier = identifier
-
-    def lead(self, timeout: Optional[float] = None) -> Held:
-        """Waits to lead. Raises `TimeoutError` after so many seconds, and withdraws."""
-        return Held(_waited(self._election.lead(self._identifier), timeout))
-
-    def run(self, func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Waits to lead, calls the function, and gives the leadership up."""
-        with self.lead():
-            return func(*args, **kwargs)
-
-    def contenders(self) -> List[str]:
-        """The leader, followed by the waiting candidates in order."""
-        return [name for name, _ in self._election.candidates().wait()]
+        super().__init__(watch, lambda told: Event(*told))
 
 
 class Transaction:
@@ -433,12 +286,92 @@ class Client:
         """The members of the ensemble."""
         return self._session.get_config().wait()
 
-    def Lock(self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None) -> Lock:
-        """A `Lock` of this client."""
-        return Lock(self, path, identifier, acl)
+    def Lock(
+        self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None, layout: str = "zebu"
+    ) -> Lock:
+        """A `Lock` of this client. With the layout ``kazoo`` it is one with kazoo's."""
+        return Lock(self, path, identifier, acl, layout)
+
+    def ReadLock(
+        self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None, layout: str = "zebu"
+    ) -> ReadLock:
+        """A `ReadLock` of this client."""
+        return ReadLock(self, path, identifier, acl, layout)
+
+    def WriteLock(
+        self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None, layout: str = "zebu"
+    ) -> WriteLock:
+        """A `WriteLock` of this client."""
+        return WriteLock(self, path, identifier, acl, layout)
+
+    def Semaphore(
+        self, path: str, identifier: str = "", max_leases: int = 1, acl: Optional[Sequence[ACL]] = None
+    ) -> Semaphore:
+        """A `Semaphore` of this client."""
+        return Semaphore(self, path, identifier, max_leases, acl)
 
     def Election(
         self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None, layout: str = "zebu"
     ) -> Election:
-        """An `Election` of this client. With the layout ``latch`` or ``selector`` it is one with Curator's."""
+        """An `Election` of this client. With ``latch`` or ``selector`` it is one with Curator's, with ``kazoo`` with
+        kazoo's."""
         return Election(self, path, identifier, acl, layout)
+
+    def Barrier(self, path: str, acl: Optional[Sequence[ACL]] = None) -> Barrier:
+        """A `Barrier` of this client."""
+        return Barrier(self, path, acl)
+
+    def DoubleBarrier(
+        self, path: str, num_clients: int, identifier: Optional[str] = None, acl: Optional[Sequence[ACL]] = None
+    ) -> DoubleBarrier:
+        """A `DoubleBarrier` of this client."""
+        return DoubleBarrier(self, path, num_clients, identifier, acl)
+
+    def Queue(self, path: str, acl: Optional[Sequence[ACL]] = None) -> Queue:
+        """A `Queue` of this client."""
+        return Queue(self, path, acl)
+
+    def Counter(self, path: str, default: int = 0, acl: Optional[Sequence[ACL]] = None) -> Counter:
+        """A `Counter` of this client."""
+        return Counter(self, path, default, acl)
+
+    def Party(self, path: str, identifier: Optional[str] = None, acl: Optional[Sequence[ACL]] = None) -> Party:
+        """A `Party` of this client."""
+        return Party(self, path, identifier, acl)
+
+    def DataWatch(self, path: str) -> DataWatch:
+        """A `DataWatch` of this client."""
+        return DataWatch(self, path)
+
+    def ChildrenWatch(self, path: str) -> ChildrenWatch:
+        """A `ChildrenWatch` of this client."""
+        return ChildrenWatch(self, path)
+
+    def Cache(self, path: str, depth: str = "tree", data: bool = True) -> Cache:
+        """A `Cache` of this client: of a znode and everything below it, or its ``children``, or the ``znode``."""
+        return Cache(self, path, depth, data)
+
+    def NonBlockingLease(
+        self,
+        path: str,
+        duration: timedelta,
+        identifier: Optional[str] = None,
+        acl: Optional[Sequence[ACL]] = None,
+    ) -> bool:
+        """Whether this program has the lease of a path from now on, for this time. It does not wait.
+
+        The program with the same identifier renews it. Clocks of programs must agree roughly. Programs with kazoo may
+        use the same path.
+        """
+        return lease(self, path, duration, identifier, acl)
+
+    def MultiNonBlockingLease(
+        self,
+        count: int,
+        path: str,
+        duration: timedelta,
+        identifier: Optional[str] = None,
+        acl: Optional[Sequence[ACL]] = None,
+    ) -> bool:
+        """Whether this program has one of so many leases, see `NonBlockingLease`."""
+        return any(lease(self, f"{path}/{number}", duration, identifier, acl) for number in range(count))

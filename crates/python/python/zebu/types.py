@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import socket
 from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._native import Stat
 
-__all__ = ["ACL", "Event", "Kerberos", "Perms", "Stat", "Tls", "Ticket", "creator", "digest", "open_to_all", "user"]
+__all__ = [
+    "ACL",
+    "Change",
+    "Event",
+    "Kerberos",
+    "Perms",
+    "Stat",
+    "Ticket",
+    "Tls",
+    "Znode",
+    "creator",
+    "digest",
+    "open_to_all",
+    "user",
+]
 
 
 class Perms:
@@ -63,6 +79,26 @@ class Event(NamedTuple):
     kind: str
     path: str
     zxid: Optional[int]
+
+
+class Znode(NamedTuple):
+    """A znode of a cache."""
+
+    path: str
+    data: bytes
+    stat: Stat
+
+
+class Change(NamedTuple):
+    """A change of a cache.
+
+    ``kind`` is ``created``, ``data_changed`` or ``deleted``, with the znode after the change, or before its deletion.
+    ``current`` tells that the cache is complete, ``suspended`` that the connection is lost. ``reset`` tells that this
+    reader was too slow: forget everything that was told, it is told again.
+    """
+
+    kind: str
+    znode: Optional[Znode]
 
 
 class Ticket(NamedTuple):
@@ -162,3 +198,13 @@ def _op(kind: str, path: str, data: bytes = b"", version: int = -1, **create: An
         "mode": create.get("mode"),
         "acl": create.get("acl", []),
     }
+
+
+def _identifier(given: Optional[str]) -> str:
+    """How a program calls itself: by its host and process, unless it says otherwise."""
+    return f"{socket.gethostname()}-{os.getpid()}" if given is None else given
+
+
+def _change(told: Tuple[str, Optional[Tuple[str, bytes, Stat]]]) -> Change:
+    kind, znode = told
+    return Change(kind, None if znode is None else Znode(*znode))

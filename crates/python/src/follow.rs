@@ -1,0 +1,148 @@
+//! What follows znodes: the data of one, its children, and whole subtrees in memory.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tokio::sync::Mutex;
+use zebu_client::SessionThread;
+use zebu_recipes::{Children, Error, Value, Znode};
+
+use crate::call::Call;
+use crate::session::{Data, Session};
+use crate::stat::Stat;
+
+/// The data of a znode, one change after the other.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct DataWatch {
+    value: Arc<Mutex<Value>>,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl DataWatch {
+    #[new]
+    fn new(session: &Session, path: &str) -> Self {
+        let value = Arc::new(Mutex::new(Value::of(&session.client, path)));
+        Self { value, thread: session.client.thread().clone() }
+    }
+
+    fn next(&self) -> Call {
+        let value = self.value.clone();
+        Call::new(&self.thread, async move {
+            let found = value.lock().await.next().await?;
+            Ok::<_, Error>(found.map(|(data, stat)| (Data::from(data), Stat::from(stat))))
+        })
+    }
+}
+
+/// The names of the children of a znode, one change after the other.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct ChildrenWatch {
+    children: Arc<Mutex<Children>>,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl ChildrenWatch {
+    #[new]
+    fn new(session: &Session, path: &str) -> Self {
+        let children = Arc::new(Mutex::new(Children::of(&session.client, path)));
+        Self { children, thread: session.client.thread().clone() }
+    }
+
+    fn next(&self) -> Call {
+        let children = self.children.clone();
+        Call::new(&self.thread, async move {
+            let names = children.lock().await.next().await?;
+            Ok::<_, Error>(names.map(|names| names.into_iter().collect::<Vec<_>>()))
+        })
+    }
+}
+
+/// A znode of a cache: path, data, stat.
+type Entry = (String, Data, Stat);
+
+fn entry(znode: &Znode) -> Entry {
+    (znode.path.clone(), Data::from(&znode.data), Stat::from(znode.stat))
+}
+
+/// A part of the tree in memory.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Cache {
+    cache: zebu_recipes::Cache,
+    thread: SessionThread,
+}
+
+/// The changes of a cache.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Changes {
+    changes: Arc<Mutex<zebu_recipes::Changes>>,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl Cache {
+    #[new]
+    fn new(session: &Session, path: &str, depth: &str, keeps_data: bool) -> PyResult<Self> {
+        let make = match depth {
+            "tree" => zebu_recipes::Cache::tree,
+            "children" => zebu_recipes::Cache::children,
+            "znode" => zebu_recipes::Cache::node,
+            _ => return Err(PyValueError::new_err("depth is 'tree', 'children' or 'znode'")),
+        };
+        let builder = make(&session.client, path);
+        let builder = if keeps_data { builder } else { builder.without_data() };
+        Ok(Self { cache: builder.start(), thread: session.client.thread().clone() })
+    }
+
+    /// Waits until it is complete.
+    fn current(&self) -> Call {
+        let cache = self.cache.clone();
+        Call::new(&self.thread, async move { cache.current().await })
+    }
+
+    #[getter]
+    fn is_current(&self) -> bool {
+        self.cache.is_current()
+    }
+
+    fn get(&self, path: &str) -> Option<Entry> {
+        self.cache.get(path).map(|znode| entry(&znode))
+    }
+
+    fn children_of(&self, path: &str) -> Vec<String> {
+        let children = self.cache.children_of(path).into_iter();
+        children.filter_map(|znode| znode.path.rsplit('/').next().map(str::to_owned)).collect()
+    }
+
+    fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    fn changes(&self) -> Changes {
+        let changes = Arc::new(Mutex::new(self.cache.changes()));
+        Changes { changes, thread: self.thread.clone() }
+    }
+}
+
+#[pymethods]
+impl Changes {
+    /// The kind of the next change, and the znode after it, or before its deletion.
+    fn next(&self) -> Call {
+        let changes = self.changes.clone();
+        Call::new(&self.thread, async move {
+            use zebu_recipes::Change;
+            let change = changes.lock().await.next().await?;
+            Ok::<_, Error>(match change {
+                Change::Created(znode) => ("created", Some(entry(&znode))),
+                Change::Written { now, .. } => ("data_changed", Some(entry(&now))),
+                Change::Deleted(znode) => ("deleted", Some(entry(&znode))),
+                Change::Current => ("current", None),
+                Change::Suspended => ("suspended", None),
+                // `Reset`, and whatever there may be more: what was told before counts no longer.
+                _ => ("reset", None),
+            })
+        })
+    }
+}
