@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["jute", "model"],
     &["proto", "gssapi"],
     &["tree", "store", "zab", "session", "auth"],
-    &["ocsp"],
+    &["https", "ocsp"],
     &["replica", "state", "client"],
     &["engine", "transport", "config", "metrics", "logs", "credentials"],
     &["admin", "backup", "testkit"],

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(list(None), Err(NOT_OURS.to_owned()));
         assert!(change(None, &HashMap::new()).is_err());
         let levels = Levels::parse("warn,zebu_zab=debug").unwrap();
-        install(levels, Format::Text, Output::Stderr).unwrap();
+        install(levels, Format::Text, Output::Stderr, None).unwrap();
         let shown = || {
             let text = list(control()).unwrap().to_string();
             text.split_whitespace().collect::<String>()

@@ -13,6 +13,7 @@ use std::fmt::Write;
 use std::fs;
 use std::net::IpAddr;
 
+use zebu_logs::control::{Control, control};
 use zebu_metrics::{Exposition, Histogram, Histograms, Kind, Shown, Visitor};
 use zebu_proto::Zxid;
 
@@ -77,6 +78,9 @@ pub fn page(served: &dyn Served, options: PageOptions, content_type: &str) -> St
         page.limits(&limits);
     }
     page.followers(&served.learners(), served.server().zxid);
+    if let Some(otlp) = control().and_then(Control::otlp) {
+        page.otlp(otlp.sent(), otlp.lost());
+    }
     if page.is_open {
         page.text.push_str("# EOF\n");
     }
@@ -241,6 +245,16 @@ impl Page {
         for (member, (_, acked)) in &followers {
             let age_s = acked.age.as_secs_f64();
             let _ = writeln!(self.text, "{name}{{member=\"{}\"}} {age_s:?}", member.0);
+        }
+    }
+
+    /// What is our own: the records for a collector of logs.
+    fn otlp(&mut self, sent: u64, lost: u64) {
+        for (name, help, value) in [
+            ("zebu_log_otlp_sent_total", "Records of the log that the collector has taken.", sent),
+            ("zebu_log_otlp_lost_total", "Records of the log that the collector lacks.", lost),
+        ] {
+            self.gauge(name, "counter", help, value as f64);
         }
     }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use zebu_https::given;
 use zebu_proto::HostPort;
 use zebu_proto::address::same_host;
 use zebu_zab::config::Role;
@@ -17,6 +18,8 @@ use super::settings::*;
 use super::sources::{Given, Merged, Origin, ReadFile};
 use super::{Note, Problem, value};
 
+/// Where a collector of OpenTelemetry takes logs.
+const OTLP_PATH: &str = "/v1/logs";
 /// Smallest number of snapshots that are kept.
 const SNAPSHOTS_KEPT_MIN: i64 = 3;
 /// Smallest number of txns between snapshots.
@@ -586,6 +589,27 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn otlp(&self) -> Option<OtlpConfig> {
+        let read = |key, read: &dyn Fn(&str) -> Result<(), String>| {
+            let text = self.text(key)?;
+            if let Err(fault) = read(&text) {
+                let shown = self.given(key).map_or("", Given::shown);
+                self.problem(key, format!("{key}={shown}: {fault}"));
+            }
+            Some(text)
+        };
+        let endpoint =
+            read("zebu.log.otlp.endpoint", &|it| given::address(it, OTLP_PATH).map(drop));
+        let headers = read("zebu.log.otlp.headers", &|it| given::headers(it).map(drop));
+        let attributes = read("zebu.log.otlp.attributes", &|it| given::pairs(it).map(drop));
+        // A fault was recorded, so its configuration is not used.
+        Some(OtlpConfig {
+            endpoint: given::address(&endpoint?, OTLP_PATH).ok()?,
+            headers: given::headers(&headers.unwrap_or_default()).ok()?,
+            attributes: given::pairs(&attributes.unwrap_or_default()).ok()?,
+        })
+    }
+
     fn logging(&self) -> LoggingConfig {
         let keys = ["zebu.log.fileMegabytes", "zebu.log.files", "zebu.log.rotate"];
         let file = self.rotating("log.file", keys);
@@ -599,6 +623,7 @@ impl<'a> Reader<'a> {
             slow_request: (!slow_request.is_zero()).then_some(slow_request),
             levels,
             is_json: self.choice("zebu.log.format") == "json",
+            otlp: self.otlp(),
             to: match self.choice("zebu.log.to") {
                 "file" => LogOutput::File(file),
                 "journald" => LogOutput::Journald,

@@ -12,6 +12,7 @@ use zebu_auth::jaas::{DigestLogin, Service};
 use zebu_auth::kerberos::Naming;
 pub use zebu_auth::outside::Rules as CheckLimits;
 use zebu_auth::tls::PortFiles;
+pub use zebu_https::{HeaderMap, Uri};
 use zebu_replica::Passwords;
 
 use super::ensemble::EnsembleConfig;
@@ -94,8 +95,21 @@ pub struct LoggingConfig {
     pub is_json: bool,
     /// `zebu.log.to`.
     pub to: LogOutput,
+    /// `zebu.log.otlp.*`: the collector that gets the log, too.
+    pub otlp: Option<OtlpConfig>,
     /// `zebu.slowRequest.millis`: a request that takes longer is logged; `None`: none is.
     pub slow_request: Option<Duration>,
+}
+
+/// A collector of OpenTelemetry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtlpConfig {
+    /// `zebu.log.otlp.endpoint`, with its path.
+    pub endpoint: Uri,
+    /// `zebu.log.otlp.headers`; `Debug` does not show their values.
+    pub headers: HeaderMap,
+    /// `zebu.log.otlp.attributes`.
+    pub attributes: Vec<(String, String)>,
 }
 
 /// Where the log goes.

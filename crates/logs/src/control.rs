@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::str::FromStr as _;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -18,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, reload};
 
 use crate::line::{self, Format, Origin, Said};
+use crate::otlp::{Otlp, ToCollector};
 use crate::process;
 use crate::queue::now_ms;
 use crate::rotating::RotatingFile;
@@ -140,6 +141,7 @@ pub struct Control {
     is_json: AtomicBool,
     /// Lines for the journal have no format.
     has_format: bool,
+    otlp: Option<Arc<Otlp>>,
 }
 
 impl Control {
@@ -167,6 +169,11 @@ impl Control {
         self.has_format.then_some(if is_json { Format::Json } else { Format::Text })
     }
 
+    /// The way to a collector of OpenTelemetry, if the log goes to one, too.
+    pub fn otlp(&self) -> Option<&Otlp> {
+        self.otlp.as_deref()
+    }
+
     /// Changes the format of the lines.
     pub fn set_format(&self, format: Format) {
         self.is_json.store(format == Format::Json, Ordering::Relaxed);
@@ -178,16 +185,23 @@ pub fn control() -> Option<&'static Control> {
     CONTROL.get()
 }
 
-/// Sets up the log of this process. A second call changes nothing.
+/// Sets up the log of this process. A second call changes nothing. `otlp` gets each event as well.
 ///
 /// # Errors
 /// The journal cannot be reached.
-pub fn install(levels: Levels, format: Format, output: Output) -> io::Result<()> {
+pub fn install(
+    levels: Levels,
+    format: Format,
+    output: Output,
+    otlp: Option<Otlp>,
+) -> io::Result<()> {
     let (filter, handle) = reload::Layer::new(levels.targets());
     let has_format = !matches!(output, Output::Journald);
     let is_json = AtomicBool::new(format == Format::Json);
-    let control = Control { levels: Mutex::new(levels), handle, is_json, has_format };
-    let registry = tracing_subscriber::registry().with(filter);
+    let otlp = otlp.map(Arc::new);
+    let collector = otlp.clone().map(ToCollector);
+    let control = Control { levels: Mutex::new(levels), handle, is_json, has_format, otlp };
+    let registry = tracing_subscriber::registry().with(filter).with(collector);
     let is_ours = match output {
         Output::Journald => {
             let journal = tracing_journald::layer()?.with_syslog_identifier("zebu".to_owned());
@@ -287,7 +301,7 @@ mod tests {
         let path = dir.path().join("log");
         let rotation = Rotation { bytes_max: None, files_max: 1, every: Period::Ever };
         let file = RotatingFile::open(&path, rotation, 0).unwrap();
-        install(Levels::default(), Format::Text, Output::File(file)).unwrap();
+        install(Levels::default(), Format::Text, Output::File(file), None).unwrap();
         let control = control().unwrap();
         let say = || {
             tracing::debug!(target: "one::part", "first");
@@ -311,7 +325,7 @@ mod tests {
         let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         assert_eq!((&last["message"], &last["session"]), (&"a\nb".into(), &"0x1".into()));
         // A second `install` changes nothing.
-        install(Levels::default(), Format::Text, Output::Stderr).unwrap();
+        install(Levels::default(), Format::Text, Output::Stderr, None).unwrap();
         assert_eq!(control.format(), Some(Format::Json));
     }
 }

@@ -4,11 +4,13 @@
 //! [`audit`] the lines of the audit log, [`queue`] the path of entries to the writing thread, and
 //! [`escape`] the escaping of text from clients. [`control`] sets up the log of the process,
 //! [`mod@line`] has the format of its lines, and [`process`] the server's id and role in each line.
+//! [`otlp`] sends the log to a collector of OpenTelemetry.
 
 pub mod audit;
 pub mod control;
 pub mod escape;
 pub mod line;
+pub mod otlp;
 pub mod process;
 pub mod queue;
 pub mod rotating;

@@ -37,6 +37,16 @@ impl Said {
         event.record(&mut said);
         said
     }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The fields, without the message.
+    pub fn fields(&self) -> &[(&'static str, String)] {
+        &self.fields
+    }
 }
 
 impl Visit for Said {

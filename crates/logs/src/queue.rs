@@ -1,10 +1,11 @@
-//! The path of entries to the writing thread. The queue is bounded: a slow disk costs entries, but
-//! neither memory nor the time of a client. Lost entries are reported in the file, so that no
-//! reader believes that it is complete.
+//! The path of entries to the writing thread. The queue is bounded: a slow disk or collector costs
+//! entries, but neither memory nor the time of a client. Lost entries are reported at the place
+//! where the others are, so that no reader believes that it is complete.
 //!
 //! A caller takes one lock for all the entries it adds. The writer is woken only while it waits.
-//! After each write it pauses for a fixed time, so entries added during the pause cost no system
-//! call.
+//! After each write it pauses, so entries added during the pause cost no system call.
+//!
+//! A [`Sink`] decides where entries go. [`ToFile`] writes them to a file, as lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,19 +17,22 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::rotating::RotatingFile;
 
-/// The writer's pause after each write.
+/// The pause after each write to a file.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum number of bytes written at once.
 const WRITTEN_TOGETHER: usize = 1 << 18;
 
-/// An entry, which becomes one or more lines.
+/// An entry.
 pub trait Entry: Send + 'static {
-    /// The data that all entries share.
-    type Context: Send + 'static;
-
     /// Number of bytes that the entry occupies while it waits.
     fn bytes(&self) -> usize;
+}
+
+/// An entry that becomes one or more lines.
+pub trait Lines: Entry {
+    /// The data that all entries share.
+    type Context: Send + 'static;
 
     /// The lines of the entry, each with its line end.
     fn render(&self, context: &Self::Context, out: &mut String);
@@ -48,11 +52,31 @@ pub struct QueueLimits {
 
 /// Receives events of a queue.
 pub trait Watcher: Send + Sync + 'static {
-    /// Entries were lost, because the queue was full or the file could not be written.
+    /// Entries were lost, because the queue was full or the sink could not take them.
     fn lost(&self, count: u64);
 
     /// The file cannot be written or replaced. Only the first failure of a series is reported.
     fn failed(&self, error: &io::Error);
+}
+
+/// Entries for a sink. The sink removes those that need no further attempt.
+#[derive(Debug)]
+pub struct Batch<E> {
+    /// The entries, oldest first.
+    pub entries: VecDeque<E>,
+    /// Number of entries lost since the sink last set it to 0.
+    pub missing: u64,
+    /// Whether the queue is closed. What a sink leaves in such a batch is lost.
+    pub is_last: bool,
+}
+
+/// Where entries go. It runs on the writing thread and may block.
+pub trait Sink<E>: Send + 'static {
+    /// Maximum number of entries in a batch.
+    const TOGETHER: usize = usize::MAX;
+
+    /// Writes a batch, and returns the pause until the next attempt.
+    fn write(&mut self, batch: &mut Batch<E>, watcher: &dyn Watcher) -> Duration;
 }
 
 struct State<E> {
@@ -71,7 +95,7 @@ struct Inner<E> {
     limits: QueueLimits,
 }
 
-/// A queue of entries for a file, and the thread that writes them.
+/// A queue of entries, and the thread that writes them.
 pub struct Queue<E: Entry> {
     inner: Arc<Inner<E>>,
     watcher: Arc<dyn Watcher>,
@@ -85,9 +109,8 @@ impl<E: Entry> Queue<E> {
     /// The system cannot start another thread.
     pub fn start(
         name: &str,
-        file: RotatingFile,
         limits: QueueLimits,
-        context: E::Context,
+        sink: impl Sink<E>,
         watcher: Arc<dyn Watcher>,
     ) -> io::Result<Self> {
         let inner = Arc::new(Inner {
@@ -104,7 +127,7 @@ impl<E: Entry> Queue<E> {
         let (theirs, told) = (inner.clone(), watcher.clone());
         let writer = std::thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || Writer { file, watcher: &*told, fails: false }.run(&theirs, &context))?;
+            .spawn(move || run(&theirs, sink, &*told))?;
         Ok(Self { inner, watcher, writer: Mutex::new(Some(writer)) })
     }
 
@@ -160,71 +183,109 @@ impl<E: Entry> Drop for Queue<E> {
     }
 }
 
-/// The state of the thread.
-struct Writer<'w> {
+/// Moves batches from the queue to the sink until the queue is closed and empty.
+fn run<E: Entry, S: Sink<E>>(inner: &Inner<E>, mut sink: S, watcher: &dyn Watcher) {
+    loop {
+        let mut batch = inner.next_batch(S::TOGETHER);
+        let is_full = batch.entries.len() == S::TOGETHER;
+        let pause = sink.write(&mut batch, watcher);
+        let Batch { entries: left, missing, is_last } = batch;
+        let mut state = inner.state.lock();
+        if is_last && (!left.is_empty() || state.waiting.is_empty()) {
+            let lost = left.len() + std::mem::take(&mut state.waiting).len();
+            drop(state);
+            if lost > 0 {
+                watcher.lost(lost as u64);
+            }
+            return;
+        }
+        let has_more = is_full && left.is_empty();
+        state.missing += missing;
+        for entry in left.into_iter().rev() {
+            state.bytes += entry.bytes();
+            state.waiting.push_front(entry);
+        }
+        // Only the end of the server wakes it earlier.
+        if !has_more && !state.closed {
+            inner.ready.wait_for(&mut state, pause);
+        }
+    }
+}
+
+impl<E: Entry> Inner<E> {
+    /// Waits for entries or for the end, and takes as many entries from the queue.
+    fn next_batch(&self, most: usize) -> Batch<E> {
+        let mut state = self.state.lock();
+        while state.waiting.is_empty() && state.missing == 0 && !state.closed {
+            state.sleeps = true;
+            self.ready.wait(&mut state);
+        }
+        state.sleeps = false;
+        let mut entries = std::mem::take(&mut state.waiting);
+        if entries.len() > most {
+            state.waiting = entries.split_off(most);
+            state.bytes -= entries.iter().map(Entry::bytes).sum::<usize>();
+        } else {
+            state.bytes = 0;
+        }
+        let missing = std::mem::take(&mut state.missing);
+        Batch { entries, missing, is_last: state.closed }
+    }
+}
+
+/// Writes entries to a file, as lines.
+pub struct ToFile<E: Lines> {
     file: RotatingFile,
-    watcher: &'w dyn Watcher,
+    context: E::Context,
+    lines: String,
     /// Whether the last write failed.
     fails: bool,
 }
 
-impl Writer<'_> {
-    fn run<E: Entry>(mut self, inner: &Inner<E>, context: &E::Context) {
-        let mut lines = String::new();
-        loop {
-            let (entries, missing, closed) = {
-                let mut state = inner.state.lock();
-                while state.waiting.is_empty() && state.missing == 0 && !state.closed {
-                    state.sleeps = true;
-                    inner.ready.wait(&mut state);
-                }
-                state.sleeps = false;
-                state.bytes = 0;
-                let missing = std::mem::take(&mut state.missing);
-                (std::mem::take(&mut state.waiting), missing, state.closed)
-            };
-            let mut rendered = 0;
-            for entry in entries {
-                entry.render(context, &mut lines);
-                rendered += 1;
-                if lines.len() >= WRITTEN_TOGETHER {
-                    self.write(&mut lines, &mut rendered);
-                }
-            }
-            if missing > 0 {
-                E::missing(context, missing, now_ms(), &mut lines);
-            }
-            self.write(&mut lines, &mut rendered);
-            if closed {
-                return;
-            }
-            // Only the end of the server wakes it earlier.
-            let mut state = inner.state.lock();
-            if !state.closed {
-                inner.ready.wait_for(&mut state, PAUSE);
-            }
-        }
+impl<E: Lines> ToFile<E> {
+    /// Writes to this file.
+    pub fn new(file: RotatingFile, context: E::Context) -> Self {
+        Self { file, context, lines: String::new(), fails: false }
     }
 
-    fn write(&mut self, lines: &mut String, rendered: &mut u64) {
+    fn write_lines(&mut self, rendered: &mut u64, watcher: &dyn Watcher) {
         let entries = std::mem::take(rendered);
-        if lines.is_empty() {
+        if self.lines.is_empty() {
             return;
         }
-        let done = self.file.write(lines.as_bytes(), now_ms());
-        lines.clear();
-        if lines.capacity() > 4 * WRITTEN_TOGETHER {
-            lines.shrink_to(WRITTEN_TOGETHER);
+        let done = self.file.write(self.lines.as_bytes(), now_ms());
+        self.lines.clear();
+        if self.lines.capacity() > 4 * WRITTEN_TOGETHER {
+            self.lines.shrink_to(WRITTEN_TOGETHER);
         }
         if done.is_err() {
-            self.watcher.lost(entries);
+            watcher.lost(entries);
         }
         let failure = done.err().or_else(|| self.file.trouble());
         let fails = failure.is_some();
         if let Some(error) = failure.filter(|_| !self.fails) {
-            self.watcher.failed(&error);
+            watcher.failed(&error);
         }
         self.fails = fails;
+    }
+}
+
+impl<E: Lines> Sink<E> for ToFile<E> {
+    fn write(&mut self, batch: &mut Batch<E>, watcher: &dyn Watcher) -> Duration {
+        let mut rendered = 0;
+        for entry in batch.entries.drain(..) {
+            entry.render(&self.context, &mut self.lines);
+            rendered += 1;
+            if self.lines.len() >= WRITTEN_TOGETHER {
+                self.write_lines(&mut rendered, watcher);
+            }
+        }
+        let missing = std::mem::take(&mut batch.missing);
+        if missing > 0 {
+            E::missing(&self.context, missing, now_ms(), &mut self.lines);
+        }
+        self.write_lines(&mut rendered, watcher);
+        PAUSE
     }
 }
 
@@ -247,11 +308,13 @@ mod tests {
     struct Number(u64, Option<Receiver<()>>);
 
     impl Entry for Number {
-        type Context = ();
-
         fn bytes(&self) -> usize {
             10
         }
+    }
+
+    impl Lines for Number {
+        type Context = ();
 
         fn render(&self, (): &(), out: &mut String) {
             if let Some(held) = &self.1 {
@@ -281,6 +344,71 @@ mod tests {
         }
     }
 
+    fn to_file(file: RotatingFile) -> ToFile<Number> {
+        ToFile::new(file, ())
+    }
+
+    /// Takes two entries at a time, and only every second time.
+    struct Stubborn {
+        refuses: bool,
+        taken: Arc<Mutex<Vec<u64>>>,
+    }
+
+    impl Sink<Number> for Stubborn {
+        const TOGETHER: usize = 2;
+
+        fn write(&mut self, batch: &mut Batch<Number>, _: &dyn Watcher) -> Duration {
+            assert!(batch.entries.len() <= Self::TOGETHER);
+            self.refuses = !self.refuses;
+            if !self.refuses {
+                self.taken.lock().extend(batch.entries.drain(..).map(|number| number.0));
+                batch.missing = 0;
+            }
+            Duration::ZERO
+        }
+    }
+
+    /// What a sink leaves comes again, in its order, before what was added later.
+    #[test]
+    fn a_sink_gets_again_what_it_has_left() {
+        let (taken, counted) = (Arc::default(), Arc::new(Counted::default()));
+        let sink = Stubborn { refuses: false, taken: Arc::clone(&taken) };
+        let limits = QueueLimits { entries: 100, bytes: 10_000 };
+        let queue = Queue::start("test", limits, sink, counted.clone()).unwrap();
+        for number in 0..20 {
+            queue.add(Number(number, None));
+        }
+        while taken.lock().len() < 20 {
+            std::thread::yield_now();
+        }
+        queue.close();
+        assert_eq!(*taken.lock(), (0..20).collect::<Vec<_>>());
+        assert_eq!(counted.lost.load(Ordering::Relaxed), 0);
+    }
+
+    /// Takes nothing.
+    struct Deaf;
+
+    impl Sink<Number> for Deaf {
+        const TOGETHER: usize = 2;
+
+        fn write(&mut self, _: &mut Batch<Number>, _: &dyn Watcher) -> Duration {
+            Duration::from_secs(3600)
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_taken_at_the_end_is_counted_as_lost() {
+        let counted = Arc::new(Counted::default());
+        let limits = QueueLimits { entries: 100, bytes: 10_000 };
+        let queue = Queue::start("test", limits, Deaf, counted.clone()).unwrap();
+        for number in 0..5 {
+            queue.add(Number(number, None));
+        }
+        queue.close();
+        assert_eq!(counted.lost.load(Ordering::Relaxed), 5);
+    }
+
     const ROTATION: Rotation = Rotation { bytes_max: None, files_max: 2, every: Period::Ever };
 
     #[test]
@@ -290,7 +418,7 @@ mod tests {
         let file = RotatingFile::open(&path, ROTATION, 0).unwrap();
         let counted = Arc::new(Counted::default());
         let limits = QueueLimits { entries: 3, bytes: 1000 };
-        let queue = Queue::start("test", file, limits, (), counted.clone()).unwrap();
+        let queue = Queue::start("test", limits, to_file(file), counted.clone()).unwrap();
         let (go, held) = channel();
         queue.add(Number(0, Some(held)));
         // When there is room for three, the writer has taken the first one.
@@ -315,7 +443,7 @@ mod tests {
         let file = RotatingFile::open(&dir.path().join("log"), ROTATION, 0).unwrap();
         let counted = Arc::new(Counted::default());
         let limits = QueueLimits { entries: 1000, bytes: 9 };
-        let queue = Queue::start("test", file, limits, (), counted.clone()).unwrap();
+        let queue = Queue::start("test", limits, to_file(file), counted.clone()).unwrap();
         queue.add(Number(1, None));
         queue.close();
         assert_eq!(counted.lost.load(Ordering::Relaxed), 1);
@@ -330,7 +458,7 @@ mod tests {
         let file = RotatingFile::open(full, ROTATION, 0).unwrap();
         let counted = Arc::new(Counted::default());
         let limits = QueueLimits { entries: 1000, bytes: 1000 };
-        let queue = Queue::start("test", file, limits, (), counted.clone()).unwrap();
+        let queue = Queue::start("test", limits, to_file(file), counted.clone()).unwrap();
         for number in 0..3 {
             queue.add(Number(number, None));
             while counted.lost.load(Ordering::Relaxed) <= number {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use tracing::error;
 use zebu_admin::four_letter::Environment;
 use zebu_logs::audit::Outcome;
-use zebu_logs::queue::{Queue, QueueLimits, Watcher, now_ms};
+use zebu_logs::queue::{Queue, QueueLimits, ToFile, Watcher, now_ms};
 use zebu_logs::rotating::RotatingFile;
 use zebu_proto::SessionId;
 use zebu_replica::auth::{Credentials, Schemes};
@@ -71,7 +71,7 @@ impl Audit {
             .map_err(|source| StartError::AuditLog { path: config.path.clone(), source })?;
         let losses = Arc::new(Losses { path: config.path.clone(), ..Losses::default() });
         let names = Names { server: Environment::collect().user_name, schemes };
-        let queue = Queue::start("zebu-audit", file, WAITING, names, losses.clone())
+        let queue = Queue::start("zebu-audit", WAITING, ToFile::new(file, names), losses.clone())
             .map_err(|source| StartError::System { what: "the audit log", source })?;
         Ok(Self { queue, losses })
     }

@@ -4,12 +4,14 @@ use std::io;
 use std::path::PathBuf;
 
 use tracing::warn;
-use zebu_logs::control::{Levels, Output, install};
+use zebu_https::{Https, trust_of_the_system};
+use zebu_logs::control::{Levels, Output, control, install};
 use zebu_logs::line::Format;
+use zebu_logs::otlp::{self, Collector, Otlp};
 use zebu_logs::queue::now_ms;
 use zebu_logs::rotating::{Period, RotatingFile, Rotation};
 
-use crate::config::{FileConfig, FilePeriod, LogOutput, LoggingConfig};
+use crate::config::{Config, FileConfig, FilePeriod, LogOutput, OtlpConfig};
 
 /// The variable that chooses the level where no setting does.
 const VARIABLE: &str = "RUST_LOG";
@@ -35,6 +37,9 @@ pub enum LogFault {
          hint: zebu.log.to=stderr needs none, and systemd takes that stream to its journal, too"
     )]
     Journal(io::Error),
+    /// Records cannot be sent to the collector.
+    #[error("the log cannot be sent over OTLP: {0}")]
+    Otlp(io::Error),
 }
 
 /// How a configured file is rotated.
@@ -54,7 +59,9 @@ pub fn rotation(config: &FileConfig) -> Rotation {
 ///
 /// # Errors
 /// What it is to be written to is not there.
-pub fn start(config: &LoggingConfig) -> Result<(), LogFault> {
+pub fn start(config: &Config) -> Result<(), LogFault> {
+    let client_port = config.net.client_port;
+    let config = &config.logging;
     let of_environment = std::env::var(VARIABLE).ok();
     let text = config.levels.as_deref().or(of_environment.as_deref());
     // A setting was checked when it was read.
@@ -73,10 +80,45 @@ pub fn start(config: &LoggingConfig) -> Result<(), LogFault> {
         }
     };
     let format = if config.is_json { Format::Json } else { Format::Text };
-    install(levels, format, output).map_err(LogFault::Journal)?;
+    let otlp = config.otlp.as_ref().map(|to| collector(to, client_port)).transpose();
+    let otlp = otlp.map_err(LogFault::Otlp)?;
+    install(levels, format, output, otlp).map_err(LogFault::Journal)?;
     if let Some(fault) = fault {
         let fault = fault.to_string().replace('\n', "; ");
         warn!("{VARIABLE} has no effect: {fault}");
     }
     Ok(())
+}
+
+/// Sends to the collector what it has not got, before the process ends.
+pub fn finish() {
+    if let Some(otlp) = control().and_then(|log| log.otlp()) {
+        otlp.close();
+    }
+}
+
+/// Starts the way to a collector. The configured attributes replace those that are known without them.
+fn collector(config: &OtlpConfig, client_port: Option<u16>) -> io::Result<Otlp> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let instance = match client_port {
+        Some(port) => format!("{host}:{port}"),
+        None => host.clone(),
+    };
+    let known = [
+        ("service.name", "zebu".to_owned()),
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("service.instance.id", instance),
+        ("host.name", host),
+        ("process.pid", std::process::id().to_string()),
+    ];
+    let is_given = |name: &str| config.attributes.iter().any(|(given, _)| given == name);
+    let known = known.into_iter().filter(|(name, _)| !is_given(name));
+    let attributes = known.map(|(name, value)| (name.to_owned(), value));
+    let collector = Collector {
+        address: config.endpoint.clone(),
+        headers: config.headers.clone(),
+        attributes: attributes.chain(config.attributes.iter().cloned()).collect(),
+    };
+    let tls = trust_of_the_system().map_err(io::Error::other)?;
+    Otlp::start(collector, Https::new(tls, otlp::PATIENCE), otlp::WAITING)
 }

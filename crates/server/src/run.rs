@@ -32,7 +32,9 @@ const NO_SNAPSHOT: u8 = 10;
 /// Runs a server until it is told to stop by SIGINT or SIGTERM, and returns the process's exit code. `history` reads
 /// the history of a znode for the console.
 pub fn run(args: &ServerArgs, history: Option<ReadHistory>) -> ExitCode {
-    match try_run(args, history) {
+    let ended = try_run(args, history);
+    logging::finish();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {}", Causes(&failure));
@@ -95,7 +97,7 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
     if let Some(ensemble) = &loaded.config.ensemble {
         zebu_logs::process::is_server(ensemble.me.0);
     }
-    logging::start(&loaded.config.logging)?;
+    logging::start(&loaded.config)?;
     for note in &loaded.notes {
         for line in note.text.lines() {
             match note.level {

@@ -7,8 +7,8 @@ use super::*;
 fn the_log_goes_to_stderr_and_elsewhere_where_that_is_asked_for() {
     let logging = Case::file("").config().logging;
     let slow_request = Some(Duration::from_secs(3));
-    let expected =
-        LoggingConfig { levels: None, is_json: false, to: LogOutput::Stderr, slow_request };
+    let to = LogOutput::Stderr;
+    let expected = LoggingConfig { levels: None, is_json: false, to, otlp: None, slow_request };
     assert_eq!(logging, expected);
     assert_eq!(Case::file("zebu.slowRequest.millis=0").config().logging.slow_request, None);
     let text = "zebu.log.level=warn, zebu_zab=DEBUG\nzebu.log.format=JSON\nzebu.log.to=file\nzebu.log.rotate=hourly";
@@ -29,6 +29,36 @@ fn the_log_goes_to_stderr_and_elsewhere_where_that_is_asked_for() {
         ("zebu.log.to=otlp", "expected one of stderr, file, journald".to_owned()),
     ] {
         Case::file(line).fails(&format!("zoo.cfg:3: {line}: {fault}"));
+    }
+}
+
+#[test]
+fn a_collector_gets_the_log_where_an_address_is_given() {
+    let text = "zebu.log.otlp.endpoint=http://collector:4318\n\
+                zebu.log.otlp.headers=Authorization=Basic%20YTpi,X-Scope=a\n\
+                zebu.log.otlp.attributes=service.name=zk,a=b%2Cc";
+    let case = Case::file(text);
+    let otlp = case.config().logging.otlp.unwrap();
+    assert_eq!(otlp.endpoint, "http://collector:4318/v1/logs");
+    assert_eq!(
+        (&otlp.headers["authorization"], &otlp.headers["x-scope"]),
+        (&"Basic YTpi".parse().unwrap(), &"a".parse().unwrap())
+    );
+    let attributes = [("service.name", "zk"), ("a", "b,c")];
+    assert_eq!(
+        otlp.attributes,
+        attributes.map(|(name, value)| (name.to_owned(), value.to_owned()))
+    );
+    for (line, fault) in [
+        (
+            "zebu.log.otlp.endpoint=collector:4317",
+            "expected an address such as http://127.0.0.1:4318/v1/logs",
+        ),
+        ("zebu.log.otlp.headers=secret", "pair 1 has no \"=\""),
+        ("zebu.log.otlp.attributes=a", "pair 1 has no \"=\""),
+    ] {
+        let line_shown = line.replace("secret", "********");
+        Case::file(line).fails(&format!("zoo.cfg:3: {line_shown}: {fault}"));
     }
 }
 

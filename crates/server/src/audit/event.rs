@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zebu_jute::{Decode as _, Decoder};
 use zebu_logs::audit::{Line, Outcome};
-use zebu_logs::queue::Entry;
+use zebu_logs::queue::{Entry, Lines};
 use zebu_proto::request::{Create, CreateTtl, MultiOp, PathVersion, SetAcl, SetData, multi_ops};
 use zebu_proto::txn::{Txn, TxnRecord};
 use zebu_proto::{AclRef, CreateMode, OpCode, SessionId};
@@ -254,8 +254,6 @@ impl Event {
 }
 
 impl Entry for Event {
-    type Context = Names;
-
     fn bytes(&self) -> usize {
         let own = match &self.what {
             What::Own { .. } => 0,
@@ -268,6 +266,10 @@ impl Entry for Event {
         };
         size_of::<Self>() + own
     }
+}
+
+impl Lines for Event {
+    type Context = Names;
 
     fn render(&self, names: &Names, out: &mut String) {
         match &self.what {
