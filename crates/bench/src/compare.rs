@@ -197,6 +197,7 @@ impl CompareArgs {
             Suite::Latency => suite::latency::run(&bout, sheet),
             Suite::Writes => suite::writes::run(&bout, sheet),
             Suite::Neighbours => suite::neighbours::run(&bout, sheet),
+            Suite::Admin => suite::admin::run(&bout, sheet),
             Suite::Cores => suite::cores::run(&bout, sheet),
             Suite::Znodes => suite::znodes::run(&bout, sheet),
             Suite::Watches => suite::watches::run(&bout, sheet),

@@ -203,12 +203,14 @@ fn configuration(data: &Path, address: SocketAddr, extra: &[String]) -> String {
          clientPortAddress={}\n\
          maxClientCnxns=0\n\
          clientPortListenBacklog={BACKLOG}\n\
-         preAllocSize=65536\n\
-         admin.enableServer=false\n",
+         preAllocSize=65536\n",
         data.display(),
         address.port(),
         address.ip(),
     );
+    if !extra.iter().any(|line| line.starts_with("admin.enableServer=")) {
+        text.push_str("admin.enableServer=false\n");
+    }
     for line in extra {
         text.push_str(line);
         text.push('\n');

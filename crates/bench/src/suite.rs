@@ -1,5 +1,6 @@
 //! The suites of a comparison. Each starts its server, measures, and stops it.
 
+pub(crate) mod admin;
 pub(crate) mod cores;
 pub(crate) mod ensemble;
 pub(crate) mod failover;

@@ -42,6 +42,8 @@ pub(super) enum Suite {
     /// latency of short requests beside long lists of children, a deep pipeline, many watchers of one change, and while
     /// many sessions expire
     Neighbours,
+    /// latency of short requests beside requests to the HTTP server
+    Admin,
     /// getData and setData by cores of the server
     Cores,
     /// many znodes: load, memory, disk, restart, requests during snapshots
@@ -64,12 +66,13 @@ pub(super) enum Suite {
 
 impl Suite {
     /// Every one of them.
-    const EVERY: [Self; 14] = [
+    const EVERY: [Self; 15] = [
         Self::Pipeline,
         Self::Tls,
         Self::Latency,
         Self::Writes,
         Self::Neighbours,
+        Self::Admin,
         Self::Cores,
         Self::Znodes,
         Self::Watches,
@@ -94,7 +97,8 @@ impl Suite {
             Self::Tls | Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
                 !contestant.is_bound()
             }
-            Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
+            // The original's HTTP server needs libraries beside its own.
+            Self::Admin | Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
             _ => true,
         }
     }
@@ -191,7 +195,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
     pub(crate) cores: Vec<usize>,
 
-    /// znodes, watches: how many of them
+    /// admin, znodes, watches: how many of them
     #[arg(
         long,
         value_name = "N",
@@ -207,6 +211,12 @@ pub(crate) struct CompareArgs {
         default_value_if("quick", "true", "20000")
     )]
     pub(crate) listed: usize,
+    /// admin: requests per second to the HTTP server
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 200.0)]
+    pub(crate) admin_rate: f64,
+    /// admin: length of each measured window
+    #[arg(long, value_name = "S", default_value_t = 10.0, default_value_if("quick", "true", "1"))]
+    pub(crate) admin_seconds: f64,
     /// znodes: requests per second while snapshots are written, half of them writes
     #[arg(long, value_name = "PER_SECOND", default_value_t = 4000.0)]
     pub(crate) snapshot_rate: f64,
@@ -309,6 +319,7 @@ impl CompareArgs {
             "between 1 and {NAMES_MAX} children are possible: {}",
             self.listed
         );
+        ensure!(self.admin_rate > 0.0, "at least some admin requests are needed");
         ensure!(self.watch_connections > 0, "watches need at least one connection");
         ensure!(self.fanout > 0, "the fan-out needs at least one connection");
         ensure!(self.repeats > 0, "at least one change is needed");
@@ -404,6 +415,8 @@ impl CompareArgs {
             "rate_seconds": self.rate_seconds,
             "cores": self.cores,
             "count": self.count,
+            "admin_rate": self.admin_rate,
+            "admin_seconds": self.admin_seconds,
             "snapshot_rate": self.snapshot_rate,
             "snapshot_seconds": self.snapshot_seconds,
             "watch_connections": self.watch_connections,
@@ -485,7 +498,7 @@ mod tests {
         assert_eq!((suits(&Contestant::Echo), suits(&Contestant::Durable)), (6, 8));
         let java =
             Contestant::Java { java: "java".into(), classpath: String::new(), options: vec![] };
-        assert_eq!(suits(&java), Suite::EVERY.len() - 1);
+        assert_eq!(suits(&java), Suite::EVERY.len() - 2);
         assert!(!Suite::Failover.suits(&Contestant::Durable));
     }
 }
