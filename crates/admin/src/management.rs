@@ -7,6 +7,8 @@
 //! Source: `ZooKeeperServerBean`, `DataTreeBean`, `LeaderBean`, `LocalPeerBean`, `RemotePeerBean`,
 //! `ConnectionBean`.
 
+mod settings;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -209,6 +211,13 @@ fn attributes(served: &dyn Served) -> Json {
                 ("log_dir_size", conf.sizes.log_bytes.into()),
                 ("connection_drop_probability", server.connection_drop_probability.into()),
                 ("trace_mask", served.trace_mask().into()),
+                ("auth_failed_count", server.auth_failures.into()),
+                ("non_mtls_local_conn_count", server.plain_local.into()),
+                ("non_mtls_remote_conn_count", server.plain_remote.into()),
+                ("last_client_response_size", server.response_sizes.last_bytes.into()),
+                ("min_client_response_size", server.response_sizes.min_bytes.into()),
+                ("max_client_response_size", server.response_sizes.max_bytes.into()),
+                ("settings", served.config().map_or(Json::Null, settings::of)),
             ]),
         ),
         (

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use zebu_config::Config;
 use zebu_metrics::Histograms;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_zab::config::Membership;
@@ -20,6 +21,10 @@ use crate::inside::Opening;
 ///
 /// Most of it only looks. What changes something is what the commands of that name do, and no more.
 pub trait Served: Facts + Send + Sync + 'static {
+    /// Its configuration.
+    fn config(&self) -> Option<&Config> {
+        None
+    }
     /// How far its write path has come.
     fn progress(&self) -> Progress;
     /// Files that were found damaged while the server runs, each as a sentence.

@@ -201,6 +201,10 @@ impl ServerFactsView {
 }
 
 impl Served for ServerFactsView {
+    fn config(&self) -> Option<&Config> {
+        Some(&self.0.config)
+    }
+
     fn progress(&self) -> Progress {
         let shared = &self.0;
         Progress {
