@@ -5,28 +5,25 @@
 //! source of its records. Nothing is guessed, and the result does not depend on which transactions
 //! are committed. Whole records after damage are found by their checksums.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use zebu_proto::Zxid;
-use zebu_store::log::sidecar::{self, Mark};
-use zebu_store::log::{HEADER_BYTES, OVERHEAD_BYTES, TERMINATOR, encode_record, header};
+use zebu_store::log::read::LogRecord;
+use zebu_store::mend::{self, Examined};
 use zebu_store::{Nothing, OsVfs, names};
 
 use crate::error::{At as _, BackupError, Result};
 use crate::restore::rebuild;
-use crate::source::{Directory, SnapFile, Source as _};
+use crate::source::{Directory, LogDamage, SnapFile, Source as _};
 
-/// Checksum and length in front of a body.
-const PREFIX_BYTES: usize = OVERHEAD_BYTES - 1;
-/// Where the zxid is in a body.
-const ZXID: std::ops::Range<usize> = 12..20;
-/// No body is smaller.
-const BODY_BYTES_MIN: usize = 32;
+/// Longest record that is looked for behind damage.
+const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Arguments of `zebu repair`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -68,14 +65,11 @@ fn act(args: &RepairArgs, out: &mut dyn Write) -> Result<bool> {
     let into = args.into.join(names::VERSION_DIR);
     fs::create_dir_all(&into).at(&into)?;
     let mut say = |text: &str| writeln!(out, "{text}").map_err(BackupError::Output);
-    let mut last = Zxid::ZERO;
     for first in logs(&own)? {
-        let name = names::log(first);
-        let (bytes, line) = repaired_log(&own, &others, first)?;
-        last = last.max(salvage(&bytes).last().map_or(Zxid::ZERO, |record| record.zxid));
-        write(&into.join(&name), &bytes)?;
-        say(&format!("{name}: {line}"))?;
+        let line = repair_log(&own, &others, first, &into)?;
+        say(&format!("{}: {line}", names::log(first)))?;
     }
+    let last = last_of(&Directory::open(Arc::new(OsVfs), &args.into, None)?)?;
     for file in own.snapshots()? {
         let name = name_of(&file.path);
         match own.read_snapshot(&file, &mut Nothing) {
@@ -147,120 +141,76 @@ fn logs(own: &Directory) -> Result<BTreeSet<Zxid>> {
     Ok(found)
 }
 
-/// The bytes of a repaired log, and the repairs.
-fn repaired_log(own: &Directory, others: &[Directory], first: Zxid) -> Result<(Vec<u8>, String)> {
-    let path = own.log_dir().join(names::log(first));
+/// Writes a whole log into a directory, and says what was done to it.
+fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -> Result<String> {
+    let (name, vfs) = (names::log(first), own.vfs().as_ref());
+    let path = own.log_dir().join(&name);
     let failed = |what: String| BackupError::Unrepairable { path: path.clone(), what };
-    let bytes = match fs::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        bytes => bytes.at(&path)?,
-    };
-    let sidecar = own.log_dir().join(names::sidecar(first));
-    let mark = sidecar::read(own.vfs().as_ref(), &sidecar).ok().flatten();
-    let Some(mark) = mark.filter(|mark| mark.first == first) else {
-        return match sequence(&bytes) {
-            Ok(_) => Ok((bytes, "is whole, as far as a log without a sidecar tells".to_owned())),
-            Err(offset) => Err(failed(format!(
-                "damaged at offset {offset}, and without a sidecar nothing proves what was there"
-            ))),
-        };
-    };
-    let own_records = salvage(&bytes);
-    if proved(&mark, own_records.iter().map(|record| (record.zxid, record.body))) {
-        return Ok((bytes, "is whole".to_owned()));
-    }
-    let is_here = |zxid: Zxid| mark.first <= zxid && zxid <= mark.last;
-    let mut records: BTreeMap<Zxid, Vec<u8>> = BTreeMap::new();
-    for record in own_records.iter().filter(|record| is_here(record.zxid)) {
-        records.insert(record.zxid, record.body.to_vec());
-    }
-    let had = records.len();
-    for other in others {
-        for log in other.logs()?.into_iter().filter(|log| log.first <= mark.last) {
-            let theirs = fs::read(&log.path).at(&log.path)?;
-            for record in salvage(&theirs).into_iter().filter(|record| is_here(record.zxid)) {
-                records.entry(record.zxid).or_insert_with(|| record.body.to_vec());
+    let mut wound = match mend::examine(vfs, own.log_dir(), first, RECORD_BYTES_MAX).at(&path)? {
+        Examined::Whole => {
+            copy(&path, &into.join(&name))?;
+            return Ok("is whole".to_owned());
+        }
+        Examined::Damaged(wound) => *wound,
+        Examined::Unproven => {
+            if let Some(damage) = damage(own, first)? {
+                return Err(failed(format!(
+                    "{damage}; without a sidecar nothing proves what was there"
+                )));
             }
-        }
-    }
-    if !proved(&mark, records.iter().map(|(zxid, body)| (*zxid, &body[..]))) {
-        let (found, wanted) = (records.len(), mark.records);
-        let what = format!(
-            "{found} of its {wanted} transactions {} to {} are whole somewhere, or are not those that were here",
-            mark.first, mark.last
-        );
-        return Err(failed(what));
-    }
-    let mut whole = header().to_vec();
-    records.values().for_each(|body| encode_record(body, &mut whole));
-    // What was written behind the mark was not known to be durable; a start judges it.
-    whole.extend_from_slice(bytes.get(whole.len()..).unwrap_or_default());
-    let line = format!("{} of {} transactions are from others", records.len() - had, records.len());
-    Ok((whole, line))
-}
-
-/// Whether these records, in their order and up to the end of the mark, are those that were durable.
-fn proved<'r>(mark: &Mark, records: impl Iterator<Item = (Zxid, &'r [u8])>) -> bool {
-    let mut seen = Mark::start(mark.first, mark.previous);
-    for (zxid, body) in records {
-        if seen.end >= mark.end {
-            break;
-        }
-        seen.advance(zxid, body);
-    }
-    seen.agrees(mark)
-}
-
-/// A whole record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record<'b> {
-    offset: usize,
-    zxid: Zxid,
-    body: &'b [u8],
-}
-
-/// The record that begins at an offset, if one does.
-fn record_at(bytes: &[u8], offset: usize) -> Option<Record<'_>> {
-    let rest = bytes.get(offset..)?;
-    let length = i32::from_be_bytes(rest.get(8..PREFIX_BYTES)?.try_into().ok()?);
-    let length = usize::try_from(length).ok().filter(|length| *length >= BODY_BYTES_MIN)?;
-    let body = rest.get(PREFIX_BYTES..PREFIX_BYTES.checked_add(length)?)?;
-    if rest.get(PREFIX_BYTES + length) != Some(&TERMINATOR) {
-        return None;
-    }
-    let mut encoded = Vec::new();
-    encode_record(body, &mut encoded);
-    let zxid = i64::from_be_bytes(body.get(ZXID)?.try_into().ok()?);
-    rest.starts_with(&encoded).then_some(Record { offset, zxid: Zxid(zxid), body })
-}
-
-/// All whole records of a log, also behind damage.
-fn salvage(bytes: &[u8]) -> Vec<Record<'_>> {
-    let (mut found, mut offset) = (Vec::new(), HEADER_BYTES);
-    while offset < bytes.len() {
-        match record_at(bytes, offset) {
-            Some(record) => {
-                offset += record.body.len() + OVERHEAD_BYTES;
-                found.push(record);
+            if path.exists() {
+                copy(&path, &into.join(&name))?;
             }
-            None => offset += 1,
+            return Ok("is whole, as far as a log without a sidecar tells".to_owned());
         }
+    };
+    // Damage may hide behind records that look whole: then all of them come from others.
+    for _ in 0..2 {
+        let missing = wound.missing();
+        for other in others {
+            let mut take = |record: LogRecord<'_>| {
+                wound.offer(record.zxid, record.body);
+                ControlFlow::Continue(())
+            };
+            let (vfs, dir) = (other.vfs().as_ref(), other.log_dir());
+            mend::whole_records(vfs, dir, &missing, RECORD_BYTES_MAX, &mut take).at(dir)?;
+        }
+        if wound.is_filled()
+            && let Some(temporary) = wound.write(vfs, into).at(into)?
+        {
+            fs::rename(&temporary, into.join(&name)).at(&temporary)?;
+            let (found, wanted) = (wound.found(), wound.records());
+            return Ok(format!("{found} of {wanted} transactions are from others"));
+        }
+        wound.begin_anew();
     }
-    found
+    let lacks: Vec<String> =
+        wound.lacks().iter().map(|it| format!("{} to {}", it.after, it.up_to)).collect();
+    let what = format!(
+        "not all of its {} transactions are whole somewhere, or they are not those that were here; missing between {}",
+        wound.records(),
+        lacks.join(", ")
+    );
+    Err(failed(what))
 }
 
-/// The records up to the zeros at the end, or where something else is.
-fn sequence(bytes: &[u8]) -> Result<Vec<Record<'_>>, usize> {
-    let (mut found, mut offset) = (Vec::new(), HEADER_BYTES);
-    if !bytes.starts_with(&header()[..8]) {
-        return Err(0);
+/// What is wrong with a log that has no sidecar.
+fn damage(own: &Directory, first: Zxid) -> Result<Option<LogDamage>> {
+    let log = own.logs()?.into_iter().find(|log| log.first == first);
+    let Some(log) = log else { return Ok(None) };
+    Ok(own.read_log(&log, &mut |_| Ok(()))?.and_then(|report| report.damage))
+}
+
+/// The last transaction in the logs of a directory.
+fn last_of(dir: &Directory) -> Result<Zxid> {
+    let mut last = Zxid::ZERO;
+    for log in dir.logs()? {
+        dir.read_log(&log, &mut |record| {
+            last = last.max(record.zxid);
+            Ok(())
+        })?;
     }
-    while let Some(record) = record_at(bytes, offset) {
-        offset += record.body.len() + OVERHEAD_BYTES;
-        found.push(record);
-    }
-    let is_end = bytes.get(offset..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0));
-    if is_end { Ok(found) } else { Err(offset) }
+    Ok(last)
 }
 
 fn name_of(path: &Path) -> String {
@@ -270,11 +220,6 @@ fn name_of(path: &Path) -> String {
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).at(from)?;
     fs::File::open(to).and_then(|file| file.sync_all()).at(to)
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = fs::File::create(path).at(path)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).at(path)
 }
 
 #[cfg(test)]

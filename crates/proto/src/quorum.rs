@@ -1,8 +1,8 @@
 //! Messages between the servers of an ensemble.
 //!
 //! This file has the packets of the quorum port; `body` has their contents, `election` the messages
-//! of the election port, and `auth` the SASL packets of both. [`crate::snapshot`] reads a snapshot
-//! between packets.
+//! of the election port, `repair` a question between Zebu servers there, and `auth` the SASL
+//! packets of both ports. [`crate::snapshot`] reads a snapshot between packets.
 //!
 //! Messages arrive in pieces. A decoder either removes one complete message from the front of the
 //! receive buffer, or changes nothing and returns that it needs more.
@@ -10,6 +10,7 @@
 mod auth;
 mod body;
 mod election;
+mod repair;
 
 use std::fmt;
 
@@ -29,6 +30,7 @@ pub use election::{
     INITIAL_ADDRESS_BYTES_MAX, InitialForm, InitialMessage, NOTIFICATION_BYTES_MAX,
     NOTIFICATION_VERSION, Notification, ServerState, SplitNotifications,
 };
+pub use repair::{FirstMessage, MISSING_MAX, Missing, RepairAnswer, RepairQuestion};
 
 /// Bytes of a packet with null data and null authinfo.
 pub const PACKET_BYTES_MIN: usize = 20;

@@ -2,6 +2,7 @@
 
 pub mod data_files;
 pub mod journal;
+pub mod mender;
 pub mod recovery;
 pub mod scrubber;
 pub mod snapshotter;

@@ -173,6 +173,12 @@ pub enum RunError {
     /// A thread.
     #[error("{0} has panicked")]
     Panicked(&'static str),
+    /// A damaged log cannot be mended.
+    #[error("damaged logs cannot be mended")]
+    Mending(#[source] StoreError),
+    /// So many damaged logs are whole again, and the server has to start anew with them.
+    #[error("{0} damaged logs are whole again: the server has to start with them")]
+    Mended(usize),
     /// The system.
     #[error("{what}")]
     System {
@@ -184,6 +190,11 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Whether the server stops only to start again with logs that are whole again.
+    pub(crate) fn is_mended(failure: &(dyn std::error::Error + 'static)) -> bool {
+        matches!(failure.downcast_ref(), Some(Self::Mended(_)))
+    }
+
     /// Something cannot be done with the transaction log.
     pub(crate) fn log(what: &'static str) -> impl FnOnce(StoreError) -> Self {
         move |source| Self::Log { what, source }

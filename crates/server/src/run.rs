@@ -14,7 +14,7 @@ use zebu_store::{OsVfs, StoreError, room};
 use crate::cli::{CliError, ServerArgs, greeting};
 use crate::clients::descriptors;
 use crate::config::{Config, Level, dirs};
-use crate::error::StartError;
+use crate::error::{RunError, StartError};
 use crate::logging::{self, LogFault};
 use crate::shared::Failure;
 use crate::supervised;
@@ -139,12 +139,17 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
                 info!("stopped");
                 return Ok(());
             }
-            Err(failure) if room::is_missing(failure.cause()) => {
-                error!(
-                    "stepping aside: {failure}; hint: make room, or make the file system writable: this server goes on by \
-                     itself then"
-                );
-                match start_again(&config, &stop)? {
+            Err(failure) if goes_on(&failure) => {
+                let waits = room::is_missing(failure.cause());
+                if waits {
+                    error!(
+                        "stepping aside: {failure}; hint: make room, or make the file system writable: this server goes on \
+                         by itself then"
+                    );
+                } else {
+                    info!("{failure}");
+                }
+                match start_again(&config, &stop, waits)? {
                     Some(again) => server = again,
                     None => {
                         info!("stopped");
@@ -161,20 +166,34 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
     }
 }
 
-/// Starts once there is room; nothing when the process was asked to stop before.
-fn start_again(config: &Config, stop: &Stop) -> Result<Option<Server>, StartError> {
+/// Whether a server that has stopped by itself starts again by itself.
+fn goes_on(failure: &Failure) -> bool {
+    room::is_missing(failure.cause()) || RunError::is_mended(failure.cause())
+}
+
+/// Starts, once there is room if it `waits` for that; nothing when the process was asked to stop before.
+fn start_again(
+    config: &Config,
+    stop: &Stop,
+    mut waits: bool,
+) -> Result<Option<Server>, StartError> {
     loop {
-        supervised::waits("no room on the disk, or it is read-only");
-        if stop.wait_for(room::LOOK_AFTER) {
+        if waits {
+            supervised::waits("no room on the disk, or it is read-only");
+        }
+        if stop.wait_for(if waits { room::LOOK_AFTER } else { Duration::ZERO }) {
             return Ok(None);
         }
-        if !room::is_there(&OsVfs, &[config.data.logs(), config.data.snapshots()]) {
+        if waits && !room::is_there(&OsVfs, &[config.data.logs(), config.data.snapshots()]) {
             continue;
         }
-        info!("there is room again: starting");
+        if waits {
+            info!("there is room again: starting");
+        }
         match Server::start(config.clone(), Vec::new()) {
             Err(failure) if room::is_missing(&failure) || is_held(&failure) => {
                 warn!("the start has to wait: {}", Causes(&failure));
+                waits = true;
             }
             started => return started.map(Some),
         }

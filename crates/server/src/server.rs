@@ -33,6 +33,7 @@ use crate::clients::secure::Handshakes;
 use crate::clients::workers::{self, Workers};
 use crate::config::{Compression, Config};
 use crate::disk::journal::{self, Journal};
+use crate::disk::mender;
 use crate::disk::recovery;
 use crate::disk::scrubber;
 use crate::disk::snapshotter::Snapshotter;
@@ -69,6 +70,7 @@ struct Threads {
     log: JoinHandle<()>,
     housekeeper: JoinHandle<()>,
     scrubber: JoinHandle<()>,
+    mender: Option<JoinHandle<()>>,
     snapshotter: Snapshotter,
     peers: Option<Peers>,
 }
@@ -243,6 +245,7 @@ impl Server {
             .map(|ensemble| Peers::start(&shared, ensemble, binding, takes_turns))
             .transpose()?;
         let handle = peers.as_ref().map(Peers::handle);
+        let mender = recovered.damaged.zip(handle.clone());
         let driver =
             Driver::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
         let driver = Arc::new(Mutex::new(driver));
@@ -276,6 +279,11 @@ impl Server {
         let scrubbed = snapshots.clone();
         let scrubber =
             spawn(&shared, "zebu-scrub", move |shared| scrubber::run(shared, &scrubbed))?;
+        let files = snapshots.logs();
+        let mend = |(damage, peers)| {
+            spawn(&shared, "zebu-mend", move |shared| mender::run(shared, &files, &damage, &peers))
+        };
+        let mender = mender.map(mend).transpose()?;
         let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
         std::mem::forget(unfinished);
         let threads = Threads {
@@ -286,6 +294,7 @@ impl Server {
             log,
             housekeeper,
             scrubber,
+            mender,
             snapshotter,
             peers,
         };
@@ -385,6 +394,10 @@ impl Server {
                 let _ = handshakes.join();
             }
             threads.workers.join();
+            if let Some(mender) = threads.mender {
+                // It waits for the network between servers.
+                let _ = mender.join();
+            }
             if let Some(peers) = threads.peers {
                 peers.stop();
             }

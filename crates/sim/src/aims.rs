@@ -90,10 +90,12 @@ pub enum Aim {
     SlowDisks,
     /// Something rots beneath servers that run.
     RotBeneath,
+    /// Records rot at all servers, each at others than the next.
+    RotEverywhere,
 }
 
 /// All of them.
-pub const AIMS: [Aim; 34] = [
+pub const AIMS: [Aim; 35] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
     Aim::CopyThenLead,
@@ -128,6 +130,7 @@ pub const AIMS: [Aim; 34] = [
     Aim::FullDisks,
     Aim::SlowDisks,
     Aim::RotBeneath,
+    Aim::RotEverywhere,
 ];
 
 /// The faults of a plan, in any order.
@@ -182,6 +185,7 @@ impl Aim {
             Self::FullDisks => disks::full_disks(plan, random, &mut script),
             Self::SlowDisks => disks::slow_disks(plan, random, &mut script),
             Self::RotBeneath => disks::rot_beneath(plan, random, &mut script),
+            Self::RotEverywhere => disks::rot_everywhere(plan, random, &mut script),
         }
         script.0.sort_by_key(|planned| planned.at);
         script.0.retain(|planned| planned.at < plan.length);

@@ -195,9 +195,15 @@ impl Checks {
         self.hold(held);
         let last = recovered.last_zxid.max(Zxid::ZERO);
         if recovered.damaged.is_some() && self.rotten[server] {
-            self.wiped(server);
+            self.refines.replaced(server);
+            self.durability.damaged(server);
+            self.order.wiped(server);
+            self.state.wiped(server);
         } else if let Some(damage) = &recovered.damaged {
             self.found(format!("F2: server {server} finds damage after a crash only: {damage:?}"));
+        }
+        if recovered.damaged.is_none() && self.durability.mended(server) {
+            self.refines.replaced(server);
         }
         let held = self.durability.recovered(server, last, epochs, &self.order);
         self.hold(held);
@@ -265,6 +271,11 @@ impl Checks {
     /// Whether somebody has lost data, and not been given them again.
     pub(crate) fn has_lost_data(&self) -> bool {
         self.durability.any_wiped() || self.rotten.contains(&true)
+    }
+
+    /// Whether somebody has nothing, and has not been given it again.
+    pub(crate) fn has_lost_everything(&self) -> bool {
+        self.durability.any_wiped()
     }
 
     pub(crate) fn is_rotten(&self, server: usize) -> bool {

@@ -1,11 +1,14 @@
 //! A server's disk: a disk in memory that can lose power, fail, and be full.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use zebu_proto::Zxid;
+use zebu_store::log::read::{LogRecord, read_log};
 use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
 use zebu_store::{Vfs, names};
@@ -122,6 +125,56 @@ impl Disk {
         let bit = random.below(8);
         self.mem.rot(path, at, |byte| byte ^ 1 << bit);
         Some(format!("a bit flipped at {at} of {}, up to {end}", path.display()))
+    }
+
+    /// The log at a path, its content, and its durable length; nothing if no sidecar says that.
+    fn log(&self, path: &Path) -> Option<(Vec<u8>, u64)> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let sidecar = path.with_file_name(names::sidecar(names::parse_log(name)?));
+        let mark = Mark::read(&self.mem.content(&sidecar)?)?;
+        Some((self.mem.content(path)?, mark.end))
+    }
+
+    /// The transactions that logs have, as far as their sidecars prove them.
+    pub(crate) fn durable_records(&self) -> BTreeSet<Zxid> {
+        let mut found = BTreeSet::new();
+        for path in self.mem.files() {
+            let Some((content, end)) = self.log(&path) else { continue };
+            let mut take = |record: LogRecord<'_>| {
+                found.extend((record.end <= end).then_some(record.zxid));
+            };
+            // A log that cannot be read to its end has what was before.
+            let _ = read_log(&content[..], 1 << 20, &mut take);
+        }
+        found
+    }
+
+    /// Damages the records of these transactions, as far as sidecars prove them.
+    pub(crate) fn damage_records(&self, zxids: &[Zxid], seed: u64) {
+        let mut random = Random::new(seed, 10);
+        for path in self.mem.files() {
+            let Some((content, end)) = self.log(&path) else { continue };
+            let mut places = Vec::new();
+            let mut take = |record: LogRecord<'_>| {
+                if record.end <= end && zxids.contains(&record.zxid) {
+                    places.push((record.offset as usize, record.end as usize));
+                }
+            };
+            let _ = read_log(&content[..], 1 << 20, &mut take);
+            if places.is_empty() {
+                continue;
+            }
+            let mut content = content;
+            for (from, to) in places {
+                let at = random.between(from as u64, to as u64 - 1) as usize;
+                match random.below(3) {
+                    0 => content[from..to].fill(0),
+                    1 => content[at..to].fill(0xa5),
+                    _ => content[at] ^= 1 << random.below(8),
+                }
+            }
+            self.mem.put(&path, &content);
+        }
     }
 
     pub(crate) fn set_now(&self, now: Duration) {

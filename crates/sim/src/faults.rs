@@ -291,6 +291,16 @@ impl World {
                 self.tell(|| format!("server {server}: {what}"));
                 self.checks.rotted(server);
             }
+            Fault::RotEverywhere(seed, back) => {
+                if self.checks.has_lost_everything() {
+                    return None;
+                }
+                for server in 0..self.servers.len() {
+                    let spread = self.random.ms(0, 5_000);
+                    self.power_cut(server, 0, Left::All.crash(), back + spread);
+                }
+                self.damage_everywhere(seed)?;
+            }
             Fault::RotBeneath(target, seed) => {
                 let server = self.aim(target)?;
                 if !self.checks.may_wipe(server)
@@ -423,7 +433,7 @@ impl World {
         !asked && others && without(newest)
     }
 
-    fn power_cut(&mut self, server: usize, calls: u64, crash: Crash, back: Duration) {
+    pub(crate) fn power_cut(&mut self, server: usize, calls: u64, crash: Crash, back: Duration) {
         self.net.dark.insert(server);
         self.drop_all(server, false);
         self.interrupt(server, calls);

@@ -21,6 +21,7 @@ pub mod guest;
 mod jobs;
 mod links;
 mod members;
+mod mending;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod net;

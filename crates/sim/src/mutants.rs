@@ -80,6 +80,7 @@ pub const MUTANTS: &[Mutant] = &[
         "F12",
         "a_purge_keeps_enough_sound_snapshots_whatever_is_damaged_in_others of zebu-store",
     ),
+    aimed("repaired log not compared", "F13", Aim::RotEverywhere),
     mutant("epoch not persisted", "B-30"),
     mutant("epoch not promised", "B-30"),
     mutant("old epoch accepted", "B-30"),

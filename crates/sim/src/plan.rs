@@ -231,6 +231,8 @@ pub enum Fault {
     RollBack(Target, Duration),
     /// A server is stopped, and something in its logs or snapshots rots, by this seed.
     Rot(Target, u64, Duration),
+    /// All servers are stopped, and records in their logs rot, by this seed: each is whole at one of those that have it.
+    RotEverywhere(u64, Duration),
     /// Something in the logs or snapshots of a running server rots, by this seed.
     RotBeneath(Target, u64),
     /// A client's connection breaks.
@@ -287,6 +289,7 @@ impl Fault {
             Self::BackUp(_) => "data copied",
             Self::RollBack(..) => "older data",
             Self::Rot(..) => "bit rot",
+            Self::RotEverywhere(..) => "bit rot everywhere",
             Self::RotBeneath(..) => "bit rot beneath a server",
             Self::ClientBreak(..) => "client's connection broken",
             Self::ClientSilent(..) => "client silent",
@@ -404,6 +407,8 @@ pub struct Plan {
     pub snapshot_pause: Duration,
     /// Of so many bytes between servers one changes on its way; see `flips`.
     pub flip_every: Option<u64>,
+    /// Whether bytes change in what servers send each other for damaged logs.
+    pub lies: bool,
     /// Whether trees become other ones; see `trees`.
     pub diverges: bool,
     /// Whether a run fails only where the model of the protocol refuses what a server does.
@@ -582,6 +587,7 @@ impl Plan {
             log_share: Some(0.33),
             always_copy: false,
             flip_every: None,
+            lies: false,
             diverges: false,
             only_model: false,
             first_counter: 1,

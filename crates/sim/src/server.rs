@@ -18,9 +18,9 @@ use zebu_replica::{
     SessionKey, SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::membership::{self, ConfigFiles};
-use zebu_state::{Found, Rebuild, Rebuilt, Taking};
+use zebu_state::{Found, Mending, Rebuild, Rebuilt, Taking};
 use zebu_store::scrub::Incidents;
-use zebu_store::{Snapshots, Store, TxnLog, Vfs, room};
+use zebu_store::{Damage, Snapshots, Store, TxnLog, Vfs, room};
 use zebu_testkit::Random;
 use zebu_tree::Tree;
 use zebu_zab::history::Memory;
@@ -59,6 +59,8 @@ pub(crate) struct Server {
     pub(crate) backup: Option<Backup>,
     /// Whether it has ended because its disk took no more, and waits.
     pub(crate) waits_for_room: bool,
+    /// The log that it has mended last, until it has started with it.
+    pub(crate) mended: Option<Zxid>,
     /// What its file says of its own ensemble, while it has the data of another one.
     pub(crate) home: Option<Vec<u8>>,
 }
@@ -112,6 +114,9 @@ pub(crate) struct Process {
     pub(crate) restoring: VecDeque<(LinkId, Zxid)>,
     pub(crate) jobs_done: u64,
     pub(crate) taking: Option<Taking>,
+    /// What its start has found, and its damaged logs.
+    pub(crate) damaged: Option<Damage>,
+    pub(crate) mending: Option<Mending>,
     /// What is known to be damaged.
     pub(crate) incidents: Incidents,
     pub(crate) attempt: u64,
@@ -145,6 +150,7 @@ impl Server {
             disk,
             backup: None,
             waits_for_room: false,
+            mended: None,
             home: None,
             disk_factor: 1,
             wall_offset_ms: random.below(20_000) as i64 - 10_000,
@@ -396,6 +402,7 @@ impl World {
         self.input(server, number, Input::Tick);
         self.after(TOUCH_INTERVAL, Happening::Touches { server, process: number });
         self.scrub_later(server, number);
+        self.begin_mending(server);
     }
 
     fn interrupted_start(&mut self, server: usize) {
@@ -517,6 +524,8 @@ impl World {
             restoring: VecDeque::new(),
             jobs_done: 0,
             taking: None,
+            damaged: recovered.damaged,
+            mending: None,
             incidents: Incidents::default(),
             attempt: 0,
             proven: None,

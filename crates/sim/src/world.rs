@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use zebu_proto::quorum::Missing;
 use zebu_replica::auth::Schemes;
 use zebu_testkit::Random;
 
@@ -65,6 +67,24 @@ pub(crate) enum Happening {
     SnapshotStep {
         server: usize,
         process: u64,
+    },
+    /// A server goes on with its damaged logs.
+    Mend {
+        server: usize,
+        process: u64,
+    },
+    /// It asks another one for what its logs lack.
+    Asked {
+        server: usize,
+        process: u64,
+        to: usize,
+        missing: Vec<Missing>,
+    },
+    /// The answer is there, as far as it came.
+    Answered {
+        server: usize,
+        process: u64,
+        answer: Bytes,
     },
     CopyStep {
         server: usize,
@@ -378,6 +398,8 @@ impl World {
             | Happening::DiskIdle { server, .. }
             | Happening::Scrub { server, .. }
             | Happening::SnapshotStep { server, .. }
+            | Happening::Mend { server, .. }
+            | Happening::Answered { server, .. }
             | Happening::CopyStep { server, .. }
             | Happening::Tell { server, .. }
             | Happening::Ends { server, .. }
@@ -412,6 +434,13 @@ impl World {
             Happening::Scrub { server, process } => self.scrub(server, process),
             Happening::SnapshotStep { server, process } => self.snapshot_step(server, process),
             Happening::CopyStep { server, process, link } => self.copy_step(server, process, link),
+            Happening::Mend { server, process } => self.mend(server, process),
+            Happening::Asked { server, process, to, missing } => {
+                self.asked_to_mend(server, process, to, missing);
+            }
+            Happening::Answered { server, process, answer } => {
+                self.answered_to_mend(server, process, &answer);
+            }
             Happening::Tell { server, process, input } => {
                 self.input(server, process, zebu_replica::Input::Zab(input));
             }

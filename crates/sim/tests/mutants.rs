@@ -42,9 +42,9 @@ fn every_fault_in_the_code_is_looked_for() {
 }
 
 /// What stands for losing data, or for coming back with others, in the second column of the list, beside PAI.
-const OF_DATA: [&str; 21] = [
-    "S-8", "S-10", "F2", "F4", "F6", "F8", "F9", "F12", "F14", "B-02", "B-03", "B-08", "B-09",
-    "B-13", "B-16", "B-18", "B-26", "B-27", "B-30", "P-4", "P-11",
+const OF_DATA: [&str; 22] = [
+    "S-8", "S-10", "F2", "F4", "F6", "F8", "F9", "F12", "F13", "F14", "B-02", "B-03", "B-08",
+    "B-09", "B-13", "B-16", "B-18", "B-26", "B-27", "B-30", "P-4", "P-11",
 ];
 
 /// Every fault that removes a protection of data is in the operators' table once, and no other name is.

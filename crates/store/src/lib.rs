@@ -15,6 +15,7 @@ mod health;
 pub mod history;
 mod install;
 pub mod log;
+pub mod mend;
 pub mod names;
 mod purge;
 mod recover;

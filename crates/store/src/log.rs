@@ -21,7 +21,7 @@ pub const OVERHEAD_BYTES: usize = PREFIX_BYTES + 1;
 /// Checksum and length in front of a body.
 const PREFIX_BYTES: usize = 12;
 /// Minimum size of a body: session, cxid, zxid, time and type.
-const BODY_BYTES_MIN: usize = zebu_proto::txn::TXN_HEADER_BYTES;
+pub(crate) const BODY_BYTES_MIN: usize = zebu_proto::txn::TXN_HEADER_BYTES;
 
 const _: () = assert!(HEADER_BYTES == 4 + 4 + 8, "magic, version and database");
 const _: () = assert!(PREFIX_BYTES == 8 + 4, "checksum and length");

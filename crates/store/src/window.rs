@@ -92,6 +92,9 @@ impl<R: Read> Window<R> {
 
     fn fill(&mut self, bytes: usize) -> io::Result<()> {
         self.check();
+        if self.finished {
+            return Ok(());
+        }
         self.hash();
         self.buffer.copy_within(self.start..self.end, 0);
         self.base += self.start as u64;

@@ -6,9 +6,9 @@ use std::fmt::Debug;
 use bytes::{Buf, Bytes, BytesMut};
 use zebu_jute::{Decode, DecodeError, Encode, Encoder};
 use zebu_proto::quorum::{
-    Activate, AuthPacket, EpochAck, InitialMessage, LearnerInfo, Notification, QuorumPacket,
-    Request, Revalidate, Revalidated, SplitNotifications, decode_touches, encode_touches,
-    is_auth_packet,
+    Activate, AuthPacket, EpochAck, FirstMessage, LearnerInfo, Notification, QuorumPacket,
+    RepairAnswer, Request, Revalidate, Revalidated, SplitNotifications, decode_touches,
+    encode_touches, is_auth_packet,
 };
 use zebu_proto::request::Reconfig;
 use zebu_proto::snapshot::{
@@ -25,7 +25,7 @@ const MESSAGES_MAX: usize = 16;
 /// A byte that says which port, then what is received there.
 pub(crate) fn quorum(bytes: &[u8]) {
     let Some((port, received)) = bytes.split_first() else { return };
-    match port % 5 {
+    match port % 6 {
         0 => messages(received, |buffer| QuorumPacket::decode(buffer, FIELD_BYTES_MAX), packet),
         1 => messages(
             received,
@@ -35,7 +35,7 @@ pub(crate) fn quorum(bytes: &[u8]) {
                 Some(packet.to_bytes())
             },
         ),
-        2 => messages(received, InitialMessage::decode, |message| {
+        2 => messages(received, FirstMessage::decode, |message| {
             // Bytes that are no UTF-8 take more room when they have been replaced.
             let was_text = std::str::from_utf8(received).is_ok();
             was_text.then(|| message.to_bytes())
@@ -46,7 +46,12 @@ pub(crate) fn quorum(bytes: &[u8]) {
             Encoder::new(&mut bytes).buffer(Some(message));
             Some(bytes)
         }),
-        _ => snapshot(received),
+        4 => snapshot(received),
+        _ => messages(
+            received,
+            |buffer| RepairAnswer::decode(buffer, FIELD_BYTES_MAX),
+            |answer| Some(answer.to_bytes()),
+        ),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Three members with the original's transactions, written by our store. Each has some damage.
 
+use std::collections::BTreeMap;
+
 use zebu_state::{Outline, Rebuild, Step};
+use zebu_store::log::HEADER_BYTES;
 use zebu_store::{Options, Store};
 use zebu_testkit::fixtures::basic_bodies;
 use zebu_tree::Tree;

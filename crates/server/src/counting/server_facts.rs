@@ -236,7 +236,10 @@ impl Facts for ServerFactsView {
             leader: leading.filter(|_| self.serving() == Some(Mode::Leader)).map(leader),
             observers,
             master,
-            lacks: lacks.map(in_words).or(doubted.map(doubted_in_words)).unwrap_or_default(),
+            lacks: match lacks {
+                Some(lacks) => in_words(lacks, &self.0.disk.mending.lock()),
+                None => doubted.map(doubted_in_words).unwrap_or_default(),
+            },
         })
     }
 
@@ -260,7 +263,7 @@ impl Facts for ServerFactsView {
 }
 
 /// What a member without a leader waits for.
-fn in_words(lacks: Lacks) -> Vec<String> {
+fn in_words(lacks: Lacks, mending: &[String]) -> Vec<String> {
     let Lacks { why, abstains, unreachable, abstaining } = lacks;
     let mut words = vec![format!("looking for a leader: {why}")];
     if abstains {
@@ -268,6 +271,7 @@ fn in_words(lacks: Lacks) -> Vec<String> {
             "this server's own data are lost, damaged or put back: it waits for a leader elected without it".to_owned(),
         );
     }
+    words.extend_from_slice(mending);
     let mut name = |what: &str, servers: &[ServerId]| {
         let ids: Vec<String> = servers.iter().map(|server| server.0.to_string()).collect();
         if !ids.is_empty() {

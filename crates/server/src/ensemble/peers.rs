@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 use zebu_proto::quorum::QuorumPacket;
@@ -48,6 +48,7 @@ mod links;
 mod members;
 mod oracle;
 mod post;
+mod repair;
 mod sasl;
 mod sockets;
 mod strangers;
@@ -143,6 +144,8 @@ struct Net {
     voting: Mutex<Vec<AbortHandle>>,
     listener: Mutex<Option<AbortHandle>>,
     connecting: Mutex<Option<AbortHandle>>,
+    /// Places for members that are sent transactions for their damaged logs.
+    answering: Arc<Semaphore>,
 }
 
 impl Net {
@@ -347,6 +350,7 @@ impl Peers {
             voting: Mutex::default(),
             listener: Mutex::default(),
             connecting: Mutex::default(),
+            answering: Arc::new(Semaphore::new(repair::ANSWERED_MAX)),
         });
         runtime.spawn(shared.ensemble.listening.note(shared.clock));
         election::listen(&net, &runtime)?;

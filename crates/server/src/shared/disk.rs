@@ -22,6 +22,8 @@ pub struct Disk {
     pub differing: Mutex<Option<Zxid>>,
     /// Files that were found damaged while the server runs, each as a sentence.
     pub damaged_files: Mutex<Vec<String>>,
+    /// What damaged logs wait for, each as a sentence.
+    pub mending: Mutex<Vec<String>>,
 }
 
 impl Disk {
@@ -34,6 +36,7 @@ impl Disk {
             taking_snapshot: Mutex::default(),
             differing: Mutex::default(),
             damaged_files: Mutex::default(),
+            mending: Mutex::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use zebu_testkit::Random;
 
 use super::{SECOND, Script};
-use crate::plan::{Fault, Left, Plan, Target};
+use crate::plan::{Fault, Left, Plan, Side, Target};
 
 fn somebody(plan: &Plan, random: &mut Random) -> Target {
     match random.below(3) {
@@ -88,5 +88,36 @@ pub(super) fn rot_beneath(plan: &mut Plan, random: &mut Random, script: &mut Scr
         };
         script.at(soon, fault);
         at += random.ms(5_000, 30_000);
+    }
+}
+
+/// Records rot at all servers while these are stopped, each at others than the next. They have to recover together: nobody else
+/// has anything. Servers end and start meanwhile, links are bad, and answers are wrong.
+pub(super) fn rot_everywhere(plan: &mut Plan, random: &mut Random, script: &mut Script) {
+    plan.voters = *random.pick(&[3, 3, 5]);
+    plan.observers = *random.pick(&[0, 0, 1]);
+    plan.spares = 0;
+    plan.credulous = false;
+    plan.lies = random.one_in(2);
+    plan.tick = Duration::from_millis(500);
+    plan.think = Duration::from_millis(100);
+    plan.snapshot_every = *random.pick(&[10, 50, 1000, 1000]);
+    plan.length = SECOND * 200;
+    let mut at = SECOND * 10;
+    while at < plan.length {
+        script.at(at, Fault::RotEverywhere(random.next(), random.ms(50, 1_000)));
+        for _ in 0..random.below(3) {
+            let soon = at + random.ms(1_000, 12_000);
+            let target = Target::Server(random.below(plan.servers() as u64) as usize);
+            let back = random.ms(20, 3_000);
+            let fault = match random.below(4) {
+                0 => Fault::Kill(target, random.below(6), back),
+                1 => Fault::PowerCut(target, random.below(6), Left::Some(random.next()), back),
+                2 => Fault::Pause(target, random.ms(100, 5_000)),
+                _ => Fault::CutOff(target, Side::Servers, true, random.ms(500, 8_000)),
+            };
+            script.at(soon, fault);
+        }
+        at += random.ms(30_000, 60_000);
     }
 }

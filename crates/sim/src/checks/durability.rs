@@ -29,12 +29,24 @@ struct Track {
     wiped: bool,
 }
 
-/// Every server's disk, as far as others count on it.
-pub(crate) struct Durability(Vec<Track>);
+impl Track {
+    /// This, with what another one has promised besides.
+    fn with_promises(self, other: Self) -> Self {
+        Self {
+            promised: self.promised.max(other.promised),
+            adopted: self.adopted.max(other.adopted),
+            told: self.told.max(other.told),
+            ..self
+        }
+    }
+}
+
+/// Every server's disk, as far as others count on it, and what it was before it was damaged.
+pub(crate) struct Durability(Vec<Track>, Vec<Option<Track>>);
 
 impl Durability {
     pub(crate) fn new(servers: usize) -> Self {
-        Self(vec![Track::default(); servers])
+        Self(vec![Track::default(); servers], vec![None; servers])
     }
 
     pub(crate) fn any_wiped(&self) -> bool {
@@ -72,6 +84,25 @@ impl Durability {
 
     pub(crate) fn wiped(&mut self, server: usize) {
         self.0[server] = Track { wiped: true, ..Track::default() };
+        self.1[server] = None;
+    }
+
+    /// A server starts with damaged data: it has nothing until a leader sends it a tree, or all of it when the data are
+    /// mended.
+    pub(crate) fn damaged(&mut self, server: usize) {
+        let now = self.0[server];
+        let before = self.1[server].unwrap_or(now);
+        self.wiped(server);
+        self.1[server] = Some(before.with_promises(now));
+    }
+
+    /// A server starts with data that are not damaged. Whether they were: then it has everything again that it had.
+    pub(crate) fn mended(&mut self, server: usize) -> bool {
+        let before = self.1[server].take();
+        if let Some(before) = before {
+            self.0[server] = before.with_promises(self.0[server]);
+        }
+        before.is_some()
     }
 
     /// Whether everybody else has all that a server has, and has promised as much.
@@ -98,6 +129,7 @@ impl Durability {
     /// everything are no data.
     pub(crate) fn rolled_back(&mut self, server: usize, lost: bool) {
         self.0[server] = Track { wiped: lost, ..Track::default() };
+        self.1[server] = None;
     }
 
     /// Its disk leads nowhere: the leader sends a copy.
@@ -172,6 +204,7 @@ impl Durability {
     }
 
     pub(crate) fn restored(&mut self, server: usize, zxid: Zxid, silent: bool) {
+        self.1[server] = None;
         let track = &mut self.0[server];
         track.owed = zxid;
         track.flushed = zxid;

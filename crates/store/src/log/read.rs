@@ -229,10 +229,37 @@ impl<R: Read> LogReader<R> {
         }
     }
 
+    /// Refuses the record returned last: it is not what it seems to be.
+    pub fn refuse(&mut self) {
+        self.current = 0;
+        let kind = EndKind::Checksum;
+        self.ended = Some(LogEnd { offset: self.window.position(), kind });
+    }
+
+    /// Looks for a complete record behind the end, to go on from there. False if there is none.
+    ///
+    /// # Panics
+    /// If [`LogReader::next`] has not returned the end.
+    ///
+    /// # Errors
+    /// Only those of reading `source`.
+    pub fn resume(&mut self) -> io::Result<bool> {
+        assert!(self.ended.is_some(), "the end has been reached");
+        let is_there = self.next_whole_record()?.is_some();
+        if is_there {
+            self.ended = None;
+        }
+        Ok(is_there)
+    }
+
     /// Offset of the next complete record after the current position.
     fn next_whole_record(&mut self) -> io::Result<Option<u64>> {
         while !self.window.peek(1)?.is_empty() {
             self.window.consume(1);
+            // Padding is long. The first bytes of a record may be zeros, too.
+            let zeros = self.window.buffered().chunks(4096);
+            let zeros = zeros.take_while(|block| block.len() == 4096 && is_zero(block)).count();
+            self.window.consume((zeros * 4096).saturating_sub(PREFIX_BYTES));
             // The four zeros of a checksum rule out most positions.
             if self.window.peek(4)? == [0; 4] && self.measure()?.is_ok() {
                 return Ok(Some(self.window.position()));

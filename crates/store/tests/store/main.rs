@@ -8,6 +8,7 @@ mod history;
 mod hostile;
 mod install;
 mod member;
+mod mend;
 mod purge;
 mod script;
 mod scrub;

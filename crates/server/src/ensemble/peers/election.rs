@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{
-    InitialMessage, NOTIFICATION_VERSION, Notification, ServerState, SplitNotifications,
+    FirstMessage, InitialMessage, NOTIFICATION_VERSION, Notification, ServerState,
+    SplitNotifications,
 };
 use zebu_proto::{EnsembleId, ServerId, Zxid};
 use zebu_transport::{PeerReader, PeerWriter};
@@ -24,7 +25,7 @@ use zebu_zab::{Configs, Input};
 
 use super::greeting::Halves;
 use super::strangers::{Stranger, Strangers};
-use super::{CONNECTIONS_MAX, Net, greeting, sockets};
+use super::{CONNECTIONS_MAX, Net, greeting, repair, sockets};
 use crate::error::StartError;
 
 /// Pause between tries to bind the election port.
@@ -134,7 +135,7 @@ async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::R
     let known = async {
         let mut halves = Halves::from(greeting::open(net, socket).await?);
         let message = loop {
-            if let Some(message) = InitialMessage::decode(&mut halves.received).map_err(invalid)? {
+            if let Some(message) = FirstMessage::decode(&mut halves.received).map_err(invalid)? {
                 break message;
             }
             if halves.from.read_buf(&mut halves.received).await? == 0 {
@@ -146,7 +147,11 @@ async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::R
     };
     let (halves, message) = greeting::in_time(due, known).await?;
     drop(stranger);
-    greeting::vouch(net, message.server, halves.from.certificate())?;
+    greeting::vouch(net, message.server(), halves.from.certificate())?;
+    let message = match message {
+        FirstMessage::Initial(message) => message,
+        FirstMessage::Repair(question) => return repair::answer(net, halves, question).await,
+    };
     let addresses: Vec<_> = message.usable().cloned().collect();
     if !addresses.is_empty() {
         net.remember(message.server, addresses);
@@ -161,7 +166,10 @@ async fn welcome(net: &Arc<Net>, socket: TcpStream, stranger: Stranger) -> io::R
 
 /// Connects to a server, and sends the introduction of this server.
 pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
-    match introduce(&net, peer).await {
+    let me = net.me();
+    let multi = net.config.rules.multi_address;
+    let message = InitialMessage::new(me.id, &me.election_addresses(), multi);
+    match introduce(&net, peer, &message.to_bytes()).await {
         Ok(halves) => {
             let wire = WireId(net.id());
             let slot = Arc::new(Slot::default());
@@ -176,18 +184,16 @@ pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
     }
 }
 
-async fn introduce(net: &Net, peer: ServerId) -> io::Result<Halves> {
+/// Dials a server, sends a first message, and proves who this is.
+pub(super) async fn introduce(net: &Net, peer: ServerId, message: &[u8]) -> io::Result<Halves> {
     let mut addresses = net.members.lock().addresses(peer, Member::election_addresses);
     addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
     let patience = net.config.election.connect_timeout;
     let (stream, host) = greeting::reach(net, &addresses, patience, net.tuning()).await?;
     greeting::vouch(net, peer, stream.certificate())?;
     let mut halves = Halves::from(stream);
-    let me = net.me();
-    let own = me.election_addresses();
-    let message = InitialMessage::new(me.id, &own, net.config.rules.multi_address);
     // In one piece: the original reads it with a single call.
-    halves.to.write_all(&message.to_bytes()).await?;
+    halves.to.write_all(message).await?;
     halves.to.flush().await?;
     halves.prove(net, &host, net.config.election.handshake_timeout).await?;
     Ok(halves)

@@ -1,0 +1,103 @@
+//! Mends damaged logs: a thread of a member whose start has found damage.
+//!
+//! It asks the other members for the transactions that its logs lack, as [`Mending`] decides. When every log is again what its
+//! sidecar says, it stops the server, and the process starts again with them: one piece of code derives from the data what a
+//! member begins with. A leader's snapshot makes all this needless.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{info, warn};
+use zebu_proto::quorum::Missing;
+use zebu_state::{Mending, Next, Waiting};
+use zebu_store::mend::Mended;
+use zebu_store::{Damage, LogFiles, StoreError};
+
+use crate::ensemble::peers;
+use crate::error::RunError;
+use crate::shared::Shared;
+
+/// How often it looks whether a leader's snapshot has come.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// Stretches that are named; of the others their number.
+const NAMED_MAX: usize = 4;
+
+/// Runs until everything is whole, nothing can be, or the server stops.
+pub fn run(shared: &Arc<Shared>, logs: &LogFiles, damage: &Damage, peers: &peers::Handle) {
+    let done = mend(shared, logs, damage, peers);
+    shared.disk.mending.lock().clear();
+    match done {
+        Ok(0) => {}
+        Ok(count) => shared.stop(Err(RunError::Mended(count))),
+        Err(failure) => shared.stop(Err(RunError::Mending(failure))),
+    }
+}
+
+/// How many logs are whole again, if the server is to start again with them.
+fn mend(
+    shared: &Shared,
+    logs: &LogFiles,
+    damage: &Damage,
+    peers: &peers::Handle,
+) -> Result<usize, StoreError> {
+    let Some(mut mending) = Mending::new(logs.wounds(damage)?) else {
+        info!("no sidecar proves what the damaged file had, so no other member is asked for it");
+        return Ok(0);
+    };
+    let mut told = Vec::new();
+    while !shared.is_stopping() && logs.is_untrusted() {
+        match mending.next(shared.clock.monotonic(), &peers.others()) {
+            Next::Ask(server, missing) => {
+                let most = mending.missing_bytes();
+                let each = &mut |body: &[u8]| mending.received(body);
+                let how = peers.ask_for_repair(server, missing, most, each);
+                mending.answered(how);
+            }
+            Next::Write => {
+                let Some(wound) = mending.current() else { return Ok(0) };
+                let (path, found, records) = (wound.path(), wound.found(), wound.records());
+                let what = logs.mend(wound)?;
+                let path = path.display();
+                match what {
+                    Mended::Whole => info!(
+                        "{path}: whole again: {found} of its {records} transactions are from other members"
+                    ),
+                    Mended::Differs => warn!(
+                        "{path}: what other members have sent is not what was here, as the sidecar shows"
+                    ),
+                    Mended::Replaced => return Ok(0),
+                }
+                mending.written(what);
+            }
+            Next::Wait(until) => {
+                let words: Vec<String> = mending.waiting().iter().map(in_words).collect();
+                if told != words {
+                    words.iter().for_each(|words| warn!("{words}"));
+                    told.clone_from(&words);
+                    *shared.disk.mending.lock() = words;
+                }
+                let now = shared.clock.monotonic();
+                shared.ending.wait_for(until.saturating_sub(now).min(LOOK_AFTER));
+            }
+            Next::Whole => return Ok(mending.mended()),
+        }
+    }
+    Ok(0)
+}
+
+/// What a log waits for.
+fn in_words(waiting: &Waiting) -> String {
+    let Waiting { log, missing } = waiting;
+    let name = log.file_name().map_or(log.as_path(), Path::new).display();
+    let stretch = |it: &Missing| format!("behind {} up to {}", it.after, it.up_to);
+    let mut named: Vec<String> = missing.iter().take(NAMED_MAX).map(stretch).collect();
+    if missing.len() > NAMED_MAX {
+        named.push(format!("and {} further stretches", missing.len() - NAMED_MAX));
+    }
+    format!(
+        "{name} waits for transactions that no reachable member has whole: {}",
+        named.join(", ")
+    )
+}

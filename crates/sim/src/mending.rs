@@ -1,0 +1,222 @@
+//! Members that mend their damaged logs from each other, as the real driver has them do.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use zebu_jute::Encode as _;
+use zebu_proto::quorum::{FirstMessage, Missing, RepairAnswer, RepairQuestion};
+use zebu_proto::{ServerId, Zxid};
+use zebu_state::{Answered, Mending, Next};
+use zebu_store::mend::Mended;
+
+use crate::links::FIELD_BYTES_MAX;
+use crate::members::machine;
+use crate::plan::Left;
+use crate::server::id_of;
+use crate::world::{Happening, World};
+
+impl World {
+    /// A server whose start has found damage begins to mend it; one that was mended has found none.
+    pub(crate) fn begin_mending(&mut self, server: usize) {
+        let knows = self.knows_repair(server);
+        let is_rotten = self.checks.is_rotten(server);
+        let Some(process) = &mut self.servers[server].process else { return };
+        let Some(damage) = process.damaged.take().filter(|_| knows) else {
+            let scrubbed = process.snapshots.logs().scrub(&mut |_| true);
+            let is_sound = scrubbed.is_ok_and(|pass| pass.damage.is_empty());
+            if is_rotten && is_sound && self.servers[server].mended.take().is_some() {
+                self.checks.mended(server);
+            }
+            return;
+        };
+        let number = process.number;
+        let Ok(wounds) = process.snapshots.logs().wounds(&damage) else { return };
+        process.mending = Mending::new(wounds);
+        let Some(mending) = &process.mending else { return };
+        let first = mending.current().map(|wound| wound.first());
+        if self.servers[server].mended.take().is_some_and(|mended| Some(mended) == first) {
+            let what = format!("F13: server {server} has mended {first:?}, and it is damaged");
+            return self.checks.found(what);
+        }
+        self.reached("logs to be mended");
+        let after = self.random.ms(1, 300);
+        self.after(after, Happening::Mend { server, process: number });
+    }
+
+    /// Whether a server knows the question: those of the original do not.
+    fn knows_repair(&self, server: usize) -> bool {
+        !(self.plan.credulous && self.plan.seed >> server & 1 == 0)
+    }
+
+    /// What is to be done next for a server's damaged logs.
+    pub(crate) fn mend(&mut self, server: usize, number: u64) {
+        let now = self.now;
+        self.servers[server].disk.set_now(now);
+        let Some(process) = self.process(server, number) else { return };
+        if !process.snapshots.logs().is_untrusted() {
+            // A leader has sent its tree.
+            process.mending = None;
+        }
+        let others: Vec<ServerId> = process.said.committed().members().map(|it| it.id).collect();
+        let others: Vec<ServerId> =
+            others.into_iter().filter(|other| *other != id_of(server)).collect();
+        let Some(mending) = &mut process.mending else { return };
+        match mending.next(now, &others) {
+            Next::Ask(to, missing) => {
+                let to = machine(to);
+                let after = self.delay_between(server, to);
+                self.after(after, Happening::Asked { server, process: number, to, missing });
+            }
+            Next::Write => self.write_mended(server, number),
+            Next::Wait(until) => {
+                let (least, most) = (Duration::from_millis(1), Duration::from_secs(1));
+                let after = until.saturating_sub(now).clamp(least, most);
+                self.after(after, Happening::Mend { server, process: number });
+            }
+            Next::Whole => {
+                self.reached("logs mended");
+                self.tell(|| format!("server {server} has mended its logs and starts again"));
+                let back = self.random.ms(1, 500);
+                self.kill(server, 0, back);
+            }
+        }
+    }
+
+    fn write_mended(&mut self, server: usize, number: u64) {
+        let interrupted = !self.healing && self.random.one_in(6);
+        let calls = self.random.below(6);
+        if interrupted {
+            self.servers[server].disk.stop_after(calls);
+        }
+        let Some(process) = self.process(server, number) else { return };
+        let logs = process.snapshots.logs();
+        let Some(mending) = &mut process.mending else { return };
+        let Some(wound) = mending.current() else { return };
+        let first = wound.first();
+        let written = logs.mend(wound);
+        if interrupted {
+            self.reached("mending interrupted");
+            let left = Left::Some(self.random.next());
+            let back = self.random.ms(1, 500);
+            if self.random.one_in(2) {
+                self.kill(server, 0, back);
+            } else {
+                self.power_cut(server, 0, left.crash(), back);
+            }
+            return;
+        }
+        match written {
+            Err(failure) => self.stop(server, &failure),
+            Ok(what) => {
+                mending.written(what);
+                if what == Mended::Whole {
+                    self.servers[server].mended = Some(first);
+                } else {
+                    self.reached("mended log refused");
+                }
+                self.after(Duration::from_millis(1), Happening::Mend { server, process: number });
+            }
+        }
+    }
+
+    /// A question arrives, if it does; the answer goes back.
+    pub(crate) fn asked_to_mend(
+        &mut self,
+        server: usize,
+        number: u64,
+        to: usize,
+        missing: Vec<Missing>,
+    ) {
+        let question = RepairQuestion::new(id_of(server), missing);
+        let mut bytes = BytesMut::from(&question.to_bytes()[..]);
+        let Ok(Some(FirstMessage::Repair(question))) = FirstMessage::decode(&mut bytes) else {
+            return self.checks.found("F13: a question cannot be read".to_owned());
+        };
+        let back = self.delay_between(to, server);
+        let is_there = self.net.reaches(server, to) && self.knows_repair(to);
+        let is_up = self.servers[to].process.is_some() && self.servers[to].paused.is_none();
+        let mut answer = Vec::new();
+        if is_there && is_up {
+            let most =
+                if self.random.one_in(3) { self.random.between(1, 20) as usize } else { 10_000 };
+            let logs = self.servers[to].process.as_ref().map(|process| process.snapshots.logs());
+            let (mut count, mut end) = (0, RepairAnswer::End);
+            let read = logs.map(|logs| {
+                logs.whole(&question.missing, &mut |record| {
+                    if count == most {
+                        end = RepairAnswer::More;
+                        return ControlFlow::Break(());
+                    }
+                    count += 1;
+                    RepairAnswer::encode_record(record.body, &mut answer);
+                    ControlFlow::Continue(())
+                })
+            });
+            if read.is_some_and(|read| read.is_ok()) {
+                answer.extend(end.to_bytes());
+            }
+            // Not every byte arrives as it was sent, and not every connection lasts.
+            let calm = self.healing || answer.is_empty();
+            if !calm && self.plan.lies && self.random.one_in(4) {
+                let at = self.random.below(answer.len() as u64) as usize;
+                answer[at] ^= 1 << self.random.below(8);
+                self.reached("answer changed");
+            } else if !calm && self.random.one_in(10) {
+                answer.truncate(self.random.below(answer.len() as u64) as usize);
+                self.reached("answer cut");
+            }
+        }
+        self.after(back, Happening::Answered { server, process: number, answer: answer.into() });
+    }
+
+    /// An answer arrives, or it is clear that none will.
+    pub(crate) fn answered_to_mend(&mut self, server: usize, number: u64, answer: &Bytes) {
+        let Some(process) = self.process(server, number) else { return };
+        if let Some(mending) = &mut process.mending {
+            let mut bytes = BytesMut::from(&answer[..]);
+            let most = mending.missing_bytes().min(FIELD_BYTES_MAX);
+            let how = loop {
+                match RepairAnswer::decode(&mut bytes, most) {
+                    Ok(Some(RepairAnswer::Record(body))) => mending.received(&body),
+                    Ok(Some(RepairAnswer::End)) => break Answered::Complete,
+                    Ok(Some(RepairAnswer::More)) => break Answered::More,
+                    Ok(None) | Err(_) => break Answered::Failed,
+                }
+            };
+            mending.answered(how);
+        }
+        self.mend(server, number);
+    }
+
+    /// Damages records at all servers, so that each is whole at one of those that have it. Says what it did.
+    pub(crate) fn damage_everywhere(&mut self, seed: u64) -> Option<usize> {
+        let mut random = zebu_testkit::Random::new(seed, 9);
+        let mut holders: std::collections::BTreeMap<Zxid, Vec<usize>> =
+            std::collections::BTreeMap::new();
+        for (server, it) in self.servers.iter().enumerate() {
+            for zxid in it.disk.durable_records() {
+                holders.entry(zxid).or_default().push(server);
+            }
+        }
+        let mut all: Vec<Vec<Zxid>> = vec![Vec::new(); self.servers.len()];
+        let rarity = random.between(2, 12);
+        for (zxid, servers) in holders {
+            let keeper = *random.pick(&servers);
+            for server in servers.into_iter().filter(|server| *server != keeper) {
+                if random.one_in(rarity) {
+                    all[server].push(zxid);
+                }
+            }
+        }
+        let mut damaged = 0;
+        for (server, zxids) in all.iter().enumerate().filter(|(_, zxids)| !zxids.is_empty()) {
+            self.servers[server].disk.damage_records(zxids, random.next());
+            let count = zxids.len();
+            self.tell(|| format!("server {server}: {count} records damaged: {zxids:?}"));
+            self.checks.rotted(server);
+            damaged += 1;
+        }
+        (damaged > 0).then_some(damaged)
+    }
+}

@@ -1,0 +1,337 @@
+//! Decides how a member makes its damaged logs whole without an operator: which transactions it asks
+//! which member for, and when a log is whole.
+//!
+//! One log is mended at a time, oldest first, so no more than the missing part of one log is in
+//! memory. The members are asked in turn, each round beginning with another one. A record that came
+//! first is kept until the whole log is compared with its sidecar. The driver asks, reads and writes.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zebu_proto::quorum::{MISSING_MAX, Missing};
+use zebu_proto::{ServerId, Zxid};
+use zebu_store::mend::{Mended, Wound, zxid_of};
+
+/// Pause after the first round in vain; it doubles.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The damaged logs of a member.
+#[derive(Debug)]
+pub struct Mending {
+    /// Those that are not whole yet; the first one is worked on.
+    wounds: VecDeque<Wound>,
+    mended: usize,
+    rounds: usize,
+    /// Who is asked in this round, and later.
+    queue: VecDeque<ServerId>,
+    asked: Option<Asked>,
+    /// What was missing when this round began.
+    lacked: u64,
+    pause: Duration,
+    /// No round begins earlier.
+    rest_until: Duration,
+}
+
+/// A member that answers.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    server: ServerId,
+    /// It has said what it has up to here.
+    up_to: Option<Zxid>,
+    /// The last record that it has sent.
+    last: Option<Zxid>,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Ask this member for these transactions; report each with [`Mending::received`], then
+    /// [`Mending::answered`].
+    Ask(ServerId, Vec<Missing>),
+    /// Write the log of [`Mending::current`] and report [`Mending::written`].
+    Write,
+    /// Nothing before this time.
+    Wait(Duration),
+    /// Every log is whole: start again.
+    Whole,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The member has sent everything that it has.
+    Complete,
+    /// It has sent a part, and may have more.
+    More,
+    /// There was no answer, or not to its end.
+    Failed,
+}
+
+/// What a log waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The log.
+    pub log: PathBuf,
+    /// The stretches in which it has something missing.
+    pub missing: Vec<Missing>,
+}
+
+impl Mending {
+    /// To mend these logs, oldest first. `None` if there are none.
+    pub fn new(wounds: Vec<Wound>) -> Option<Self> {
+        let wounds = VecDeque::from(wounds);
+        (!wounds.is_empty()).then_some(Self {
+            wounds,
+            mended: 0,
+            rounds: 0,
+            queue: VecDeque::new(),
+            asked: None,
+            lacked: u64::MAX,
+            pause: PAUSE_MIN,
+            rest_until: Duration::ZERO,
+        })
+    }
+
+    /// The log that is worked on.
+    pub fn current(&self) -> Option<&Wound> {
+        self.wounds.front()
+    }
+
+    /// How many logs are whole again.
+    pub fn mended(&self) -> usize {
+        self.mended
+    }
+
+    /// What it waits for, log by log.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let waits =
+            |wound: &Wound| Waiting { log: wound.path().to_owned(), missing: wound.lacks() };
+        self.wounds.iter().map(waits).collect()
+    }
+
+    /// How many bytes are missing in that log. No answer has more.
+    pub fn missing_bytes(&self) -> usize {
+        let missing = self.current().map_or(0, Wound::missing_bytes);
+        usize::try_from(missing).unwrap_or(usize::MAX)
+    }
+
+    /// What is to be done at this time. `others`: all other members.
+    pub fn next(&mut self, now: Duration, others: &[ServerId]) -> Next {
+        let Some(wound) = self.wounds.front() else { return Next::Whole };
+        if wound.is_filled() {
+            return Next::Write;
+        }
+        let missing = wound.missing();
+        if let Some(Asked { server, up_to, last }) = &mut self.asked {
+            *last = None;
+            let behind = behind(&missing, *up_to);
+            if !behind.is_empty() {
+                return Next::Ask(*server, behind);
+            }
+        }
+        self.asked = None;
+        if self.queue.is_empty() {
+            if now < self.rest_until || others.is_empty() {
+                return Next::Wait(self.rest_until.max(now + PAUSE_MIN / 10));
+            }
+            self.begin_round(now, others);
+        }
+        let Some(server) = self.queue.pop_front() else { return Next::Wait(self.rest_until) };
+        self.asked = Some(Asked { server, up_to: None, last: None });
+        let missing = self.wounds.front().map(Wound::missing).unwrap_or_default();
+        Next::Ask(server, behind(&missing, None))
+    }
+
+    fn begin_round(&mut self, now: Duration, others: &[ServerId]) {
+        let Some(wound) = self.wounds.front_mut() else { return };
+        if wound.missing_bytes() == self.lacked {
+            // Something may be where it does not belong, and keep the rest out.
+            wound.begin_anew();
+        }
+        self.lacked = wound.missing_bytes();
+        let first = self.rounds % others.len();
+        self.queue = others[first..].iter().chain(&others[..first]).copied().collect();
+        self.rounds += 1;
+        self.rest_until = now + self.pause;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    /// The member that was asked has sent the body of a transaction.
+    pub fn received(&mut self, body: &[u8]) {
+        let Some(zxid) = zxid_of(body) else { return };
+        if let (Some(asked), Some(wound)) = (&mut self.asked, self.wounds.front_mut()) {
+            asked.last = asked.last.max(Some(zxid));
+            wound.offer(zxid, body);
+        }
+    }
+
+    /// The member that was asked has no more to say.
+    pub fn answered(&mut self, how: Answered) {
+        let Some(asked) = &mut self.asked else { return };
+        // Who promises more without sending anything is not asked again in this round.
+        match (how, asked.last) {
+            (Answered::More, Some(last)) if asked.up_to < Some(last) => asked.up_to = Some(last),
+            _ => self.asked = None,
+        }
+    }
+
+    /// The log was written, or it was not the right one.
+    pub fn written(&mut self, what: Mended) {
+        match what {
+            Mended::Whole => {
+                self.wounds.pop_front();
+                self.mended += 1;
+                self.pause = PAUSE_MIN;
+                self.rest_until = Duration::ZERO;
+            }
+            Mended::Differs => {
+                if let Some(wound) = self.wounds.front_mut() {
+                    wound.begin_anew();
+                }
+            }
+            Mended::Replaced => self.wounds.clear(),
+        }
+        self.queue.clear();
+        self.asked = None;
+        self.lacked = u64::MAX;
+    }
+}
+
+/// The first of these stretches, from behind a transaction on.
+fn behind(missing: &[Missing], up_to: Option<Zxid>) -> Vec<Missing> {
+    let from = up_to.unwrap_or(Zxid(i64::MIN));
+    let cut = |it: &Missing| Missing { after: it.after.max(from), up_to: it.up_to };
+    let all = missing.iter().map(cut).filter(|it| it.after < it.up_to);
+    all.take(MISSING_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use zebu_store::vfs::MemVfs;
+    use zebu_store::{Nothing, Options, Snapshots, Store};
+
+    use super::*;
+
+    const LOG: &str = "/d/version-2/log.1";
+    const SECOND: Duration = Duration::from_secs(1);
+    const OTHERS: [ServerId; 2] = [ServerId(2), ServerId(3)];
+
+    fn body(zxid: i64) -> Vec<u8> {
+        let mut body = vec![7; 100];
+        body[12..20].copy_from_slice(&zxid.to_be_bytes());
+        body
+    }
+
+    /// A member with 20 transactions of 113 bytes, of which these are damaged.
+    fn member(damaged: &[usize]) -> (Snapshots, Mending) {
+        let vfs = MemVfs::new(Path::new("/d"));
+        let options = Options { prealloc_bytes: 0, member: true, ..Options::new("/d") };
+        let open = || Store::open(Arc::new(vfs.clone()), options.clone()).unwrap();
+        let mut store = open();
+        store.recover(&mut Nothing).unwrap();
+        let (mut log, snapshots) = store.split();
+        let mut first = snapshots.begin(Zxid::ZERO).unwrap();
+        first.sessions(&[]);
+        first.acls::<Vec<zebu_proto::Acl>>(&[]);
+        first.finish(None, None).unwrap();
+        (1..=20).for_each(|zxid| log.append(Zxid(zxid), &body(zxid)));
+        log.close().unwrap();
+        drop(snapshots);
+        let mut content = vfs.content(Path::new(LOG)).unwrap();
+        damaged.iter().for_each(|number| content[16 + (number - 1) * 113 + 40] ^= 1);
+        vfs.put(Path::new(LOG), &content);
+        let mut store = open();
+        let damage = store.recover(&mut Nothing).unwrap().damaged.unwrap();
+        let snapshots = store.split().1;
+        let wounds = snapshots.logs().wounds(&damage).unwrap();
+        (snapshots, Mending::new(wounds).unwrap())
+    }
+
+    fn missing(after: i64, up_to: i64) -> Missing {
+        Missing { after: Zxid(after), up_to: Zxid(up_to) }
+    }
+
+    #[test]
+    fn members_are_asked_in_turn_for_what_is_still_missing() {
+        let (snapshots, mut mending) = member(&[3, 4, 9]);
+        let all = vec![missing(2, 4), missing(8, 9)];
+        assert_eq!(mending.waiting(), [Waiting { log: LOG.into(), missing: all.clone() }]);
+        assert_eq!(mending.missing_bytes(), 3 * 113);
+        assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], all));
+        mending.received(&body(3));
+        mending.received(b"no transaction");
+        mending.answered(Answered::More);
+        // The same member is asked for what is behind that.
+        let rest = vec![missing(3, 4), missing(8, 9)];
+        assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], rest.clone()));
+        mending.answered(Answered::More);
+        // It sent nothing.
+        assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[1], rest.clone()));
+        mending.answered(Answered::Failed);
+        let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("too soon") };
+        assert!(until > SECOND);
+        // The next round begins with the other one.
+        assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], rest));
+        mending.received(&body(9));
+        mending.received(&body(4));
+        mending.answered(Answered::Failed);
+        assert_eq!(mending.next(until, &OTHERS), Next::Write);
+        let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
+        mending.written(what);
+        assert_eq!((what, mending.mended()), (Mended::Whole, 1));
+        assert_eq!(mending.next(until, &OTHERS), Next::Whole);
+    }
+
+    #[test]
+    fn wrong_records_do_not_keep_the_right_ones_out() {
+        let (snapshots, mut mending) = member(&[3]);
+        assert!(matches!(mending.next(SECOND, &OTHERS), Next::Ask(..)));
+        let mut wrong = body(3);
+        wrong[50] ^= 1;
+        mending.received(&wrong);
+        mending.answered(Answered::Complete);
+        assert_eq!(mending.next(SECOND, &OTHERS), Next::Write);
+        let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
+        assert_eq!(what, Mended::Differs);
+        mending.written(what);
+        // Any of the own records may be the wrong one.
+        let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("at once") };
+        let whole = vec![missing(0, 20)];
+        assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], whole));
+        (1..=20).for_each(|zxid| mending.received(&body(zxid)));
+        mending.answered(Answered::Complete);
+        assert_eq!(mending.next(until, &OTHERS), Next::Write);
+        let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
+        assert_eq!(what, Mended::Whole);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_given_up_after_a_round_in_vain() {
+        let (_snapshots, mut mending) = member(&[3, 4]);
+        let mut now = SECOND;
+        let mut asked = Vec::new();
+        for _ in 0..12 {
+            match mending.next(now, &OTHERS) {
+                Next::Ask(_, missing) => {
+                    asked.push(missing);
+                    // A shorter one, beside which there is no room for both.
+                    mending.received(&body(3)[..90]);
+                    mending.answered(Answered::Complete);
+                }
+                Next::Wait(until) => now = until,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(asked.contains(&vec![missing(2, 4)]) && asked.contains(&vec![missing(3, 4)]));
+        assert!(asked.contains(&vec![missing(0, 20)]), "{asked:?}");
+        assert_eq!(mending.waiting()[0].missing, [missing(2, 4)]);
+        // Nobody is there to be asked.
+        assert!(matches!(mending.next(now + SECOND * 100, &[]), Next::Wait(_) | Next::Ask(..)));
+    }
+}

@@ -1,0 +1,499 @@
+//! Makes a damaged log whole from records that others have.
+//!
+//! Whole records are found also behind damage, by their checksums. What lies between them are gaps,
+//! each of a known length, between two known transactions. Records of other members fill them. The
+//! sidecar of the log proves the result: it has the number and the chained hash of the records that
+//! were durable. So a mended log is the one that this server had, byte for byte, wherever its records
+//! come from.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Missing;
+
+use crate::log::read::{self, LogReader, LogRecord};
+use crate::log::sidecar::{self, Mark};
+use crate::log::{BODY_BYTES_MIN, HEADER_BYTES, OVERHEAD_BYTES, encode_record, header};
+use crate::recover::snapshot_record_bytes_max as record_bytes_max;
+use crate::vfs::{Vfs, VfsFile};
+use crate::{Damage, LogFiles, StoreError, names};
+
+/// Bytes that a disk reads or does not read together.
+const BLOCK_BYTES: usize = 4096;
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The zxid of a transaction's body; `None` if it is too short for one.
+pub fn zxid_of(body: &[u8]) -> Option<Zxid> {
+    (body.len() >= BODY_BYTES_MIN).then(|| read::zxid_of(body))
+}
+
+/// What a log is like, compared with its sidecar.
+#[derive(Debug)]
+pub enum Examined {
+    /// It has every record that was durable.
+    Whole,
+    /// It has not, or it is gone.
+    Damaged(Box<Wound>),
+    /// There is no readable sidecar, so nothing proves what it had.
+    Unproven,
+}
+
+/// A part of a log without whole records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    missing: Missing,
+    from: u64,
+    to: u64,
+}
+
+/// A damaged log, and the records of others for its gaps.
+#[derive(Debug)]
+pub struct Wound {
+    path: PathBuf,
+    mark: Mark,
+    /// The gaps between this log's own whole records.
+    own: Vec<Gap>,
+    /// The gaps to fill: `own`, or one from the beginning to the end.
+    gaps: Vec<Gap>,
+    found: BTreeMap<Zxid, Vec<u8>>,
+}
+
+/// What has come of a mended log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// It is in the place of the damaged one, durably.
+    Whole,
+    /// It is not the log that was here: the damaged one stays.
+    Differs,
+    /// A leader's snapshot has replaced the damaged data meanwhile.
+    Replaced,
+}
+
+impl Wound {
+    /// `agrees`: whether all records are those that were here. Then only the header is damaged.
+    fn new(path: PathBuf, mark: Mark, own: Vec<Gap>, agrees: bool) -> Self {
+        let mut wound = Self { path, mark, gaps: own.clone(), own, found: BTreeMap::new() };
+        if wound.gaps.is_empty() && !agrees {
+            wound.gaps = vec![wound.whole()];
+        }
+        wound
+    }
+
+    /// All of it as one gap.
+    fn whole(&self) -> Gap {
+        let missing = Missing { after: before(self.mark.first), up_to: self.mark.last };
+        Gap { missing, from: HEADER_BYTES as u64, to: self.mark.end }
+    }
+
+    /// The zxid in the log's name.
+    pub fn first(&self) -> Zxid {
+        self.mark.first
+    }
+
+    /// The log.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many records were durable.
+    pub fn records(&self) -> u64 {
+        self.mark.records
+    }
+
+    /// How many records are from others.
+    pub fn found(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The bytes of whole records from others in a gap.
+    fn filled(&self, gap: &Gap) -> u64 {
+        let Missing { after, up_to } = gap.missing;
+        let found = self.found.range(Zxid(after.0.saturating_add(1))..=up_to);
+        found.map(|(_, body)| (body.len() + OVERHEAD_BYTES) as u64).sum()
+    }
+
+    /// How many bytes are missing.
+    pub fn missing_bytes(&self) -> u64 {
+        let bytes = |gap: &Gap| (gap.to - gap.from).saturating_sub(self.filled(gap));
+        self.gaps.iter().map(bytes).sum()
+    }
+
+    /// The stretches that have something missing, in order.
+    pub fn missing(&self) -> Vec<Missing> {
+        let mut all = Vec::new();
+        for gap in self.gaps.iter().filter(|gap| self.filled(gap) != gap.to - gap.from) {
+            let Missing { mut after, up_to } = gap.missing;
+            for zxid in self.found.range(Zxid(after.0.saturating_add(1))..=up_to) {
+                let zxid = *zxid.0;
+                if after.next() != Some(zxid) && after < before(zxid) {
+                    all.push(Missing { after, up_to: before(zxid) });
+                }
+                after = zxid;
+            }
+            if after < up_to {
+                all.push(Missing { after, up_to });
+            }
+        }
+        all
+    }
+
+    /// Takes a whole record of another member, if it may be one that is missing.
+    pub fn offer(&mut self, zxid: Zxid, body: &[u8]) {
+        let Some(gap) = self.gaps.iter().find(|gap| gap.missing.has(zxid)).copied() else {
+            return;
+        };
+        let room = (gap.to - gap.from).saturating_sub(self.filled(&gap));
+        if (body.len() + OVERHEAD_BYTES) as u64 <= room && !self.found.contains_key(&zxid) {
+            self.found.insert(zxid, body.to_vec());
+        }
+    }
+
+    /// Whether there is a record for every byte. Only [`Wound::write`] tells whether they are the right ones.
+    pub fn is_filled(&self) -> bool {
+        self.gaps.iter().all(|gap| self.filled(gap) == gap.to - gap.from)
+    }
+
+    /// The stretches in which this log itself has something missing.
+    pub fn lacks(&self) -> Vec<Missing> {
+        self.own.iter().map(|gap| gap.missing).collect()
+    }
+
+    /// The records are not those that were here, or do not fit: begins anew, without this log's own
+    /// records if they were used, else with them.
+    ///
+    /// A record may look whole and be in another one's place.
+    pub fn begin_anew(&mut self) {
+        self.found.clear();
+        let whole = vec![self.whole()];
+        let own = !self.own.is_empty() && self.gaps == whole;
+        self.gaps = if own { self.own.clone() } else { whole };
+    }
+
+    /// Writes the mended log under a temporary name in `dir`, reads it back, and compares it with the
+    /// sidecar of the damaged one. Returns the name if it is the log that was here.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn write(&self, vfs: &dyn Vfs, dir: &Path) -> io::Result<Option<PathBuf>> {
+        let temporary = dir.join(names::temporary(&names::log(self.mark.first)));
+        let written = self.write_to(vfs, &temporary);
+        if !matches!(written, Ok(true)) {
+            // The next start removes it otherwise.
+            let _ = vfs.remove(&temporary);
+        }
+        Ok(written?.then_some(temporary))
+    }
+
+    fn write_to(&self, vfs: &dyn Vfs, temporary: &Path) -> io::Result<bool> {
+        let mut damaged = match vfs.open(&self.path) {
+            Ok(file) => Some(Lenient::new(file)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let mut file = vfs.create(temporary)?;
+        file.write_at(&header(), 0)?;
+        let mut at = HEADER_BYTES as u64;
+        for gap in &self.gaps {
+            copy(damaged.as_mut(), file.as_mut(), at, gap.from)?;
+            at = gap.from;
+            let Missing { after, up_to } = gap.missing;
+            let mut record = Vec::new();
+            for (_, body) in self.found.range(Zxid(after.0.saturating_add(1))..=up_to) {
+                record.clear();
+                encode_record(body, &mut record);
+                file.write_at(&record, at)?;
+                at += record.len() as u64;
+            }
+        }
+        copy(damaged.as_mut(), file.as_mut(), at, self.mark.end)?;
+        // What was written behind the mark was not known to be durable; a start judges it.
+        if let Some(length) = damaged.as_ref().map(|damaged| damaged.bytes)
+            && length > self.mark.end
+        {
+            copy(damaged.as_mut(), file.as_mut(), self.mark.end, length)?;
+            file.set_len(length)?;
+        }
+        file.sync()?;
+        drop(file);
+        if zebu_proto::mutant!("repaired log not compared") {
+            return Ok(true);
+        }
+        let mut reader = LogReader::new(Lenient::new(vfs.open(temporary)?)?, usize::MAX);
+        let mut seen = Mark::start(self.mark.first, self.mark.previous);
+        while let Ok(record) = reader.next()? {
+            seen.advance(record.zxid, record.body);
+            if seen.end >= self.mark.end {
+                break;
+            }
+        }
+        Ok(seen.agrees(&self.mark))
+    }
+}
+
+/// The zxid in front of another one.
+fn before(zxid: Zxid) -> Zxid {
+    Zxid(zxid.0.saturating_sub(1))
+}
+
+/// Copies a part of a file to the same place in another one, but for what is all zeros.
+fn copy(from: Option<&mut Lenient>, to: &mut dyn VfsFile, mut at: u64, end: u64) -> io::Result<()> {
+    let Some(from) = from else { return Ok(()) };
+    let mut piece =
+        vec![0; PIECE_BYTES.min(usize::try_from(end.saturating_sub(at)).unwrap_or(PIECE_BYTES))];
+    while at < end {
+        let most = piece.len().min(usize::try_from(end - at).unwrap_or(PIECE_BYTES));
+        let read = from.read_from(&mut piece[..most], at)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if piece[..read].iter().any(|byte| *byte != 0) {
+            to.write_at(&piece[..read], at)?;
+        }
+        at += read as u64;
+    }
+    Ok(())
+}
+
+/// Compares a log with its sidecar. A record longer than `record_bytes_max` counts as damaged where
+/// others are.
+///
+/// # Errors
+/// Those of the disk, but for blocks that it cannot read: they are damage.
+pub fn examine(
+    vfs: &dyn Vfs,
+    log_dir: &Path,
+    first: Zxid,
+    record_bytes_max: usize,
+) -> io::Result<Examined> {
+    let path = log_dir.join(names::log(first));
+    let mark = sidecar::read(vfs, &log_dir.join(names::sidecar(first))).ok().flatten();
+    let Some(mark) = mark.filter(|mark| mark.first == first) else {
+        return Ok(Examined::Unproven);
+    };
+    let mut gaps = Vec::new();
+    let mut seen = Mark::start(first, mark.previous);
+    let (mut last, mut end) = (before(first), HEADER_BYTES as u64);
+    let mut has_header = false;
+    let file = match vfs.open(&path) {
+        Ok(file) => Some(Lenient::new(file)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(file) = file {
+        let mut start = [0; HEADER_BYTES];
+        has_header = file.read_from(&mut start, 0)? == HEADER_BYTES && start == header();
+        let mut reader = LogReader::new(file, record_bytes_max);
+        salvage(&mut reader, &mut |record| {
+            if record.offset >= mark.end {
+                return Salvaged::Enough;
+            }
+            let is_ours = last < record.zxid && record.zxid <= mark.last && record.end <= mark.end;
+            if !is_ours {
+                return Salvaged::Refused;
+            }
+            if end < record.offset {
+                let missing = Missing { after: last, up_to: before(record.zxid) };
+                gaps.push(Gap { missing, from: end, to: record.offset });
+            }
+            seen.advance(record.zxid, record.body);
+            (last, end) = (record.zxid, record.end);
+            Salvaged::Taken
+        })?;
+    }
+    if end < mark.end {
+        gaps.push(Gap {
+            missing: Missing { after: last, up_to: mark.last },
+            from: end,
+            to: mark.end,
+        });
+    }
+    let agrees = seen.agrees(&mark);
+    if gaps.is_empty() && agrees && has_header {
+        return Ok(Examined::Whole);
+    }
+    Ok(Examined::Damaged(Box::new(Wound::new(path, mark, gaps, agrees))))
+}
+
+/// Passes the whole records of these stretches to `each`, also those behind damage, until it breaks.
+///
+/// A server may write to the logs meanwhile, and purge them.
+///
+/// # Errors
+/// Those of the disk, but for blocks that it cannot read.
+pub fn whole_records(
+    vfs: &dyn Vfs,
+    log_dir: &Path,
+    missing: &[Missing],
+    record_bytes_max: usize,
+    each: &mut dyn FnMut(LogRecord<'_>) -> ControlFlow<()>,
+) -> io::Result<()> {
+    let firsts = names::logs(&vfs.list(log_dir)?);
+    for (number, first) in firsts.iter().enumerate() {
+        let next = firsts.get(number + 1).copied().unwrap_or(Zxid(i64::MAX));
+        let has_some = |missing: &Missing| *first <= missing.up_to && missing.after < before(next);
+        let Some(last) = missing.iter().filter(|it| has_some(it)).map(|it| it.up_to).max() else {
+            continue;
+        };
+        let file = match vfs.open(&log_dir.join(names::log(*first))) {
+            Ok(file) => Lenient::new(file)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let mut goes_on = true;
+        let mut reader = LogReader::new(file, record_bytes_max);
+        salvage(&mut reader, &mut |record| {
+            if record.zxid > last {
+                return Salvaged::Enough;
+            }
+            if missing.iter().any(|missing| missing.has(record.zxid)) {
+                goes_on = each(record).is_continue();
+            }
+            if goes_on { Salvaged::Taken } else { Salvaged::Enough }
+        })?;
+        if !goes_on {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// What becomes of a record that looks whole.
+enum Salvaged {
+    Taken,
+    /// The next one is looked for behind its first byte.
+    Refused,
+    /// No further ones are looked for.
+    Enough,
+}
+
+/// Reads all whole records of a log, also behind damage.
+fn salvage(
+    reader: &mut LogReader<Lenient>,
+    each: &mut dyn FnMut(LogRecord<'_>) -> Salvaged,
+) -> io::Result<()> {
+    loop {
+        let salvaged = match reader.next()? {
+            Ok(record) => Some(each(record)),
+            Err(_) => None,
+        };
+        match salvaged {
+            Some(Salvaged::Taken) => {}
+            Some(Salvaged::Refused) => reader.refuse(),
+            Some(Salvaged::Enough) => return Ok(()),
+            None if reader.resume()? => {}
+            None => return Ok(()),
+        }
+    }
+}
+
+/// A file in which a block that the disk cannot read has zeros.
+#[derive(Debug)]
+struct Lenient {
+    file: Box<dyn VfsFile>,
+    bytes: u64,
+    at: u64,
+}
+
+impl Lenient {
+    fn new(file: Box<dyn VfsFile>) -> io::Result<Self> {
+        let bytes = file.len()?;
+        Ok(Self { file, bytes, at: 0 })
+    }
+
+    fn read_from(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let left = usize::try_from(self.bytes.saturating_sub(at)).unwrap_or(usize::MAX);
+        let most = buffer.len().min(left);
+        if let Ok(read) = self.file.read_at(&mut buffer[..most], at) {
+            return Ok(read);
+        }
+        let in_block = BLOCK_BYTES - (at % BLOCK_BYTES as u64) as usize;
+        let most = most.min(in_block);
+        self.file.read_at(&mut buffer[..most], at).or_else(|_| {
+            buffer[..most].fill(0);
+            Ok(most)
+        })
+    }
+}
+
+impl Read for Lenient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.read_from(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl LogFiles {
+    /// The logs that a start needs and that are damaged, oldest first, if their sidecars prove what was
+    /// in them. `damage`: what the start has found first.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn wounds(&self, damage: &Damage) -> Result<Vec<Wound>, StoreError> {
+        let (vfs, dir) = (self.shared.vfs.as_ref(), &self.shared.log_dir);
+        let name = damage.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(oldest) = names::parse_log(name).or_else(|| names::parse_sidecar(name)) else {
+            return Ok(Vec::new());
+        };
+        let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
+        let firsts = entries.iter().filter_map(|entry| {
+            names::parse_log(&entry.name).or_else(|| names::parse_sidecar(&entry.name))
+        });
+        let firsts: std::collections::BTreeSet<Zxid> = firsts.filter(|it| *it >= oldest).collect();
+        let mut wounds = Vec::new();
+        for first in firsts {
+            let examined = examine(vfs, dir, first, record_bytes_max(&self.shared.options));
+            let path = dir.join(names::log(first));
+            if let Examined::Damaged(wound) =
+                examined.map_err(StoreError::io("examine log", &path))?
+            {
+                wounds.push(*wound);
+            }
+        }
+        Ok(wounds)
+    }
+
+    /// Whether this member's state is untrusted: no leader's snapshot has replaced it yet.
+    pub fn is_untrusted(&self) -> bool {
+        self.shared.untrusted.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Puts a mended log in the place of the damaged one, if it is the log that was here.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; the damaged log may still be there.
+    pub fn mend(&self, wound: &Wound) -> Result<Mended, StoreError> {
+        let (vfs, dir) = (self.shared.vfs.as_ref(), &self.shared.log_dir);
+        let path = dir.join(names::log(wound.first()));
+        let written = wound.write(vfs, dir).map_err(StoreError::io("mend log", &path))?;
+        let Some(temporary) = written else { return Ok(Mended::Differs) };
+        let generation = self.shared.generation();
+        if !self.is_untrusted() {
+            vfs.remove(&temporary).map_err(StoreError::io("remove", &temporary))?;
+            return Ok(Mended::Replaced);
+        }
+        vfs.rename(&temporary, &path)
+            .and_then(|()| vfs.sync_dir(dir))
+            .map_err(StoreError::io("mend log", &path))?;
+        drop(generation);
+        Ok(Mended::Whole)
+    }
+
+    /// Passes whole records to `each`; see [`whole_records`].
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn whole(
+        &self,
+        missing: &[Missing],
+        each: &mut dyn FnMut(LogRecord<'_>) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let (vfs, dir) = (self.shared.vfs.as_ref(), &self.shared.log_dir);
+        whole_records(vfs, dir, missing, record_bytes_max(&self.shared.options), each)
+            .map_err(StoreError::io("read logs", dir))
+    }
+}
