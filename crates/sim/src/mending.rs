@@ -25,7 +25,8 @@ impl World {
         let Some(damage) = process.damaged.take().filter(|_| knows) else {
             let scrubbed = process.snapshots.logs().scrub(&mut |_| true);
             let is_sound = scrubbed.is_ok_and(|pass| pass.damage.is_empty());
-            if is_rotten && is_sound && self.servers[server].mended.take().is_some() {
+            let was_mended = self.servers[server].mended.take().is_some();
+            if is_rotten && is_sound && was_mended {
                 self.checks.mended(server);
             }
             return;
@@ -212,6 +213,7 @@ impl World {
         let mut damaged = 0;
         for (server, zxids) in all.iter().enumerate().filter(|(_, zxids)| !zxids.is_empty()) {
             self.servers[server].disk.damage_records(zxids, random.next());
+            self.servers[server].mended = None;
             let count = zxids.len();
             self.tell(|| format!("server {server}: {count} records damaged: {zxids:?}"));
             self.checks.rotted(server);

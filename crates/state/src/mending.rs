@@ -120,11 +120,21 @@ impl Mending {
 
     /// What is to be done at this time. `others`: all other members.
     pub fn next(&mut self, now: Duration, others: &[ServerId]) -> Next {
-        let Some(wound) = self.wounds.front() else { return Next::Whole };
+        let Some(wound) = self.wounds.front_mut() else { return Next::Whole };
         if wound.is_filled() {
             return Next::Write;
         }
-        let missing = wound.missing();
+        let mut missing = wound.missing();
+        if missing.is_empty() {
+            // There is a record for every transaction, and they do not fit.
+            wound.begin_anew();
+            if wound.missing().is_empty() {
+                wound.begin_anew();
+            }
+            missing = wound.missing();
+            (self.asked, self.lacked) = (None, u64::MAX);
+            self.queue.clear();
+        }
         if let Some(Asked { server, up_to, last }) = &mut self.asked {
             *last = None;
             let behind = behind(&missing, *up_to);
@@ -309,6 +319,17 @@ mod tests {
         assert_eq!(mending.next(until, &OTHERS), Next::Write);
         let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
         assert_eq!(what, Mended::Whole);
+    }
+
+    #[test]
+    fn records_that_do_not_fit_are_given_up() {
+        let (_snapshots, mut mending) = member(&[3]);
+        assert!(matches!(mending.next(SECOND, &OTHERS), Next::Ask(..)));
+        mending.received(&body(3)[..90]);
+        mending.answered(Answered::More);
+        // Nothing else can be missing there, so any of the own records may be the wrong one.
+        let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("at once") };
+        assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], vec![missing(0, 20)]));
     }
 
     #[test]
