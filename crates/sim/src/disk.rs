@@ -151,7 +151,7 @@ impl Disk {
 
     /// Damages the records of these transactions, as far as sidecars prove them.
     pub(crate) fn damage_records(&self, zxids: &[Zxid], seed: u64) {
-        let mut random = Random::new(seed, 10);
+        let mut random = Random::stream(seed, 10);
         for path in self.mem.files() {
             let Some((content, end)) = self.log(&path) else { continue };
             let mut places = Vec::new();

@@ -192,7 +192,7 @@ impl World {
 
     /// Damages records at all servers, so that each is whole at one of those that have it. Says what it did.
     pub(crate) fn damage_everywhere(&mut self, seed: u64) -> Option<usize> {
-        let mut random = zebu_testkit::Random::new(seed, 9);
+        let mut random = zebu_testkit::Random::stream(seed, 9);
         let mut holders: std::collections::BTreeMap<Zxid, Vec<usize>> =
             std::collections::BTreeMap::new();
         for (server, it) in self.servers.iter().enumerate() {
