@@ -292,3 +292,23 @@ extern "C" fn zoo_set_op_init(
 extern "C" fn zoo_check_op_init(op: *mut Op, path: *const c_char, version: c_int) {
     init(op, OpCode::CHECK, Of { delete: PathVersion { path, version } });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_answer_each_operation_has_the_code_of_the_multi() {
+        let result = || OpResult {
+            err: errors::OK,
+            value: std::ptr::null_mut(),
+            value_length: 0,
+            stat: std::ptr::null_mut(),
+        };
+        let mut results = [result(), result()];
+        let multi = Multi { results: results.as_mut_ptr(), count: results.len() };
+        let connection_loss = zebu_proto::ErrorCode::CONNECTION_LOSS.0;
+        assert_eq!(multi.fill(connection_loss, &[], &Chroot::new("/").unwrap()), connection_loss);
+        assert_eq!(results.map(|result| result.err), [connection_loss; 2]);
+    }
+}

@@ -259,3 +259,20 @@ unsafe extern "C" fn close_zsock(socket: *mut Socket) {
         socket.fd = -1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_flags_are_refused() {
+        for flags in [4, 0x40, c_int::MIN] {
+            let host = c"127.0.0.1:1".as_ptr();
+            let null = std::ptr::null_mut::<c_void>();
+            let opening = Opening::new(host, None, 1000, null.cast(), null, flags | QUIET);
+            // SAFETY: the host is a text, and the other pointers are null.
+            assert!(unsafe { opening.open() }.is_null(), "{flags:#x}");
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINVAL));
+        }
+    }
+}
