@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -184,7 +183,7 @@ fn lintian_finds_nothing_wrong_with_the_package() {
 fn the_package_takes_over_from_debians_serves_is_upgraded_and_removed() {
     let (next, view) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     dist(next.path(), "deb", "0.1.1");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = zebu_testkit::ports::free_port();
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages");
     let mut apart = Command::new("unshare");
     apart.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]);
@@ -247,7 +246,7 @@ fn the_image_is_read_by_others_and_runs_with_a_read_only_root() {
     };
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages");
     let story = fs::read_to_string(scripts.join("container.sh")).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = zebu_testkit::ports::free_port();
     let command = texts(&process["args"]);
     let mut apart = Command::new("unshare");
     apart.args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh"]);

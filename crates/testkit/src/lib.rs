@@ -3,6 +3,7 @@
 //! - [`random`]: random numbers that a seed decides.
 //! - [`wire`]: the client protocol's encodings, written without `zebu-proto`.
 //! - [`connection`]: a connection to a server, and the frames on it.
+//! - [`ports`]: ports for servers that a test configures before it starts them.
 //! - `told`: a recovery's listener that keeps everything it is told.
 //! - `fixtures`: the golden files of the original.
 //! - `alone`: a server that runs alone, driven by the engine that ships.
@@ -12,6 +13,7 @@ pub mod alone;
 pub mod connection;
 #[cfg(feature = "store")]
 pub mod fixtures;
+pub mod ports;
 pub mod random;
 #[cfg(feature = "store")]
 pub mod told;

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use zebu_testkit::ports;
 
 /// `super:secret` as `zebu digest` prints it.
 const SUPER: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
@@ -26,12 +27,7 @@ struct Members {
 
 impl Members {
     fn new(count: usize) -> Self {
-        // Bound at the same time, so that all are different.
-        let held: Vec<[TcpListener; 3]> = (0..count)
-            .map(|_| [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap()))
-            .collect();
-        let port = |held: TcpListener| held.local_addr().unwrap().port();
-        let ports = held.into_iter().map(|held| held.map(port)).collect();
+        let ports = (0..count).map(|_| ports::free()).collect();
         let running = (0..count).map(|_| None).collect();
         Self { folder: tempfile::tempdir().unwrap(), ports, running }
     }

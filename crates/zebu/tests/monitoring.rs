@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use zebu_testkit::ports;
 
 /// Far longer than any step should take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,11 +120,7 @@ struct Member {
 
 impl Member {
     fn pair() -> [Self; 2] {
-        let ports = || {
-            let held = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-            held.map(|held| held.local_addr().unwrap().port())
-        };
-        let both = [ports(), ports()];
+        let both: [[u16; 4]; 2] = [ports::free(), ports::free()];
         let mut list = String::new();
         for (id, [client, quorum, election, _]) in (1..).zip(both) {
             writeln!(list, "server.{id}=127.0.0.1:{quorum}:{election};127.0.0.1:{client}").unwrap();

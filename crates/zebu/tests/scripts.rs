@@ -1,11 +1,11 @@
 //! The scripts in `bin`, called as other programs call them.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use zebu_testkit::ports;
 
 /// A folder for a configuration, data and logs, and a port.
 struct Place {
@@ -16,7 +16,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = ports::free_port();
         let place = Self { folder, port };
         fs::create_dir(place.path("conf")).unwrap();
         let lines = format!(
@@ -192,10 +192,7 @@ fn a_server_that_cannot_start_says_where_the_reason_is() {
 #[test]
 fn a_server_is_looked_after_once_its_members_have_changed() {
     let place = Place::new();
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let ports = [free(), free(), free(), free(), free()];
-    let [quorum, election, others, other, its] =
-        ports.map(|port| port.local_addr().unwrap().port().to_string());
+    let [quorum, election, others, other, its] = ports::free().map(|port: u16| port.to_string());
     let client = place.port;
     fs::create_dir_all(place.path("data")).unwrap();
     fs::write(place.path("data/myid"), "1\n").unwrap();

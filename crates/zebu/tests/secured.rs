@@ -2,12 +2,12 @@
 //! client properties configures all tools.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use zebu_testkit::ports;
 
 /// How often something is tried that needs the server, and the time between.
 const TRIES: u32 = 600;
@@ -38,8 +38,7 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
-        let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [port, admin_port] = held.map(|held| held.local_addr().unwrap().port());
+        let [port, admin_port] = ports::free();
         let (server, trust) = (pair("server", path), fixture("ca.pem"));
         let (server, trust) = (server.display(), trust.display());
         let jaas = path.join("server.jaas");

@@ -406,7 +406,7 @@ fn many_commands_come_through_a_pipe() {
 fn nobody_waits_for_ever_for_a_server() {
     let folder = tempfile::tempdir().unwrap();
     // No server listens on a port that was just free.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = zebu_testkit::ports::free_port();
     let run = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
         command.args(["shell", "-q", "-timeout", "300", "-server", &format!("127.0.0.1:{port}")]);

@@ -2,16 +2,15 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 pub use zebu_testkit::connection::PATIENCE;
+pub use zebu_testkit::ports::{free_port, free_ports};
 
 use crate::deps;
 use crate::disk::SmallDisk;
@@ -565,40 +564,4 @@ fn within(namespace: &str, command: &Command) -> Command {
     outer.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer
-}
-
-/// A free port below the kernel's range for outgoing connections.
-pub fn free_port() -> u16 {
-    free_ports(1)
-}
-
-/// The first of `count` neighbouring free ports.
-pub fn free_ports(count: u16) -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    static BLOCK: LazyLock<(u16, Option<File>)> = LazyLock::new(own_block);
-    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    loop {
-        // A returned port may not be in use yet, so it is not returned again for a long time.
-        let first = BLOCK.0 + NEXT.fetch_add(count, Ordering::Relaxed) % (BLOCK_PORTS - count);
-        if (first..first + count).all(is_free) {
-            return first;
-        }
-    }
-}
-
-/// The block of ports of this test process.
-const BLOCK_PORTS: u16 = 2_000;
-
-/// The first port of a block that no other test process uses, and the lock on the block.
-fn own_block() -> (u16, Option<File>) {
-    let first = |block: u16| 12_000 + block * BLOCK_PORTS;
-    for block in 0..9 {
-        let path = std::env::temp_dir().join(format!("zebu-interop-ports-{block}"));
-        let Ok(file) = File::create(path) else { continue };
-        if file.try_lock().is_ok() {
-            return (first(block), Some(file));
-        }
-    }
-    let block = u16::try_from(std::process::id() % 9).expect("below 9");
-    (first(block), None)
 }

@@ -1,22 +1,17 @@
 //! An ensemble in this process, for one test.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use zebu_testkit::connection::{Hello, PATIENCE};
+use zebu_testkit::ports;
 
 use crate::client::Client;
 use crate::running::Running;
-
-/// So many ports nobody listens on.
-pub fn ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
-}
 
 /// What three members are configured with, and where their data are.
 pub struct Three {
@@ -32,7 +27,7 @@ impl Three {
     }
 
     fn new(roles: [&str; 3], settings: &[&str]) -> Self {
-        let ports = ports();
+        let ports: [u16; 6] = ports::free();
         let lines = (1..).zip(ports.chunks(2)).zip(roles).map(|((id, ports), role)| {
             format!("server.{id}=127.0.0.1:{}:{}:{role}", ports[0], ports[1])
         });

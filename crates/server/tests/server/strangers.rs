@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use zebu_testkit::connection::PATIENCE;
+use zebu_testkit::ports;
 
-use crate::members::{client_of, ports};
+use crate::members::client_of;
 use crate::running::{Running, wait};
 
 /// Connects, as soon as somebody listens.
@@ -41,7 +42,7 @@ fn is_turned_away(port: u16, what: &str, bytes: &[u8]) {
 fn only_member() -> (TempDir, Running, [u16; 2]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("myid"), "2").unwrap();
-    let [quorum, election] = ports();
+    let [quorum, election] = ports::free();
     let server = format!("server.2=127.0.0.1:{quorum}:{election}");
     let settings = [&*server, "standaloneEnabled=false", "initLimit=10000", "syncLimit=10000"];
     let running = Running::on(dir.path(), &settings);
@@ -119,7 +120,7 @@ fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
 fn who_does_not_say_in_time_who_it_is_is_sent_away() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("myid"), "2").unwrap();
-    let [quorum, election] = ports();
+    let [quorum, election] = ports::free();
     let server = format!("server.2=127.0.0.1:{quorum}:{election}");
     // A tick has 200 ms.
     let settings = [&*server, "standaloneEnabled=false", "initLimit=5", "syncLimit=5"];

@@ -1,9 +1,9 @@
 //! The whole check, and configurations for the tests of its parts.
 
 use std::fs;
-use std::net::TcpListener;
 
 use zebu_config::ConfigError;
+use zebu_testkit::ports::free_port;
 
 use super::*;
 
@@ -48,11 +48,6 @@ fn errors_of_the_configuration_end_the_check() {
     assert_eq!(report.worst(), Some(Severity::Error));
     assert_eq!(report.checked, [Check::Configuration]);
     assert_eq!(report.skipped.len(), Check::ALL.len() - 1);
-}
-
-/// A port without a listener: it was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]

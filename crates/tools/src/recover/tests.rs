@@ -135,9 +135,8 @@ impl Three {
         let data = root.path().join("data");
         fs::create_dir(&data).unwrap();
         fs::write(data.join("myid"), "1").unwrap();
-        // Ports without a listener: the listeners are dropped.
-        let port =
-            || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // No server listens there.
+        let port = zebu_testkit::ports::free_port;
         let mut lines = format!("dataDir={}\ninitLimit=5\nsyncLimit=5\n", data.display());
         for server in 1..=3 {
             let line = format!("server.{server}=127.0.0.1:{}:{};{}\n", port(), port(), port());
