@@ -173,7 +173,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
         for id in rest.iter().filter(|id| **id != next) {
             let said = members.server(*id).log_lines(&["looking for a leader"]);
             let last = said.lines().last().unwrap_or_default();
-            ensure!(last.ends_with("another role or leader"), "server {id}: {said}");
+            ensure!(last.ends_with("another role or leader in it"), "server {id}: {said}");
         }
     }
 

@@ -208,6 +208,8 @@ fn a_silent_program_lets_nobody_in_and_is_dialled_anew() {
 fn a_broken_program_lets_nobody_in() {
     let program = Program::listening();
     let running = program.server(&[PATIENT]);
+    // The connection of the round before stays: a question on one that the program has just closed counts as asked.
+    let mut kept = None;
     for (round, line) in [
         "what?",
         r#"{"version":1,"id":7777,"result":"ok","ids":["amy"]}"#,
@@ -221,7 +223,7 @@ fn a_broken_program_lets_nobody_in() {
         claim(&mut client, "amy:pw");
         // A question is asked twice, and not a third time.
         for _ in 0..2 {
-            let mut talk = program.accept();
+            let mut talk = kept.take().unwrap_or_else(|| program.accept());
             let question = talk.question();
             // It may close the connection before it has read everything.
             let line = line.replace("ID", &question["id"].to_string());
@@ -234,7 +236,7 @@ fn a_broken_program_lets_nobody_in() {
         let question = talk.question();
         talk.lets_in(&question, "bob");
         assert_eq!(client.reply().unwrap().err, err::OK);
-        drop(talk);
+        kept = Some(talk);
     }
     assert_eq!(running.metric("external_auth_success"), Some(4.0));
 }
