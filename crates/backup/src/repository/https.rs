@@ -1,6 +1,7 @@
 //! Requests to an object store: HTTP/1.1 over plain TCP or TLS, with one connection for each
 //! request.
 
+use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use object_store::client::{
     HttpResponseBody, HttpService,
 };
 use zebu_https::{Https, HttpsError, Patience, trust_of_the_system};
+use zebu_proto::Causes;
 
 /// A connection that is not there after so long, or an answer that has not begun, is given up.
 const PATIENCE: Patience =
@@ -44,7 +46,8 @@ impl HttpService for Service {
                 HttpsError::Interrupted(_) => HttpErrorKind::Interrupted,
                 HttpsError::Late => HttpErrorKind::Timeout,
             };
-            HttpError::new(kind, error)
+            // Errors of the store show no causes of this one.
+            HttpError::new(kind, io::Error::other(Causes(&error).to_string()))
         })?;
         let (head, body) = answer.into_parts();
         let broken = |error| HttpError::new(HttpErrorKind::Interrupted, error);
