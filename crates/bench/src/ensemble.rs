@@ -241,7 +241,7 @@ pub(crate) fn retried(mut attempt: impl FnMut() -> anyhow::Result<()>) -> anyhow
 }
 
 /// Ports nobody listens on.
-fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
+pub(crate) fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
     let offset = u16::try_from(std::process::id() % 8_000).expect("below 8,000");
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let ports: Vec<u16> = PORTS.skip(usize::from(offset)).filter(is_free).take(count).collect();

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -22,6 +22,7 @@ use zebu_figures::number;
 use super::pipeline::put;
 use crate::board::{Better, Sheet};
 use crate::compare::{Bout, progress};
+use crate::ensemble::free_ports;
 use crate::entry::Entry;
 use crate::load::{LoadSpec, measure, prepare};
 use crate::process::Process;
@@ -36,7 +37,7 @@ const HANDSHAKING: usize = 16;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let args = bout.args;
-    let port = free_port()?;
+    let port = free_ports(1)?[0];
     let (key_store, authority) = (bout.dir.join("server.pem"), bout.dir.join("authority.pem"));
     store(&key_store, SERVER)?;
     store(&authority, AUTHORITY)?;
@@ -89,12 +90,6 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     }
     running.stop()?;
     Ok(())
-}
-
-/// A port that nobody listens on.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?.port())
 }
 
 fn store(path: &Path, text: &str) -> anyhow::Result<()> {
