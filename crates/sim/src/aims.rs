@@ -19,82 +19,88 @@ mod leaders;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a plan is aimed at.
+/// The situation that a plan aims at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// A leader logs alone, and comes back to those who went on without it.
+    /// A leader logs transactions alone, and later returns to an ensemble that has gone on without
+    /// it.
     LoneLeader,
-    /// A candidate is heard by few, twice, and gone: some have promised what others never heard of.
+    /// Only one server hears a candidate, twice, and then both disappear: a promise exists that the
+    /// others never heard of.
     BrokenPromises,
-    /// A server is brought up to date by a copy, leads, and has others learn from its memory.
+    /// A server receives a snapshot transfer, becomes the leader, and synchronizes others from its
+    /// memory.
     CopyThenLead,
-    /// A leader stands still while others lead, and has clients all the time.
+    /// A leader is paused while another leads, and has clients all the time.
     StaleLeader,
-    /// A server comes back with an empty disk while who has everything is away.
+    /// A server returns with an empty disk while the only server with the whole history is away.
     EmptyVoter,
-    /// Voters leave a candidate whose observers stay.
+    /// Voters leave a candidate, and its observers stay.
     LoyalObservers,
-    /// Synchronizations break at any of their packets.
+    /// A synchronization breaks at any of its packets.
     BrokenSync,
-    /// A candidate gives its history away in a copy, while a snapshot is on its way, and fails.
+    /// A candidate sends its history as a snapshot while its own snapshot is being written, and
+    /// fails.
     SlowSnapshot,
-    /// Members come, go and take other parts, while everything goes wrong.
+    /// Members join, leave and change roles, among faults of all kinds.
     ChangingMembers,
-    /// Something ends at a step of a change of the members, of the leader above all.
+    /// A server, most often the leader, fails at a step of a reconfiguration.
     BrokenChange,
-    /// One half of the machines takes over from the other, and one of them is not there.
+    /// One half of the machines replaces the other half, and some of those machines are away.
     Halves,
-    /// Machines far from each other, observers that learn from followers, and copies that take long.
+    /// Machines are far from each other, observers learn from followers, and snapshot transfers are
+    /// slow.
     Regions,
-    /// Data that rot, and older ones that come back.
+    /// Files rot, and servers return with older data.
     BadDisks,
-    /// Sessions that their servers alone know, until they want an ephemeral znode.
+    /// Sessions are local to their servers until they create an ephemeral znode.
     LocalSessions,
-    /// Some reach each other only in part, or in one direction, for long, and leaders fail meanwhile.
+    /// Links fail in part or in one direction for a long time, and leaders fail meanwhile.
     BadLinks,
-    /// Followers that acknowledge as the original's do, and groups with weights.
+    /// Followers acknowledge as those of the original do, and quorums have groups and weights.
     OtherKinds,
-    /// Programs that only want to read for a while, on servers that have no leader.
+    /// Sessions become read-only for a while, on servers without a leader.
     Readers,
-    /// Programs that wait for so long only, behind disks and networks that are slow.
+    /// Programs cancel requests after a timeout, while disks and networks are slow.
     Impatience,
-    /// Members change with their groups, weights and ports, as a whole or one by one.
+    /// Reconfigurations change groups, weights and ports, of one member or of all.
     Groups,
-    /// Members change while disks are lost, rot, or are what they were.
+    /// Members change while disks are lost, rot, or are rolled back.
     ChangingDisks,
-    /// Leaders that do what the original's do and should not.
+    /// Leaders have faults that leaders of the original have.
     OtherLeaders,
-    /// Trees that take longer than `initLimit` to arrive.
+    /// Snapshot transfers take longer than `initLimit`.
     SlowCopies,
-    /// Sessions that go on elsewhere while what they have asked for is still on its way.
+    /// Clients move to another server while their requests are still on the way.
     Movers,
-    /// Learners of the original's kind come while a change of the members waits.
+    /// Learners of the original's kind connect while a reconfiguration is pending.
     PendingChange,
-    /// Disks that hang for long, the leader's above all.
+    /// Disks, most often the leader's, hang for a long time.
     HungDisks,
-    /// Somebody else claims to be a member, with an epoch of his own.
+    /// Strangers claim to be members, with epochs of their own.
     Strangers,
-    /// Members come back with a promise that nobody has asked for.
+    /// Members restart with a promise that no leader has asked for.
     LaterEpochs,
-    /// Servers that are in the lists of some only.
+    /// Some servers are members only in some configuration files.
     OtherLists,
-    /// Servers that are asked to stop, leaders above all.
+    /// Servers, most often leaders, are asked to stop.
     Retirements,
-    /// Servers that come with the data of another ensemble.
+    /// Servers restart with the data of another ensemble.
     OtherEnsembles,
-    /// Leaders that are paused, for so long that another one must lead at once, or so briefly that none may.
+    /// Leaders are paused, either so long that another server must lead at once, or so briefly that
+    /// none may.
     SilentLeaders,
-    /// Disks that are full for a while.
+    /// Disks are full for a while.
     FullDisks,
-    /// Followers with slow disks, beside a quorum that is quick.
+    /// Followers have slow disks, and a quorum stays quick.
     SlowDisks,
-    /// Something rots beneath servers that run.
+    /// Files of running servers rot.
     RotBeneath,
-    /// Records rot at all servers, each at others than the next.
+    /// Records rot at all servers, different ones at each.
     RotEverywhere,
 }
 
-/// All of them.
+/// All aims.
 pub const AIMS: [Aim; 35] = [
     Aim::LoneLeader,
     Aim::BrokenPromises,
@@ -133,7 +139,7 @@ pub const AIMS: [Aim; 35] = [
     Aim::RotEverywhere,
 ];
 
-/// The faults of a plan, in any order.
+/// The planned faults, in any order.
 struct Script(Vec<Planned>);
 
 impl Script {
@@ -143,10 +149,10 @@ impl Script {
 }
 
 impl Aim {
-    /// Makes the plan one that is aimed at this.
+    /// Changes `plan` into one that aims at this situation.
     pub(crate) fn take(self, plan: &mut Plan, random: &mut Random) {
         let mut script = Script(Vec::new());
-        // What is aimed at needs something to happen, and not too much of it.
+        // Enough requests that something happens, and few enough that the run stays small.
         plan.think = Duration::from_millis(*random.pick(&[100, 500, 1500]));
         plan.first_counter = 1;
         plan.always_copy = random.one_in(6);
@@ -193,29 +199,29 @@ impl Aim {
     }
 }
 
-/// So many seeds in a row take the same form of their aim.
+/// The number of consecutive seeds that use the same form of their aim.
 const FORM_SEEDS: u64 = 64;
-/// How many forms an aim may have; those that it has not are its first.
+/// The number of forms of an aim. An aim with fewer forms uses its first form for the others.
 const FORMS: u64 = 4;
 
-/// The form of its aim that a plan takes.
+/// The form of its aim that `plan` uses.
 fn form(plan: &Plan) -> u64 {
     plan.seed / FORM_SEEDS % FORMS
 }
 
-/// The seed with this number among those that take a form.
+/// The `number`-th seed among those that use this form.
 #[must_use]
 pub fn form_seed(form: u64, number: u64) -> u64 {
     (number / FORM_SEEDS * FORMS + form) * FORM_SEEDS + number % FORM_SEEDS
 }
 
-/// Whether a plan takes the second form of its aim, if that has one: every fourth of them does.
+/// Whether `plan` uses the second form of its aim, as every fourth plan does.
 fn other_form(plan: &Plan) -> bool {
     form(plan) == 2
 }
 
-/// Nobody else is heard for a while; then the leader is gone, and back when they have gone on, or
-/// before.
+/// The leader loses contact with the others for a while. Then it is killed, and restarts before or
+/// after the others have gone on without it.
 fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
@@ -227,7 +233,7 @@ fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     while at < plan.length {
         let severed = !random.one_in(3);
         let alone = if severed {
-            // What it proposes is lost on the way, and it soon knows.
+            // The leader's proposals are lost on the way, and it notices soon.
             let alone = random.ms(100, 350);
             script.at(at, Fault::Sever(Target::Leader, Side::Servers, alone));
             alone
@@ -237,11 +243,11 @@ fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
             alone
         };
         let left = *random.pick(&[Left::All, Left::Nothing, Left::Some(random.clone().next())]);
-        // Whoever dials before the others can be reached has to wait.
+        // A server that dials before the others can be reached has to wait.
         let back = alone.mul_f64(0.1) + random.ms(300, 2500);
         let end = at + alone.mul_f64(0.9);
         if !random.one_in(4) {
-            // Whoever leads then has nothing to propose for a while.
+            // The next leader has nothing to propose for a while.
             for client in 0..plan.clients + plan.sessions {
                 let silent = random.ms(3_000, 8_000);
                 script.at(end, Fault::ClientSilent(client, silent));
@@ -255,7 +261,7 @@ fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
                 Fault::Kill(Target::Leader, random.below(6), back)
             },
         );
-        // What the old leader has kept of its own shows when it starts again.
+        // Transactions that the old leader has kept to itself show after a restart.
         at += alone + plan.tick * 8 + random.ms(4_000, 8_000);
         if random.one_in(2) {
             script.at(at, Fault::PowerCutAll(0, Left::All, random.ms(50, 500)));
@@ -264,8 +270,8 @@ fn lone_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// Only one server hears the epoch of a candidate, more than once; then neither it nor the candidate
-/// is there for a while.
+/// Only one server, the confidant, hears the epoch of a candidate, more than once. Then both are
+/// away for a while.
 fn broken_promises(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 5;
     plan.observers = 0;
@@ -274,7 +280,7 @@ fn broken_promises(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     let (away, confidant, candidate) = (0, 1, 4);
     let mut at = SECOND * 6;
     while at < plan.length {
-        // Without one more there is no quorum but with the confidant.
+        // One server is cut off, so every quorum contains the confidant.
         let tries = random.between(2, 3) as u32;
         let begun = at;
         for _ in 0..tries {
@@ -307,22 +313,22 @@ fn copy_then_lead(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     let away = plan.tick * 8;
     plan.length = SECOND * 20 + away * 12;
     let mut at = SECOND * 6;
-    // Among equals the last of the voters is elected.
+    // With equal histories, the last voter is elected.
     let (behind, observer) = (2, 3);
     while at < plan.length {
-        // The observer stays where it is until the end.
+        // The observer is cut off until the end.
         let all = away * 5;
         script.at(at, Fault::CutOff(Target::Server(observer), Side::Servers, true, all));
         at += random.ms(500, 4000);
         script.at(at, Fault::CutOff(Target::Server(behind), Side::Servers, true, away));
-        // The others go on, forget what is in their memory, and start anew when it is back.
+        // The others restart, and so lose their transactions in memory, when this server returns.
         let back = at + away;
         for server in 0..2 {
             let down = random.ms(10, 100);
             script.at(back - down, Fault::Kill(Target::Server(server), 0, down));
         }
         at = back + random.ms(3_000, 9_000);
-        // It has been copied to and leads now.
+        // This server has received a snapshot transfer, and leads next.
         for server in 0..2 {
             let down = random.ms(100, 400);
             script.at(at, Fault::Kill(Target::Server(server), 0, down));
@@ -337,12 +343,13 @@ fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
     plan.clients = 5;
-    // A write in front would hold them up.
+    // Mostly `sync` and reads: a write before them would delay them.
     plan.syncs = 85;
     let mut at = SECOND * 5;
     while at < plan.length {
         let stands = if random.one_in(3) {
-            // Its learners are as patient as it is, and have been heard a little before it stops.
+            // The learners' patience is as long as the leader's, and they have heard from it
+            // shortly before it stops.
             plan.tick * 4 + random.ms(0, plan.tick.as_millis() as u64)
         } else {
             plan.tick * 8 + random.ms(0, 3000)
@@ -358,7 +365,8 @@ fn stale_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// One server is behind; who has everything goes away, and the third comes back with nothing.
+/// One server is behind. The server with the whole history goes away, and the third returns with an
+/// empty disk.
 fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
@@ -379,11 +387,11 @@ fn empty_voter(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// The first leader comes back with nothing, to one that has elected it and has not heard of it since;
-/// who has everything goes away.
+/// The first leader returns with an empty disk. It meets a server that has voted for it and has not
+/// heard from it since, while the server with the whole history is away.
 fn empty_leader(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.tick = Duration::from_millis(*random.pick(&[1000, 2000]));
-    // Among equals the last is elected.
+    // With equal histories, the last voter is elected.
     let leader = 2;
     let (one, other) = *random.pick(&[(0, 1), (1, 0)]);
     let at = SECOND * 2 + random.ms(0, 2_000);
@@ -407,7 +415,7 @@ fn loyal_observers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// Something ends at a packet of a synchronization, and whoever is left goes on.
+/// One end of a synchronization fails at one of its packets, and the other servers go on.
 fn broken_sync(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     let mut at = SECOND * 5;
     while at < plan.length {
@@ -430,8 +438,9 @@ fn broken_sync(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// The leader has logged more than the others when its snapshot is under way; it is a candidate once
-/// more, gives a copy away, and is left before anybody has it.
+/// The leader has logged more than the others while its snapshot is being written. It becomes a
+/// candidate again and sends a snapshot transfer, and is cut off before the learner has received
+/// the transfer.
 fn slow_snapshot(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
@@ -445,7 +454,8 @@ fn slow_snapshot(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.length = SECOND * 10 + plan.tick * 120;
     let mut at = SECOND * 6;
     while at < plan.length {
-        // One falls behind, then the leader is alone; only who is behind comes back to it.
+        // One follower falls behind, and then the leader is alone. Only the follower that is behind
+        // returns to it.
         let behind = random.ms(1_500, 4_000);
         let alone = plan.tick * 7;
         script.at(at, Fault::CutOff(Target::Other(0), Side::Servers, true, behind + alone));
@@ -456,7 +466,8 @@ fn slow_snapshot(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         let away = plan.tick * 9 + random.ms(0, 4000);
         let leave = Fault::CutOff(Target::Here, Side::Servers, true, away);
         script.at(at - plan.tick, Fault::Ambush(When::Snap, 0, Box::new(leave)));
-        // Nothing is proposed before the old leader comes back: it is cut then, and not copied to.
+        // Clients are silent until the old leader returns, so that it gets a truncation and not a
+        // snapshot transfer.
         for client in 0..plan.clients + plan.sessions {
             script.at(at - plan.tick * 2, Fault::ClientSilent(client, away + plan.tick * 14));
         }
@@ -464,7 +475,7 @@ fn slow_snapshot(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// Who is meant by a change: anybody, or the leader.
+/// The server that a change is about: any server, or the leader.
 fn somebody(plan: &Plan, random: &mut Random) -> Target {
     match random.below(4) {
         0 => Target::Leader,
@@ -473,7 +484,7 @@ fn somebody(plan: &Plan, random: &mut Random) -> Target {
     }
 }
 
-/// Any change of the members.
+/// A random change of the members.
 fn some_change(plan: &Plan, random: &mut Random) -> Change {
     let meant = match random.below(8) {
         0 | 1 => Meant::Newest,
@@ -563,8 +574,8 @@ fn broken_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// A candidate has a change that is not in force, and gives it away in a copy; before it has said more it
-/// is gone, and with it those who are to join.
+/// A candidate has a change that is not committed, and sends it within a snapshot transfer. Then
+/// the candidate is cut off, together with the servers that are to join.
 fn copied_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = 0;
@@ -583,7 +594,7 @@ fn copied_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     let mut at = SECOND * 6;
     while at < plan.length {
         let away = plan.tick * 12 + random.ms(0, 3_000);
-        // Those who are to join follow as observers, and hear of what is proposed.
+        // The joining servers follow as observers, so they receive the proposed change.
         let gone = Fault::Kill(Target::Here, random.below(8), random.ms(10, 300));
         script.at(at, Fault::Ambush(When::Change, random.below(3) as u32, Box::new(gone)));
         script.at(at, change(true));
@@ -600,7 +611,7 @@ fn copied_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// The last of the old members is the first of the new ones, or nobody is in both.
+/// The old and the new members have one server in common, or none.
 fn halves(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.reconfig = true;
     plan.voters = 3;
@@ -612,7 +623,7 @@ fn halves(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     let mut at = SECOND * 6;
     let mut there = false;
     while at < plan.length {
-        // Who is to vote is a member before, so as to have most of the history.
+        // The next voters are members before, so they have most of the history.
         let (from, to) = if there { (new..machines, 0..3) } else { (0..3, new..machines) };
         let comes = |votes| to.clone().map(|at| (Target::Server(at), votes)).collect();
         let goes = from.clone().filter(|at| !to.contains(at)).map(Target::Server).collect();
@@ -652,7 +663,7 @@ fn regions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = random.between(1, 3) as usize;
     plan.regions = random.between(2, 3) as usize;
-    // Not so far that a session could not be created within its timeout.
+    // Near enough that a client can create a session within its timeout.
     plan.distance = random.ms(5, 20);
     plan.masters = random.one_in(2);
     plan.always_copy = random.one_in(2);
@@ -664,7 +675,7 @@ fn regions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 fn bad_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.observers = *random.pick(&[0, 1]);
     script.0 = plan.draw_faults(random);
-    // Something has to be at rest for a while, or nobody else ever has everything.
+    // Few faults: the ensemble needs quiet times in which every server gets the whole history.
     script.0.retain(|_| random.one_in(3));
     let mut at = SECOND * 4;
     while at < plan.length {
@@ -692,7 +703,8 @@ fn local_sessions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     script.0 = plan.draw_faults(random);
 }
 
-/// One server, or a few pairs, are out of reach in part, for so long that the others could do without.
+/// One server, or a few pairs of servers, are partly unreachable for so long that the others could
+/// go on without them.
 fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     if form(plan) == 3 {
         return unheard(plan, random, script);
@@ -726,7 +738,7 @@ fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         }
         let lasts = long + random.ms(0, 10_000);
         if random.one_in(3) {
-            // What nobody else has: its history is the best.
+            // One server has transactions that no other has, so its history is the best.
             let alone = Fault::PauseOthers(Target::Server(one), random.ms(200, 2_000));
             script.at(at.saturating_sub(SECOND), alone);
         }
@@ -739,7 +751,7 @@ fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
         at += lasts + random.ms(2_000, 8_000);
     }
     if other_form(plan) {
-        // The members change meanwhile, now and then.
+        // In some plans the members change meanwhile.
         plan.reconfig = true;
         plan.spares = random.between(1, 2) as usize;
         let mut at = SECOND * 3;
@@ -750,8 +762,8 @@ fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// The third form: whoever has the best history hears everybody and is heard by one, and of the others two do not hear
-/// each other.
+/// The third form: the server with the best history hears all others, but only one hears it. Two of
+/// the others do not hear each other.
 fn unheard(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 5;
     plan.observers = 0;
@@ -806,10 +818,10 @@ fn other_kinds(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// Again and again nobody has a quorum, for so long that sessions look elsewhere.
+/// The ensemble loses its quorum again and again, for so long that sessions try other servers.
 fn readers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.read_only = true;
-    // Others than its own server do not know a session that a reader gets.
+    // Only the server that created a reader's session knows the session.
     plan.local_sessions = !random.one_in(4);
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -865,7 +877,7 @@ fn impatience(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// Members change in all that they can have, the leader above all, and it fails meanwhile.
+/// Members, most often the leader, change their ports, groups and weights, and fail meanwhile.
 fn groups(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.reconfig = true;
     plan.voters = *random.pick(&[3, 5, 6]);
@@ -914,7 +926,7 @@ fn changing_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.observers = *random.pick(&[0, 1]);
     plan.spares = random.between(0, 2) as usize;
     script.0 = plan.draw_faults(random);
-    // Something has to be at rest for a while, or nobody else ever has everything.
+    // Few faults: the ensemble needs quiet times in which every server gets the whole history.
     script.0.retain(|_| random.one_in(3));
     let mut at = SECOND * 5;
     while at < plan.length {

@@ -36,28 +36,28 @@ use crate::plan::Left;
 mod party;
 mod socket;
 
-/// What is done in one run before it comes to its end.
+/// The number of steps of a run before it settles and ends.
 const STEPS: u64 = 1_500;
 
-/// Longest frame where frames are limited, in bytes.
+/// The longest frame, in bytes, in runs that limit frames.
 const PACKET_BYTES: usize = 700;
 
-/// Steps after which a server that has nothing more to do has nothing left to do.
+/// A server that still has work after this many steps does not settle.
 const SETTLE_MAX: usize = 100_000;
 
 /// Znodes may have a time to live.
 const TYPES: ExtendedTypes = ExtendedTypes { enabled: true, emulate_353: false };
 
-/// What became of one run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What must not be; empty after a good run.
+    /// The violated properties; empty after a good run.
     pub broken: Vec<String>,
     /// Requests that were answered.
     pub answered: u64,
     /// Power cuts and killed processes.
     pub crashes: u64,
-    /// Times in which the turn itself made records durable.
+    /// Turns that synced the log on their own thread.
     pub synced_itself: u64,
     /// Turns that the network worker took.
     pub worker_turns: u64,
@@ -71,7 +71,7 @@ pub fn run(seed: u64) -> Outcome {
     alone.outcome
 }
 
-/// Runs one seed; a panic is one of the things that must not be.
+/// Runs one seed. A panic counts as a violated property.
 pub fn run_caught(seed: u64) -> Outcome {
     std::panic::catch_unwind(|| run(seed)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -89,7 +89,7 @@ struct Alone {
     parties: Vec<Party>,
     rules: ClientRules,
     schemes: Arc<Schemes>,
-    /// How many requests the replica takes in at a time.
+    /// The most requests that the replica takes at a time.
     intake: IntakeOptions,
     outcome: Outcome,
 }
@@ -106,11 +106,11 @@ struct Process {
     is_snapshot_due: bool,
     awake: socket::Awake,
     turns: WorkerTurns,
-    /// Inputs of which the replica's thread was not told.
+    /// The number of inputs that arrived without waking the replica's thread.
     quiet: usize,
-    /// Transactions that were applied: the newest one.
+    /// The last applied transaction.
     applied: Zxid,
-    /// What the log has made durable.
+    /// The last transaction that the log has synced.
     durable: Zxid,
 }
 
@@ -168,7 +168,7 @@ impl Alone {
         Ok(())
     }
 
-    /// Lets everybody go on until nothing is left to do.
+    /// Runs everything until nothing is left to do.
     fn settle(&mut self) -> Result<(), String> {
         for _ in 0..SETTLE_MAX {
             let mut is_busy = false;
@@ -179,7 +179,7 @@ impl Alone {
             is_busy |= self.log_works()?;
             is_busy |= self.worker_idles()?;
             if !is_busy && self.process.replica.waiting() > 0 {
-                // What waits at the intake is looked at again after a while.
+                // The server looks again at requests that wait at the intake after `stall`.
                 self.now += self.intake.stall;
                 self.turn()?;
                 is_busy = true;
@@ -206,7 +206,8 @@ impl Alone {
         }
     }
 
-    /// Bytes move between a client and its connection, whose task looks at them; says whether any did, or would.
+    /// Moves bytes between a client and its connection, and runs the connection's task. Returns
+    /// whether there was, or will be, anything to do.
     fn deliver(&mut self, number: usize) -> Result<bool, String> {
         let party = &mut self.parties[number];
         let Some(socket) = &mut party.socket else { return Ok(false) };
@@ -230,7 +231,7 @@ impl Alone {
         self.parties[number].leave(&self.process.common);
     }
 
-    /// The replica's thread has a turn, if somebody has woken it.
+    /// The replica's thread takes a turn if it was woken.
     fn thread_turns(&mut self) -> Result<bool, String> {
         let (inputs, _) = self.process.common.inbox.load();
         if inputs <= self.process.quiet {
@@ -240,7 +241,7 @@ impl Alone {
         Ok(true)
     }
 
-    /// A network worker without anything else to do sees to what it has kept.
+    /// An idle network worker runs the work that it has kept for itself.
     fn worker_idles(&mut self) -> Result<bool, String> {
         if self.process.turns.take() == 0 {
             return Ok(false);
@@ -263,7 +264,7 @@ impl Alone {
             if done.map_err(|failure| failure.to_string())? == Turn::Done {
                 break;
             }
-            // Others have their turns in between, or everything ends here.
+            // Another thread runs in between, or the run ends here.
             let party = self.random.below(self.parties.len() as u64) as usize;
             self.deliver(party)?;
             if self.random.one_in(40) {
@@ -277,7 +278,7 @@ impl Alone {
         Ok(())
     }
 
-    /// The log's thread does some of what is ordered, with one sync.
+    /// The log's thread carries out some of its orders, with one sync.
     fn log_works(&mut self) -> Result<bool, String> {
         let count = self.random.between(1, 4) as usize;
         let mut last = None;
@@ -324,17 +325,17 @@ impl Alone {
         Ok(())
     }
 
-    /// The process is killed, or the machine loses its power, and a server starts on what is left.
+    /// Kills the process or cuts the power, and starts a server on what the disk has kept.
     fn crash(&mut self) -> Result<(), String> {
         self.outcome.crashes += 1;
-        // With the watches of its clients. A panic is a broken property as well.
+        // This checks the clients' watches too. A panic counts as a violated property.
         self.process.common.tree.read().check();
-        // An order may have been half done.
+        // An order may be half done.
         if self.random.one_in(3) && !self.process.orders.is_empty() {
             self.disk.stop_after(self.random.below(6));
             let _ = self.log_works();
         }
-        // A killed process leaves all that it has written.
+        // The operating system keeps all writes of a killed process.
         let left = match self.random.below(4) {
             0 => Left::Nothing,
             1 | 2 => Left::All,
@@ -407,7 +408,7 @@ impl Process {
         Ok(process)
     }
 
-    /// A snapshot is due all of a sudden.
+    /// Requests a snapshot.
     fn snapshot(&mut self) {
         self.is_snapshot_due = true;
     }
@@ -448,7 +449,7 @@ fn replica_options(seed: u64, wall_ms: i64, intake: &IntakeOptions) -> Options {
     }
 }
 
-/// One turn of the server, or a part of one.
+/// One turn of the server, or a part of it.
 struct Driver<'p> {
     process: &'p mut Process,
     random: &'p mut Random,
@@ -536,5 +537,5 @@ impl zebu_engine::World for Driver<'_> {
     }
 }
 
-/// The connections there are, by the number of their client.
+/// Connections, by the numbers of their clients.
 type Numbers = BTreeSet<usize>;

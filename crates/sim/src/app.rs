@@ -26,60 +26,60 @@ use crate::plan::Plan;
 use crate::requests::{self, Wish};
 use crate::world::{Happening, World};
 
-/// Requests of one program under way at a time.
+/// The most requests of one program that are in flight.
 const PENDING_MAX: usize = 4;
 
-/// How much later than it should a timer rings.
+/// The longest delay of a timer.
 const LATE_MAX: Duration = Duration::from_millis(5);
 
-/// Whether a request that has failed for this reason was never sent.
+/// Whether a request that failed for this reason was never sent.
 fn is_unsent(failure: Failure) -> bool {
     !matches!(failure, Failure::Lost | Failure::TimedOut { is_sent: true })
 }
 
-/// A request of a program.
+/// A request in flight.
 struct Pending {
     id: RequestId,
     asked: Asked,
     watch: Option<Registration>,
     made: Duration,
-    /// What it writes, if it is written once.
+    /// The data that the request writes, if no other request writes the same data.
     tag: Vec<u8>,
 }
 
-/// A program with a session.
+/// A program that uses `zebu-session`.
 pub(crate) struct App {
     random: Random,
     number: usize,
     options: Options,
     session: Session,
-    /// The id of the session, once it has one, and whether others than its own server know it.
+    /// The session's id, if there is a session, and whether other servers know the session.
     id: SessionId,
     is_global: bool,
-    /// Whether its server only answers reads.
+    /// Whether the session's server is read-only.
     only_reads: bool,
-    /// The connection that came of an attempt.
+    /// The connection, with the attempt that opened it.
     conn: Option<(Attempt, u64)>,
-    /// The attempt under way.
+    /// The attempt to connect that is in progress.
     dialling: Option<Attempt>,
     timer: u64,
-    /// What was asked and not answered, oldest first.
+    /// Requests without an answer, oldest first.
     pending: VecDeque<Pending>,
     next_request: u64,
     next_watcher: u64,
     promises: Promises,
-    /// Asked to end its session, which is not answered yet.
+    /// The request to close the session, while it has no answer.
     closing: Option<RequestId>,
-    /// Whether it was asked to end.
+    /// Whether the program has asked for the end of the session.
     ends: bool,
-    /// When it wants something next.
+    /// The time of the next request.
     wants_at: Duration,
     pub(crate) silent: bool,
-    /// When it stood still last.
+    /// The time of the last pause.
     stood: Duration,
     unread: Vec<(u64, Option<Bytes>)>,
     outputs: VecDeque<Output>,
-    /// The frame that is being taken.
+    /// The frame that the session is handling.
     payload: Bytes,
 }
 
@@ -126,7 +126,7 @@ impl App {
         self.conn.map(|(_, conn)| conn)
     }
 
-    /// Whether it has a session and waits for nothing.
+    /// Whether the program has a session and waits for nothing.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.session.state() == State::Connected
             && self.pending.is_empty()
@@ -152,7 +152,7 @@ impl World {
         self.plan.servers() + self.clients.len() + app
     }
 
-    /// Something happens to a session, and everything that comes of it.
+    /// Passes an input to a session, and carries out its outputs.
     fn app_step(&mut self, app: usize, input: Input) {
         let now = self.now;
         let it = &mut self.apps[app];
@@ -169,7 +169,7 @@ impl World {
         self.arm_app(app);
     }
 
-    /// Who waits for so long only is not left waiting.
+    /// Checks that a request with a timeout does not wait longer.
     fn answered_in_time(&mut self, app: usize) {
         let it = &self.apps[app];
         let Some(limit) = it.options.request_timeout else { return };
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// Sees to it that a session hears of its deadline.
+    /// Sets a timer for the session's deadline.
     fn arm_app(&mut self, app: usize) {
         let it = &mut self.apps[app];
         it.timer += 1;
@@ -218,12 +218,12 @@ impl World {
 
     fn app_wish(&mut self, app: usize) {
         let it = &mut self.apps[app];
-        // Not the ephemerals of the others.
+        // Paths that this program alone uses: none of the other programs' ephemerals.
         let number = 100 + it.number;
         let wish = if it.random.below(100) < self.plan.syncs {
             Wish::SyncAndRead(requests::some_path(&mut it.random))
         } else {
-            // No two writes of programs are alike.
+            // Every write of a program has unique data.
             let data = requests::tag(it.number, it.next_request);
             requests::draw(&mut it.random, number, &data)
         };
@@ -276,9 +276,9 @@ impl World {
             Registration { watcher: WatcherId(it.next_watcher), kind, path: path.as_str().into() }
         });
         let effect = registration.clone().map_or(Effect::None, Effect::Watch);
-        // Its number on the wire is the session's affair.
+        // The session assigns the xid.
         let asked = Asked { xid: 0, op, path, data: None, completed };
-        // Every request that writes data writes the same in all its parts.
+        // All parts of a request write the same data.
         let tag = requests::tag(it.number, id.0);
         let tag = if op.is_write() { tag.to_vec() } else { Vec::new() };
         it.pending.push_back(Pending { id, asked, watch: registration, made: self.now, tag });
@@ -381,11 +381,11 @@ impl World {
                 match ending {
                     Ending::Closed if it.ends => {}
                     Ending::Expired if self.checks.expiry.has_ended(id) => {}
-                    // Nobody else knows a local session, nor how it ends.
+                    // No other server knows a local session, so its end leaves no transaction.
                     Ending::Expired if self.plan.local_sessions => {}
                     _ => return Err(format!("SES-10: {id} is over, {ending:?}, and did not end")),
                 }
-                // Another one, when everything that belongs to this one is told.
+                // The program begins another session after all outputs of this one.
                 self.after(Duration::from_millis(1), Happening::AppAnew { app });
             }
         }
@@ -462,7 +462,7 @@ impl World {
         self.app_watches(app, asked, registration, err, zxid)
     }
 
-    /// A request that was to leave a watch has been answered.
+    /// Registers the watch of a request that was answered.
     fn app_watches(
         &mut self,
         app: usize,
@@ -495,7 +495,7 @@ impl World {
         if self.apps[app].silent {
             return self.after(Duration::from_millis(50), Happening::AppResolved { app });
         }
-        // A resolver that fails now and then.
+        // The resolver fails now and then.
         let servers = if !self.healing && self.random.one_in(20) { 0 } else { self.plan.servers() };
         let found = (0..servers).map(|server| address(server).into()).collect();
         self.app_step(app, Input::Resolved(found));
@@ -508,7 +508,7 @@ impl World {
             return;
         }
         if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
-            // Nobody answers: the session gives up after a while.
+            // There is no answer, so the session's attempt times out.
             return;
         }
         self.apps[app].dialling = None;
@@ -520,7 +520,7 @@ impl World {
         self.app_step(app, Input::Connected(attempt));
     }
 
-    /// A session has ended, and its program begins another.
+    /// Begins another session for a program whose session has ended.
     pub(crate) fn app_anew(&mut self, app: usize) {
         self.app_hang_up(app);
         let it = &mut self.apps[app];
@@ -573,7 +573,7 @@ impl World {
             return;
         }
         self.apps[app].stood = self.now;
-        // A program that stood still has its timers first, as likely as what has come meanwhile.
+        // After a pause, a program handles its timers before its received bytes, or after them.
         if self.random.one_in(2) {
             self.app_step(app, Input::Tick);
         }

@@ -43,10 +43,10 @@ use crate::plan::{Leads, Plan};
 use crate::server::{Backup, Server};
 use crate::world::World;
 
-/// Everything that is checked.
+/// All checks of a run.
 pub(crate) struct Checks {
     pub(crate) now: Duration,
-    /// What did not hold.
+    /// The violated properties.
     pub(crate) broken: Vec<String>,
     pub(crate) order: order::Order,
     pub(crate) leaders: leaders::Leaders,
@@ -54,7 +54,7 @@ pub(crate) struct Checks {
     pub(crate) configs: configs::Configs,
     joint: joint::Joint,
     removed: removed::Removed,
-    /// `None` while it is looked at.
+    /// `None` while the check runs.
     pub(crate) progress: Option<progress::Progress>,
     pub(crate) durability: durability::Durability,
     pub(crate) state: state::States,
@@ -66,33 +66,34 @@ pub(crate) struct Checks {
     pub(crate) handover: handover::Handover,
     pub(crate) ensembles: ensembles::Ensembles,
     refines: refines::Refines,
-    /// Since when nothing goes wrong and everybody serves.
+    /// Since when there are no faults and all servers serve.
     pub(crate) calm_since: Option<Duration>,
-    /// Up to which transaction a copy has traces, by its connection.
+    /// By connection, the last transaction of which a sent snapshot may contain effects.
     extents: BTreeMap<u64, Zxid>,
-    /// What was committed when a copy was sent, by its connection.
+    /// By connection, the last committed transaction when a snapshot was sent.
     sent: BTreeMap<u64, Zxid>,
-    /// What a server without a leader shows, by its clients' connections.
+    /// By connection, the zxid that a read-only server shows to its client.
     shown: BTreeMap<u64, Zxid>,
-    /// Whether what is done is not to be told.
+    /// Whether results of the disk are lost, because the process ends.
     silent: bool,
-    /// Whether bytes change on their way, or trees by themselves, so that little can be told of what must hold.
+    /// Whether bytes or trees change by themselves, so that most checks do not apply.
     lenient: bool,
-    /// Whether only the model judges.
+    /// Whether only the model's verdict counts.
     only_model: bool,
-    /// The epoch that each server leads in.
+    /// The epoch that each server leads.
     leads: Vec<Option<zebu_proto::Epoch>>,
-    /// Whether each server led or stood for it after its last step.
+    /// Whether each server was a leader or a candidate after its last step.
     stood: Vec<bool>,
-    /// Whether each has left last because another leads what it has completed.
+    /// Whether each server left its last leadership because another server leads after a
+    /// reconfiguration.
     handed: Vec<bool>,
-    /// Whose disk has rotted.
+    /// The servers whose disks have rotted.
     rotten: Vec<bool>,
     voters: usize,
     reconfig: bool,
-    /// Whether some leaders leave something out.
+    /// Whether some leaders omit transactions from a synchronization.
     holes: bool,
-    /// Whether some leaders lose what learners ask for.
+    /// Whether some leaders lose requests of learners.
     losses: bool,
     local_sessions: bool,
 }
@@ -141,7 +142,7 @@ impl Checks {
         }
     }
 
-    /// Something does not hold that must hold whatever goes wrong.
+    /// Reports a violation of a property that holds whatever goes wrong.
     pub(crate) fn insist(&mut self, what: String) {
         self.broken.push(format!("at {:.3} s: {what}", self.now.as_secs_f64()));
     }
@@ -152,7 +153,7 @@ impl Checks {
         }
     }
 
-    /// The model of the protocol takes the steps of the servers.
+    /// Passes a step of a server to the model of the protocol.
     fn refine(&mut self, step: impl FnOnce(&mut refines::Refines, &order::Order) -> refines::Held) {
         if let Err(what) = step(&mut self.refines, &self.order) {
             self.refines.stop();
@@ -169,12 +170,12 @@ impl Checks {
         }
     }
 
-    /// From here on, or no longer, nobody hears of what is done.
+    /// From now on, the results of a server's disk are lost, or no longer.
     pub(crate) fn silent(&mut self, silent: bool) {
         self.silent = silent;
     }
 
-    /// The invariants of the model hold; how many of its actions were done.
+    /// Checks the invariants of the model. Returns the number of its actions.
     pub(crate) fn check_model(&mut self) -> u64 {
         self.refine(|model, _| model.check());
         self.refines.actions
@@ -218,7 +219,7 @@ impl Checks {
         self.handed[server] = false;
     }
 
-    /// Whether a server that starts has lost its data, and says so.
+    /// A server starts, and says whether it has lost its data.
     pub(crate) fn counts_for_nothing(&mut self, server: usize, is_empty: bool) {
         self.refines.lost(server, is_empty);
     }
@@ -230,15 +231,16 @@ impl Checks {
         self.state.wiped(server);
     }
 
-    /// Whether a server may lose its disk: everybody else still has what they ever had. It need not be
-    /// the others that have what is committed: who has lost everything does not count.
+    /// Whether a server may lose its disk: all others still have everything that they ever had. It
+    /// does not suffice that others have the committed transactions, because a server that has lost
+    /// everything does not count.
     pub(crate) fn may_wipe(&self, server: usize) -> bool {
         let mut others = self.rotten.iter().enumerate();
         !self.durability.any_wiped() && others.all(|(other, rotten)| other == server || !rotten)
     }
 
-    /// Whether a server may come back with older data, which nobody could notice: everybody else who
-    /// votes has all that it has.
+    /// Whether a server may return with older data unnoticed: all other voters have everything that
+    /// it has.
     pub(crate) fn may_roll_back(&self, server: usize) -> bool {
         let is_sound = !self.rotten.contains(&true);
         let newest = self.configs.newest(&self.order);
@@ -248,7 +250,7 @@ impl Checks {
         is_sound && self.durability.may_roll_back(server, votes, &self.order)
     }
 
-    /// Whether a server has a transaction on its disk.
+    /// Whether a server has a durable transaction.
     pub(crate) fn has_transactions(&self, server: usize) -> bool {
         self.durability.flushed_by(server) > Zxid::new(Epoch(1), 0)
     }
@@ -262,18 +264,18 @@ impl Checks {
         self.configs.rewritten(server);
     }
 
-    /// What is to be known of a copy of a server's data.
+    /// Records the facts about a copy of a server's data.
     pub(crate) fn back_up(&self, server: usize, disk: Disk, version: Zxid) -> Backup {
         let (fuzzy, lost) = (self.state.fuzzy_of(server), self.durability.is_wiped(server));
         Backup { disk, fuzzy, lost, version }
     }
 
-    /// Whether somebody has lost data, and not been given them again.
+    /// Whether a server has lost data and has not recovered them.
     pub(crate) fn has_lost_data(&self) -> bool {
         self.durability.any_wiped() || self.rotten.contains(&true)
     }
 
-    /// Whether somebody has nothing, and has not been given it again.
+    /// Whether a server has lost everything and has not recovered.
     pub(crate) fn has_lost_everything(&self) -> bool {
         self.durability.any_wiped()
     }
@@ -282,12 +284,12 @@ impl Checks {
         self.rotten[server]
     }
 
-    /// Something on a server's disk is not what it was: it must notice, and has nothing then.
+    /// A part of a server's disk has rotted. The server must notice.
     pub(crate) fn rotted(&mut self, server: usize) {
         self.rotten[server] = true;
     }
 
-    /// No start needs what has rotted there any more.
+    /// No start of this server needs the damaged part any more.
     pub(crate) fn mended(&mut self, server: usize) {
         self.rotten[server] = false;
     }
@@ -297,10 +299,10 @@ impl Checks {
     /// A server has decided to log a transaction.
     pub(crate) fn append(&mut self, server: usize, it: &Server, zxid: Zxid, record: &Bytes) {
         if it.process.as_ref().is_some_and(|process| process.only_reads) {
-            // Nobody orders anything here, nor brings this server to a history.
+            // A server in this state orders nothing, and no leader synchronizes it.
             self.found(format!("B-22: server {server} logs {zxid} while it serves readers only"));
         }
-        // It may have given up its epoch in the step after.
+        // The server may give up its epoch in the next step.
         let led = self.leaders.of(zxid.epoch()) == Some(server);
         let is_new = !self.order.knows(zxid);
         let held = self.order.append(server, led, zxid, record);
@@ -320,7 +322,7 @@ impl Checks {
         }
     }
 
-    /// A server has decided on something, which it will carry out perhaps a little later.
+    /// A server has decided on outputs, and may carry them out later.
     pub(crate) fn decided(&mut self, server: usize, it: &Server, outputs: &[Output]) {
         if it.peer().is_none_or(|peer| peer.leads().is_none()) {
             return;
@@ -348,7 +350,7 @@ impl Checks {
         }
     }
 
-    /// A server asks its disk to keep an epoch.
+    /// A server asks its disk to store an epoch.
     pub(crate) fn saves_epoch(
         &mut self,
         server: usize,
@@ -359,14 +361,14 @@ impl Checks {
         self.refine(|model, _| model.saves_epoch(server, it, kind, epoch));
     }
 
-    /// A change of the members is in a server's files.
+    /// A server has written a change of its configuration files.
     pub(crate) fn config_saved(&mut self, server: usize, change: &ConfigChange) {
         if !self.silent {
             self.configs.saved(server, change);
         }
     }
 
-    /// A leader has a server cut its log.
+    /// A leader truncates a server's log.
     pub(crate) fn truncate(&mut self, server: usize, zxid: Zxid) {
         self.refines.replaces(server, zxid);
         let lost = self.order.lost_by_cut(server, zxid);
@@ -374,8 +376,9 @@ impl Checks {
         self.durability.replace(server, zxid);
     }
 
-    /// P-11: what a server is made to forget is not committed, or a quorum of others has it: they may
-    /// have committed what it logged without telling anybody.
+    /// P-11: a server may lose a committed transaction only if a quorum of others has it. A quorum
+    /// of others may have committed a transaction that this server logged, before it heard of the
+    /// commit.
     fn may_lose(&mut self, server: usize, lost: Option<Zxid>) {
         let Some(lost) = lost else { return };
         let has = |voter| voter != server && self.durability.flushed_by(voter) >= lost;
@@ -406,7 +409,7 @@ impl Checks {
         }
     }
 
-    /// A copy is about to be installed.
+    /// A server begins to install a snapshot.
     pub(crate) fn restores(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
         self.refines.replaces(server, zxid);
         self.state.installs(server, zxid, extent);
@@ -422,15 +425,15 @@ impl Checks {
         tree: &Tree,
     ) {
         self.refine(|model, _| model.restored(server, zxid));
-        // What is installed counts even if nobody hears of it any more.
+        // An installed snapshot counts even if its report is lost.
         self.rotten[server] = false;
         self.state.fuzzy(server, zxid, extent);
         let votes = self.configs.newest(&self.order).is_voter(members::id(server));
         let lost = self.order.restored(server, zxid);
         let committed = self.sent.get(&link).copied().unwrap_or_default();
         match lost {
-            // It was committed before the copy was sent: somebody may have counted on this server, if it
-            // votes.
+            // The transaction was committed before the snapshot was sent, and the server votes:
+            // another server may have relied on it.
             Some(lost) if lost <= committed && votes => self.found(format!(
                 "P-11: a copy at {zxid} makes server {server} lose {lost}, committed"
             )),
@@ -443,23 +446,23 @@ impl Checks {
         }
     }
 
-    /// A copy was sent that may have traces of everything up to there.
+    /// A fuzzy snapshot was sent: it may contain effects of transactions up to `extent`.
     pub(crate) fn copied(&mut self, link: u64, extent: Zxid) {
         self.extents.insert(link, extent);
     }
 
-    /// A copy is about to be sent.
+    /// A server begins to send a snapshot.
     pub(crate) fn copying(&mut self, link: u64) {
         self.sent.insert(link, self.order.last());
     }
 
-    /// A server without a leader serves a client, which only reads, from a tree as of `zxid`.
+    /// A read-only server serves a client from a tree as of `zxid`.
     pub(crate) fn shows(&mut self, conn: u64, zxid: Zxid) {
         self.shown.insert(conn, zxid);
     }
 
-    /// Whether what a client is shown is committed. What a start has found in its log may never be: a
-    /// server without a leader cannot know.
+    /// Whether the client of this connection sees only committed data. A server without a leader
+    /// cannot know whether the end of its log is committed.
     pub(crate) fn shows_committed(&self, conn: u64) -> bool {
         self.shown.get(&conn).is_none_or(|zxid| self.order.is_committed(*zxid))
     }
@@ -488,7 +491,8 @@ impl Checks {
         let handed = it.peer().is_some_and(|peer| peer.left() == Leave::ConfigHasOtherLeader);
         let first = !std::mem::replace(&mut self.handed[server], handed);
         if let Some(peer) = it.peer().filter(|_| handed && stood && (first || !stands)) {
-            // Whoever completes a change that it has no part in, or another one, leads for no time at all.
+            // A server that completes a reconfiguration after which another server leads is a
+            // leader for this moment only.
             leads = Some(peer.epochs().current);
         }
         if stood && !stands && it.peer().is_some_and(|peer| peer.left() == Leave::QuorumLost) {
@@ -497,7 +501,7 @@ impl Checks {
         if let Some(epoch) = leads
             && self.leads[server] != leads
         {
-            // A quorum has its history: from now on it counts.
+            // A quorum has adopted its history, which counts from now on.
             self.refine(|model, _| model.established(server, epoch));
             let held = self.leaders.established(server, epoch);
             self.hold(held);
@@ -525,7 +529,7 @@ impl Checks {
         self.hold(held);
         let epoch = packet.epoch();
         let peer = it.peer();
-        // A candidate says so of its history as well.
+        // A candidate announces its history, too.
         let leads = peer.and_then(zebu_zab::Peer::leads) == Some(epoch);
         let activates =
             matches!(packet.kind, PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE);
@@ -544,7 +548,7 @@ impl Checks {
         self.order.sent(packet);
     }
 
-    /// A server sends something to another one.
+    /// A server sends a packet to another server.
     pub(crate) fn tells_server(&mut self, server: usize, other: usize, packet: &QuorumPacket) {
         match packet.kind {
             PacketKind::ACKEPOCH => {
@@ -565,7 +569,7 @@ impl Checks {
         self.hold(held);
     }
 
-    /// A learner says something, or is told something, on this connection.
+    /// A learner sends or receives a packet on this connection.
     pub(crate) fn asks(&mut self, link: u64, packet: &QuorumPacket) {
         self.sessions.question(link, packet);
     }
@@ -595,7 +599,8 @@ impl Checks {
     ) {
         let zxid = tree.last_zxid();
         let led = self.leaders.of(zxid.epoch()) == Some(server);
-        // A candidate delivers its own history before anybody has agreed to it, for a copy.
+        // For a snapshot transfer, a candidate delivers its own history before a quorum has agreed
+        // to it.
         if led && !candidate {
             self.committing(zxid);
             self.refine(|model, _| model.commits(server, zxid));
@@ -609,7 +614,7 @@ impl Checks {
         self.hold(held);
     }
 
-    /// Applies what is newly committed to the reference.
+    /// Applies newly committed transactions to the reference.
     fn take_committed(&mut self) {
         for zxid in self.order.take_new() {
             let record = self.order.record(zxid);
@@ -621,7 +626,7 @@ impl Checks {
         }
     }
 
-    /// What answers are compared with, and where they are counted.
+    /// What answers are compared with, and the check that counts them.
     pub(crate) fn told(&mut self) -> (reads::Told<'_>, &mut reads::Reads) {
         let Self { order, reference, configs, joint, durability, local_sessions, .. } = self;
         let local_sessions = *local_sessions;
@@ -629,7 +634,7 @@ impl Checks {
         (told, &mut self.reads)
     }
 
-    /// A client has its session; `greeting` when it was heard of in this very step.
+    /// A client has its session. `greeting`: the session was confirmed in this very step.
     pub(crate) fn attached(
         &mut self,
         server: usize,
@@ -645,11 +650,11 @@ impl Checks {
 }
 
 impl World {
-    /// At the end every tree is the one that the committed transactions make.
+    /// At the end, every tree must equal the tree of the committed transactions.
     pub(crate) fn compare_trees(&mut self) {
         for server in 0..self.servers.len() {
             let Some(process) = &self.servers[server].process else { continue };
-            // With the watches of its clients. A panic is a broken property as well.
+            // This checks the clients' watches too. A panic counts as a violated property.
             process.tree().check();
             let held = state::same(&process.tree(), self.checks.reference.tree());
             if let Err(what) = held {

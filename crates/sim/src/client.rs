@@ -21,7 +21,7 @@ use crate::net::Message;
 use crate::requests::{self, Wish};
 use crate::world::{Happening, World};
 
-/// Requests of one client under way at a time.
+/// The most requests of one client that are in flight.
 const PIPELINE: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ enum Phase {
 struct Pending {
     asked: Asked,
     watch: Option<Kind>,
-    /// For watches that are set again: which, and the newest zxid seen then.
+    /// For a SetWatches request: the watches, and the newest zxid at that time.
     again: Option<(BTreeSet<Watch>, Zxid)>,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Client {
     pings: u32,
     heard: Duration,
     sent: Duration,
-    /// When it wants something next, and whether it does.
+    /// The time of the next request.
     wants_at: Duration,
     wants: bool,
     pub(crate) silent: bool,
     unread: Vec<(u64, Option<Bytes>)>,
     pub(crate) watches: Watches,
     closing: bool,
-    /// Sessions it has had.
+    /// The number of its sessions.
     pub(crate) sessions: u64,
 }
 
@@ -104,7 +104,7 @@ impl Client {
         self.conn
     }
 
-    /// Whether it has a session and waits for nothing.
+    /// Whether the client has a session and waits for nothing.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.phase == Phase::Open && self.pending.is_empty() && !self.closing
     }
@@ -129,7 +129,7 @@ impl Client {
         self.watches.lose();
         self.unread.clear();
         if self.closing {
-            // Whether it is over or not, nobody will ask for it again.
+            // The client gives up this session, whether it is over or not.
             self.new_session();
         }
     }
@@ -182,7 +182,7 @@ impl World {
         self.plan.reconfig && client == 0
     }
 
-    /// A client has lost its connection: nobody knows what has become of what it asked for.
+    /// A client has lost its connection, so the results of its requests are unknown.
     fn client_disconnected(&mut self, client: usize) {
         if self.is_operator(client) {
             self.change_answered(None);
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Gives up on the connection there is, if any.
+    /// Leaves the connection, if there is one.
     fn leave_server(&mut self, client: usize) {
         let place = self.plan.servers() + client;
         if let Some(conn) = self.clients[client].conn {
@@ -242,7 +242,7 @@ impl World {
             return;
         }
         if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
-            // Nobody answers: the client gives up after a while.
+            // There is no answer, so the client's attempt times out.
             return;
         }
         if self.servers[to].process.is_none() || self.servers[to].paused.is_some() {
@@ -281,7 +281,7 @@ impl World {
         }
     }
 
-    /// Asks for something.
+    /// Sends a request.
     fn wish(&mut self, client: usize) {
         if self.is_operator(client)
             && self.asked_change.is_none()
@@ -454,7 +454,7 @@ impl World {
         let it = &mut self.clients[client];
         if timeout_ms <= 0 {
             let before = it.session;
-            // Nobody else knows a local session, nor how it ends.
+            // No other server knows a local session, so its end leaves no transaction.
             if !self.checks.expiry.has_ended(before) && !self.plan.local_sessions {
                 return Err(format!("SES-10: {before} is refused, although it has not ended"));
             }

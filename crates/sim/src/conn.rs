@@ -17,7 +17,7 @@ use crate::world::World;
 /// Connections whose tasks are to be woken, by their number on the network.
 pub(crate) type Awake = Arc<Mutex<BTreeSet<u64>>>;
 
-/// What a server keeps beside a connection.
+/// The server's state for a connection.
 #[derive(Debug)]
 pub(crate) struct Side {
     /// Its number on the network.
@@ -34,14 +34,15 @@ impl zebu_engine::Side for Side {
 /// A client's connection and its socket.
 pub(crate) struct Connection {
     client: Client<Side>,
-    /// What has come, and was not read.
+    /// Bytes that the server has not read.
     socket: VecDeque<Bytes>,
-    /// Whether it is read from, and whether requests are taken, as when it was served last.
+    /// Whether the server reads from the socket, and whether it takes requests, as of the last run
+    /// of the task.
     reads: bool,
     takes: bool,
 }
 
-/// What a connection needs of its worker.
+/// What a worker gives to the connection that it serves.
 struct Desk<'w> {
     world: &'w mut World,
     server: usize,
@@ -65,7 +66,7 @@ impl Worker<Side> for Desk<'_> {
 }
 
 impl World {
-    /// A client dials.
+    /// A client connects.
     pub(crate) fn accept(&mut self, server: usize, place: usize) -> u64 {
         let connection = self.open(Kind::Client, place, server);
         let address = [127, 0, 0, 1].into();
@@ -87,9 +88,9 @@ impl World {
         connection
     }
 
-    /// Bytes of a client.
+    /// Bytes from a client arrive.
     pub(crate) fn frames(&mut self, server: usize, id: u64, mut frames: Bytes) {
-        // What was sent at once may come in pieces.
+        // Bytes that were sent together may arrive in two parts.
         let cut = self.random.one_in(8).then(|| self.random.below(frames.len() as u64) as usize);
         let Some(process) = &mut self.servers[server].process else { return };
         let Some(connection) = process.clients.get_mut(&id) else { return };
@@ -100,7 +101,7 @@ impl World {
         self.serve(server, id);
     }
 
-    /// What a connection's task does when it is woken, or when something has come.
+    /// Runs a connection's task, which was woken or has received bytes.
     fn serve(&mut self, server: usize, id: u64) {
         let Some(process) = &mut self.servers[server].process else { return };
         let number = process.number;
@@ -115,7 +116,7 @@ impl World {
         self.wake_soon(server, number);
     }
 
-    /// Serves a connection until something has to happen first; false when it ends.
+    /// Runs a connection until it waits for something. Returns false if the connection ends.
     fn drive(
         &mut self,
         server: usize,
@@ -124,7 +125,7 @@ impl World {
         connection: &mut Connection,
     ) -> bool {
         let Connection { client, socket, reads, takes } = connection;
-        // Long answers come in pieces.
+        // Long answers arrive in pieces.
         let mut frames = Vec::new();
         loop {
             client.conn().looking();
@@ -158,7 +159,7 @@ impl World {
         }
     }
 
-    /// Wakes the tasks of connections that have something to send, or to go on with.
+    /// Runs the woken tasks of connections.
     pub(crate) fn wake_conns(&mut self, server: usize) {
         loop {
             let Some(process) = &self.servers[server].process else { return };
@@ -167,7 +168,7 @@ impl World {
         }
     }
 
-    /// A client's connection ends, at either end's wish.
+    /// A client's connection ends, at the request of either side.
     pub(crate) fn end_conn(&mut self, server: usize, id: u64) {
         self.close(id, server);
         let Some(process) = &mut self.servers[server].process else { return };

@@ -15,17 +15,17 @@ use crate::world::{Happening, World};
 
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// A copy on its way out.
+/// A snapshot transfer to a learner.
 pub(crate) struct Leaving {
     sending: Sending,
 }
 
-/// A copy on its way in.
+/// A snapshot transfer from a leader.
 pub(crate) struct Arriving {
     zxid: Zxid,
     bytes: BytesMut,
     receiving: Option<Receiving>,
-    /// The whole of it, and the transaction up to which it may have traces.
+    /// The whole snapshot, and the last transaction of which it may contain effects.
     whole: Option<(Copied, Zxid)>,
 }
 
@@ -34,7 +34,7 @@ impl Arriving {
         self.whole.is_some()
     }
 
-    /// Takes a piece; true when it is the last.
+    /// Takes a piece. Returns true if it is the last one.
     fn piece(&mut self, piece: &[u8], extent: Zxid) -> Result<bool, String> {
         self.bytes.extend_from_slice(piece);
         let receiving = self.receiving.as_mut().ok_or("more than a snapshot")?;
@@ -50,7 +50,7 @@ impl Arriving {
 }
 
 impl World {
-    /// Sends the tree, while it goes on changing.
+    /// Sends the tree, which changes meanwhile.
     pub(crate) fn send_copy(&mut self, server: usize, link: LinkId) {
         self.reached("whole tree sent");
         self.checks.copying(link.0);
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// A snapshot begins to come; false when there is no room for it.
+    /// A snapshot transfer begins. Returns false if the disk has no room for it.
     pub(crate) fn begin_copy(&mut self, server: usize, link: LinkId, zxid: Zxid) -> bool {
         let options = tree_options(&self.plan);
         let Some(process) = &mut self.servers[server].process else { return false };
@@ -112,7 +112,8 @@ impl World {
         true
     }
 
-    /// The whole tree that came on a link, and the transaction up to which it may have traces.
+    /// The snapshot that arrived on a link, and the last transaction of which it may contain
+    /// effects.
     pub(crate) fn take_copy(&mut self, server: usize, link: LinkId) -> Option<(Copied, Zxid)> {
         let process = self.servers[server].process.as_mut()?;
         process.arriving.remove(&link)?.whole

@@ -14,10 +14,10 @@ use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
 use zebu_store::{Vfs, names};
 use zebu_testkit::Random;
 
-/// Of a log and of a snapshot: what nobody looks at is in there.
+/// The length of the header of a log or a snapshot: some of its bytes are never checked.
 const HEADER_BYTES: usize = 16;
 
-/// What rots at once.
+/// The number of bytes that rot together.
 const SECTOR_BYTES: usize = 512;
 
 /// Where every server keeps its data.
@@ -25,7 +25,7 @@ pub(crate) const ROOT: &str = "/data";
 
 const NEVER: u64 = u64::MAX;
 
-/// A disk. Clones are the same disk.
+/// A disk. Clones share its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     mem: MemVfs,
@@ -35,10 +35,10 @@ pub(crate) struct Disk {
 #[derive(Debug)]
 struct State {
     now_ns: AtomicU64,
-    /// Changing calls left until one fails.
+    /// The number of changing calls until one fails.
     calls_left: AtomicU64,
     full: AtomicBool,
-    /// How many calls have failed.
+    /// The number of failed calls.
     failed: AtomicU64,
 }
 
@@ -58,17 +58,17 @@ impl Disk {
         Self { mem, state: Arc::new(state) }
     }
 
-    /// Puts the file there by which an operator says that an empty database is new.
+    /// Creates the file by which an operator says that an empty database is new.
     pub(crate) fn initialize(&self) {
         self.mem.put(&Path::new(ROOT).join("initialize"), b"");
     }
 
-    /// Puts a durable file there, as an operator does.
+    /// Writes a durable file, as an operator does.
     pub(crate) fn put(&self, path: &Path, content: &[u8]) {
         self.mem.put(path, content);
     }
 
-    /// Damages a log, or what stands beside it, or a snapshot, durably; says what it did.
+    /// Damages a log, a sidecar or a snapshot durably. Returns a description.
     pub(crate) fn rot(&self, seed: u64) -> Option<String> {
         let mut random = Random::stream(seed, 6);
         let is_data = |path: &PathBuf| {
@@ -98,14 +98,15 @@ impl Disk {
         Some(format!("{what} at {at} of {}, {} bytes", path.display(), content.len()))
     }
 
-    /// Damages a log or a snapshot in the middle of what its server relies on, while it runs; says what it did.
+    /// Damages a part of a log or a snapshot that the running server relies on. Returns a
+    /// description.
     pub(crate) fn rot_beneath(&self, seed: u64) -> Option<String> {
         let mut random = Random::stream(seed, 8);
         let mut places = Vec::new();
         for path in self.mem.files() {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let end = if let Some(first) = names::parse_log(name) {
-                // Behind the mark, damage looks like what a crash leaves.
+                // Beyond the sidecar's mark, damage looks like a crash.
                 let sidecar = self.mem.content(&path.with_file_name(names::sidecar(first)));
                 sidecar.and_then(|mark| Mark::read(&mark)).map_or(0, |mark| mark.end as usize)
             } else if names::parse_snapshot(name).is_some() {
@@ -127,7 +128,7 @@ impl Disk {
         Some(format!("a bit flipped at {at} of {}, up to {end}", path.display()))
     }
 
-    /// The log at a path, its content, and its durable length; nothing if no sidecar says that.
+    /// The content of a log, and its durable length. `None` if no sidecar gives that length.
     fn log(&self, path: &Path) -> Option<(Vec<u8>, u64)> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let sidecar = path.with_file_name(names::sidecar(names::parse_log(name)?));
@@ -135,7 +136,7 @@ impl Disk {
         Some((self.mem.content(path)?, mark.end))
     }
 
-    /// The transactions that logs have, as far as their sidecars prove them.
+    /// The transactions that the logs contain, as far as sidecars prove them.
     pub(crate) fn durable_records(&self) -> BTreeSet<Zxid> {
         let mut found = BTreeSet::new();
         for path in self.mem.files() {
@@ -143,7 +144,7 @@ impl Disk {
             let mut take = |record: LogRecord<'_>| {
                 found.extend((record.end <= end).then_some(record.zxid));
             };
-            // A log that cannot be read to its end has what was before.
+            // A log that cannot be read to its end has the records before that place.
             let _ = read_log(&content[..], 1 << 20, &mut take);
         }
         found
@@ -181,37 +182,37 @@ impl Disk {
         self.state.now_ns.store(now.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The changing call after so many others fails, once.
+    /// Makes one changing call fail, after `calls` others.
     pub(crate) fn fail_after(&self, calls: u64) {
         self.state.calls_left.store(calls, Ordering::Relaxed);
     }
 
-    /// Nothing more fits from now on, or again.
+    /// Makes the disk full, or gives it room again.
     pub(crate) fn set_full(&self, full: bool) {
         self.state.full.store(full, Ordering::Relaxed);
     }
 
-    /// Whether nothing more fits.
+    /// Whether the disk is full.
     pub(crate) fn is_full(&self) -> bool {
         self.state.full.load(Ordering::Relaxed)
     }
 
-    /// How many calls have failed.
+    /// The number of failed calls.
     pub(crate) fn failures(&self) -> u64 {
         self.state.failed.load(Ordering::Relaxed)
     }
 
-    /// Nothing is done any more after so many changing calls.
+    /// Ignores all changing calls after the next `calls`.
     pub(crate) fn stop_after(&self, calls: u64) {
         self.mem.stop_at(self.mem.mutations() + calls);
     }
 
-    /// Takes [`Disk::stop_after`] back: the process is gone, the machine went on.
+    /// Ends [`Disk::stop_after`]: the process is gone, and the machine goes on.
     pub(crate) fn resume(&self) {
         self.mem.resume();
     }
 
-    /// The disk as it is found after the power was cut.
+    /// The disk after a power cut.
     pub(crate) fn crash(&self, crash: Crash) -> Self {
         let disk = Self::over(self.mem.crash(crash));
         disk.set_full(self.state.full.load(Ordering::Relaxed));
@@ -312,7 +313,7 @@ impl VfsFile for File {
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if let Err(error) = self.disk.grow() {
-            // Any part of a failed write may be there.
+            // A failed write may leave any part of its bytes.
             let _ = self.inner.write_at(&bytes[..bytes.len() / 2], offset);
             return Err(error);
         }
@@ -326,7 +327,7 @@ impl VfsFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         if let Err(error) = self.disk.change() {
-            // What it should have written stays visible, and no later sync writes it.
+            // The written bytes stay visible, and no later sync writes them.
             self.disk.mem.fail_sync();
             let _ = self.inner.sync();
             return Err(error);

@@ -14,14 +14,14 @@ use crate::conn::Side;
 use crate::server::Process;
 use crate::world::World;
 
-/// One turn of a server, or a part of one.
+/// One turn of a server, or a part of it.
 pub(crate) struct Driver<'w> {
     world: &'w mut World,
     server: usize,
     number: u64,
-    /// So many outputs in a row are enough.
+    /// The number of outputs after which the turn pauses.
     most: usize,
-    /// Others may look at the tree.
+    /// Whether the turn has paused, so that others may look at the tree.
     is_paused: bool,
 }
 

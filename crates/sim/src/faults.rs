@@ -15,7 +15,7 @@ use crate::plan::{Fault, Left, Side, Target, When};
 use crate::server::id_of;
 use crate::world::{Happening, World};
 
-/// How long a server that is asked to stop finishes what is in progress.
+/// How long a server that is asked to stop may finish what is in progress.
 const RETIRE_TIME: Duration = Duration::from_secs(2);
 
 impl Left {
@@ -44,12 +44,12 @@ impl Left {
 #[derive(Debug)]
 pub(crate) struct Ambush {
     when: When,
-    /// How many such packets may pass.
+    /// The number of matching packets that pass first.
     before: u32,
     fault: Fault,
 }
 
-/// The fault with the ends of a connection in the place of who was waited for.
+/// Replaces the targets `Here` and `There` of a fault by the two ends of a connection.
 fn between(fault: Fault, here: usize, there: usize) -> Fault {
     let end = |target| match target {
         Target::Here => Target::Server(here),
@@ -71,7 +71,7 @@ fn between(fault: Fault, here: usize, there: usize) -> Fault {
 }
 
 impl World {
-    /// A packet is being sent: perhaps somebody waits for it. What goes wrong does so right behind it.
+    /// A packet is being sent. If an ambush waits for it, its fault happens right after the packet.
     pub(crate) fn watch(&mut self, here: usize, link: u64, packet: &QuorumPacket) {
         let Some(at) = self.ambushes.iter().position(|ambush| ambush.when.is(packet)) else {
             return;
@@ -87,7 +87,7 @@ impl World {
         self.after(Duration::ZERO, Happening::Ambush(fault));
     }
 
-    /// An ambush comes true.
+    /// Carries out the fault of an ambush.
     pub(crate) fn ambush(&mut self, fault: Fault) {
         if self.healing {
             return;
@@ -110,12 +110,12 @@ impl World {
                     (0..self.servers.len()).filter(|server| Some(*server) != leader).collect();
                 Some(others[number % others.len()])
             }
-            // Nobody has been waited for.
+            // Only the fault of an ambush has these targets.
             Target::Here | Target::There => None,
         }
     }
 
-    /// The others that a fault is about.
+    /// The other servers that a fault affects.
     fn side(&self, server: usize, side: Side) -> Vec<usize> {
         let servers = match side {
             Side::Voters => self.plan.voters,
@@ -139,7 +139,7 @@ impl World {
         self.note_cuts();
     }
 
-    /// What is cut now may be whole again when it is looked at progress next.
+    /// Reports cut links to the progress check, because they may be whole again at its next run.
     fn note_cuts(&mut self) {
         let Some(progress) = &mut self.checks.progress else { return };
         for a in 0..self.servers.len() {
@@ -271,7 +271,8 @@ impl World {
             Fault::RollBack(target, back) => {
                 let server = self.aim(target)?;
                 let backup = self.servers[server].backup.take()?;
-                // Nobody else could tell it of members that it has forgotten.
+                // A server that has forgotten the newest members could learn them from no other
+                // server.
                 let newest = self.checks.configs.newest_version(&self.checks.order);
                 let is_old = self.plan.reconfig && backup.version != newest;
                 if is_old || !self.checks.may_roll_back(server) || !self.is_dispensable(server) {
@@ -401,21 +402,21 @@ impl World {
         Some(())
     }
 
-    /// Whether an empty server hears of the history that it has lost from any other one that votes: an empty disk may
-    /// be taken for a new one, so nobody else may have one.
+    /// Whether an empty server can learn from every other voter that the ensemble has a history. A
+    /// server may take its empty disk for a new one, so no other voter may be empty.
     fn others_can_tell(&self, server: usize) -> bool {
         let mut others = (0..self.plan.voters).filter(|other| *other != server);
         !self.plan.autocreate || others.all(|other| self.checks.has_transactions(other))
     }
 
-    /// Whether no other member waits for a leader's tree because its own was wrong: the wiped one may be
-    /// needed to elect that leader.
+    /// Whether no other member waits for a leader's tree because its own was wrong. The election of
+    /// that leader may need the wiped server.
     fn others_have_trees(&self, server: usize) -> bool {
         let mut others = self.servers.iter().enumerate().filter(|(other, _)| *other != server);
         others.all(|(_, it)| it.peer().is_none_or(Peer::has_history))
     }
 
-    /// Whether the others can do without a server for ever, whatever change of the members is under way.
+    /// Whether the others can do without a server for ever, with any pending reconfiguration.
     fn is_dispensable(&self, server: usize) -> bool {
         if !self.plan.reconfig {
             return true;
@@ -428,7 +429,7 @@ impl World {
                 without(quorums.last_seen()) && without(quorums.committed())
             })
         });
-        // Nobody knows who will have to be there when that is in force.
+        // A requested reconfiguration may need any server once it is in force.
         let asked = self.asked_change.is_some();
         !asked && others && without(newest)
     }
@@ -444,7 +445,7 @@ impl World {
         self.after(back, Happening::Boot { server, process });
     }
 
-    /// Ends a process in the middle of what its disk is doing.
+    /// Kills a process in the middle of its disk's work, after `calls` calls.
     pub(crate) fn kill(&mut self, server: usize, calls: u64, back: Duration) {
         self.drop_all(server, true);
         self.interrupt(server, calls);
@@ -455,7 +456,7 @@ impl World {
         self.after(back, Happening::Boot { server, process });
     }
 
-    /// A server that was asked to stop has finished what was in progress.
+    /// A server that was asked to stop is ready.
     pub(crate) fn retired(&mut self, server: usize, number: u64) {
         let Some(process) = self.process(server, number) else { return };
         let back = process.comes_back.expect("it was asked to stop");
@@ -463,12 +464,12 @@ impl World {
         self.reached("retired");
         let found = self.checks.handover.retired(server, self.now, pending);
         found.into_iter().for_each(|what| self.checks.found(what));
-        // Its clients' connections take a while to end.
+        // The connections of its clients take a while to end.
         let after = self.random.ms(1, 500);
         self.after(after, Happening::Ends { server, process: number, back });
     }
 
-    /// A leader that was asked to let another server lead answers.
+    /// A leader answers the request to hand over.
     pub(crate) fn handed_over(&mut self, server: usize, result: Result<ServerId, NotHandedOver>) {
         let now = self.now;
         self.tell(|| format!("server {server} was asked to hand over: {result:?}"));
@@ -478,20 +479,20 @@ impl World {
         }
     }
 
-    /// The process of a server that was asked to stop is gone.
+    /// The process of a server that was asked to stop ends.
     pub(crate) fn ends(&mut self, server: usize, number: u64, back: Duration) {
         if self.process(server, number).is_some() {
             self.kill(server, 0, back);
         }
     }
 
-    /// An operator starts a server again.
+    /// An operator restarts a server.
     pub(crate) fn restart(&mut self, server: usize) {
         let back = self.random.ms(100, 1000);
         self.kill(server, 0, back);
     }
 
-    /// A process stands still, `with_all` others or not.
+    /// Pauses a process, alone or together with all others.
     fn pause(&mut self, server: usize, time: Duration, with_all: bool) -> Option<()> {
         let it = &mut self.servers[server];
         it.process.as_ref()?;
@@ -519,8 +520,8 @@ impl World {
         let it = &mut self.servers[server];
         let mut missed = std::mem::take(&mut it.missed);
         if self.random.one_in(2) {
-            // What is in its sockets may be read before it looks at its clock.
-            // Who dialled is known before what comes from there.
+            // The process may read its sockets before it looks at its clock. It accepts a
+            // connection before it reads from it.
             let is_network = |happening: &Happening| {
                 matches!(
                     happening,
@@ -553,10 +554,8 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more.
-    ///
-    /// What is cut off at this moment has perhaps never been seen to be: what is held back arrives now, or ends its
-    /// connection.
+    /// Ends all faults. ¶ The two sides may not have noticed the links that are cut now. Held
+    /// messages arrive now, or their connections end.
     pub(crate) fn heal(&mut self) {
         self.note_cuts();
         self.tell(|| "everything is well from now on".to_owned());

@@ -15,12 +15,12 @@ use crate::plan::{Fault, Plan};
 use crate::server::Server;
 use crate::world::World;
 
-/// Changes bytes.
+/// Changes bytes between servers.
 pub(crate) struct Flips {
     random: Random,
-    /// One of so many, on average.
+    /// The mean distance between two changed bytes.
     every: u64,
-    /// How many pass until the next one changes.
+    /// The number of bytes until the next change.
     left: u64,
 }
 
@@ -32,7 +32,7 @@ impl Flips {
         Some(Self { random, every, left })
     }
 
-    /// These bytes are sent; how many of them change.
+    /// Passes bytes on. Returns how many of them have changed.
     fn pass(&mut self, bytes: &mut [u8]) -> u64 {
         let (mut at, mut count) = (0, 0);
         while let Some(byte) = bytes.get_mut(at + self.left as usize) {
@@ -46,14 +46,14 @@ impl Flips {
     }
 }
 
-/// What is compared of a server's tree.
+/// The part of a server's tree that is compared.
 fn print(server: &Server) -> Option<(Zxid, i64)> {
     let tree = server.process.as_ref()?.tree();
     Some((tree.last_zxid(), tree.digest()))
 }
 
 impl World {
-    /// Bytes are sent from server to server.
+    /// Passes on the bytes that one server sends to another.
     pub(crate) fn flip(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
         if !self.healing
             && let Some(flips) = &mut self.flips
@@ -66,7 +66,7 @@ impl World {
         bytes
     }
 
-    /// What comes of bytes, which need not be whole packets any more.
+    /// Decodes received bytes, which may not be whole packets any more.
     pub(crate) fn hear_bytes(&mut self, server: usize, number: u64, id: u64, bytes: &[u8]) {
         let link = LinkId(id);
         let Some(process) = self.process(server, number) else { return };
@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Bytes are left alone from now on, and clients go on: all servers come to the same znodes.
+    /// Stops changing bytes. Clients go on, until all servers have the same znodes.
     pub(crate) fn converge_after_flips(&mut self) {
         self.heal();
         let limit = self.now + self.patience() * 4;
@@ -100,8 +100,8 @@ impl World {
                 return self.checks.insist(what);
             }
             let second = std::time::Duration::from_secs(1);
-            // Clients stop now and then, so that servers can come to rest. An answer that was lost on the way
-            // comes no more: they try another server.
+            // Clients stop now and then, so that servers can come to rest. A lost answer never
+            // arrives, so its client tries another server.
             let time = self.now.as_secs();
             self.busy = time % 8 < 5;
             if time.is_multiple_of(16) {

@@ -13,28 +13,28 @@ use zebu_proto::{Owner, SessionId, Version, Zxid};
 use crate::net::Message;
 use crate::world::{Happening, Outcome, World};
 
-/// What has happened to a guest.
+/// An event for a guest.
 #[derive(Clone, Debug)]
 pub enum Arrival {
-    /// The attempt to connect has led to this connection.
+    /// The attempt to connect has succeeded.
     Connected {
-        /// As the guest calls the attempt.
+        /// The guest's number of the attempt.
         attempt: u64,
-        /// As the world calls the connection.
+        /// The world's number of the connection.
         connection: u64,
     },
-    /// Nobody takes the connection.
+    /// The connection was refused.
     Refused {
-        /// As the guest calls the attempt.
+        /// The guest's number of the attempt.
         attempt: u64,
     },
-    /// Bytes of a server's.
+    /// Bytes from a server.
     Bytes(u64, Bytes),
-    /// The connection is gone.
+    /// The connection has ended.
     Closed(u64),
 }
 
-/// What the world knows of a guest.
+/// The world's state for a guest.
 #[derive(Debug, Default)]
 pub(crate) struct Guest {
     pub(crate) is_silent: bool,
@@ -47,7 +47,7 @@ pub fn address(server: usize) -> SocketAddr {
     ([127, 0, 0, server as u8 + 1], 2181).into()
 }
 
-/// The server that has this address, or would have it if there were as many.
+/// The server with this address, even if the world has fewer servers.
 pub(crate) fn server_at(address: SocketAddr) -> Option<usize> {
     let IpAddr::V4(ip) = address.ip() else { return None };
     usize::from(ip.octets()[3]).checked_sub(1)
@@ -74,29 +74,30 @@ impl World {
         self.now
     }
 
-    /// Lets the world go on until then. False when something is broken: [`World::end`] says what.
+    /// Runs the world until `until`. Returns false if a property is violated; then [`World::end`]
+    /// says which.
     pub fn pass(&mut self, until: Duration) -> bool {
         self.run_until(until);
         self.checks.broken.is_empty()
     }
 
-    /// Nothing goes wrong from now on.
+    /// Ends all faults.
     pub fn get_well(&mut self) {
         self.heal();
         self.checks.calm_since = Some(self.now);
     }
 
-    /// Whether a guest stands still.
+    /// Whether a guest is paused.
     pub fn is_silent(&self, guest: usize) -> bool {
         self.guests[guest].is_silent
     }
 
-    /// What has happened to a guest since somebody asked.
+    /// The events for a guest since the last call.
     pub fn arrivals(&mut self, guest: usize) -> Vec<Arrival> {
         self.guests[guest].arrivals.drain(..).collect()
     }
 
-    /// A guest dials a server.
+    /// Connects a guest to a server.
     pub fn dial_from(&mut self, guest: usize, attempt: u64, server: SocketAddr) {
         let after = self.delay();
         match server_at(server) {
@@ -110,7 +111,7 @@ impl World {
     pub(crate) fn guest_dialled(&mut self, guest: usize, attempt: u64, to: usize) {
         let place = self.guest_place(guest);
         if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
-            // Nobody answers: the guest gives up after a while.
+            // There is no answer, so the guest's attempt times out.
             return;
         }
         let arrival = if self.servers[to].process.is_none() || self.servers[to].paused.is_some() {
@@ -150,28 +151,29 @@ impl World {
         it.arrivals.push_back(Arrival::Closed(id));
     }
 
-    /// Takes something that a guest has done into the digest of the run.
+    /// Adds something that a guest has done to the digest of the run.
     pub fn note(&mut self, what: u64) {
         self.trace(4 << 40, what);
     }
 
-    /// Prints what a guest does, if the world tells what happens.
+    /// Prints what a guest does, if the world prints its events.
     pub fn say(&self, what: impl FnOnce() -> String) {
         self.tell(what);
     }
 
-    /// The znode of this path as the committed transactions make it: the transaction that created it, and its data.
+    /// The znode of this path in the tree of the committed transactions: the transaction that
+    /// created it, and its data.
     pub fn znode(&self, path: &str) -> Option<(Zxid, Vec<u8>)> {
         let node = self.checks.reference.tree().node(path)?;
         Some((node.stat().czxid, node.data().unwrap_or_default().to_vec()))
     }
 
-    /// The version of the data of a znode, as the committed transactions make it.
+    /// The version of a znode's data in the tree of the committed transactions.
     pub fn version(&self, path: &str) -> Option<Version> {
         Some(Version(self.checks.reference.tree().node(path)?.stat().version))
     }
 
-    /// The session that owns an ephemeral znode, as the committed transactions make it.
+    /// The session that owns an ephemeral znode in the tree of the committed transactions.
     pub fn owner(&self, path: &str) -> Option<SessionId> {
         match self.checks.reference.tree().node(path)?.owner() {
             Owner::Session(session) => Some(session),
@@ -179,7 +181,7 @@ impl World {
         }
     }
 
-    /// The names of the children of this path as the committed transactions make them, in order.
+    /// The sorted names of a znode's children in the tree of the committed transactions.
     pub fn children(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = (self.checks.reference.tree().node(path))
             .map(|node| node.children().map(|name| name.to_string()).collect())
@@ -188,7 +190,7 @@ impl World {
         names
     }
 
-    /// What has become of the run so far, which ends here.
+    /// Ends the run, and returns its result.
     pub fn end(mut self) -> Outcome {
         self.outcome.broken = std::mem::take(&mut self.checks.broken);
         self.outcome.simulated = self.now;

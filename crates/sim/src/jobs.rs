@@ -16,23 +16,24 @@ use zebu_zab::{ConfigChange, EpochKind, LinkId};
 use crate::server::Process;
 use crate::world::{Happening, World};
 
-/// Silence after which the log is marked durable up to its end.
+/// After this silence the whole log is marked durable.
 const SETTLE_AFTER: Duration = Duration::from_millis(100);
 
-/// The longest that a piece of work takes, however slow the disk is.
+/// The longest time for one job, however slow the disk is.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-/// What the checks have to know of a job once it is done.
+/// The facts that the checks need once a job is done.
 enum Before {
     Config(ConfigChange),
     Epoch(EpochKind, Epoch),
-    /// The log is cut, or read again.
+    /// The log was truncated or read again.
     Cut,
-    /// What is known of the ensemble's id is kept.
+    /// The ensemble's id was stored.
     Identity(Identity),
-    /// What is committed is remembered.
+    /// The last committed zxid was stored.
     Committed,
-    /// A tree that came on a link, the transaction up to which it may have traces, and its zxid.
+    /// A snapshot was installed: its link, the last transaction of which it may contain effects,
+    /// and its zxid.
     Restore(LinkId, Zxid, Zxid),
 }
 
@@ -53,7 +54,7 @@ impl Before {
 }
 
 impl World {
-    /// Orders something of the log thread.
+    /// Gives an order to the log thread.
     pub(crate) fn order(&mut self, server: usize, order: Order) {
         if let Some(process) = &mut self.servers[server].process {
             process.jobs.push_back(order);
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    /// Takes what has queued up, and starts to work on it.
+    /// Starts the next orders in the queue.
     fn start_jobs(&mut self, server: usize) {
         let slow = self.random.one_in(60) && !self.plan.hands_over;
         let fsync =
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// The process or machine ends after so many calls of what is being worked on.
+    /// The process or machine ends after `calls` calls of the current jobs.
     pub(crate) fn interrupt(&mut self, server: usize, calls: u64) {
         self.servers[server].disk.stop_after(calls);
         let busy = |server: &crate::server::Server| {
@@ -128,14 +129,14 @@ impl World {
         };
         if busy(&self.servers[server]) && calls > 0 {
             self.reached("crash in the middle of work on the disk");
-            // Nobody hears of what was done.
+            // The reports of these jobs are lost.
             self.checks.silent(true);
             let _ = self.work(server);
             self.checks.silent(false);
         }
     }
 
-    /// Does what is being worked on.
+    /// Carries out the current jobs.
     fn work(&mut self, server: usize) -> Result<Vec<Input>, JobError> {
         self.servers[server].disk.set_now(self.now);
         let wall_ms = self.servers[server].clock(self.now).wall_ms;
@@ -255,7 +256,7 @@ impl World {
         }
     }
 
-    /// Reads everything again, and asks for a snapshot while a start would need what has rotted.
+    /// Scrubs the disk, and requests a snapshot while a start would need a damaged file.
     pub(crate) fn scrub(&mut self, server: usize, number: u64) {
         self.servers[server].disk.set_now(self.now);
         let now = self.now;

@@ -73,16 +73,16 @@ fn configs(notification: &Notification) -> Configs {
     }
 }
 
-/// What is dialled.
+/// The port that a server dials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// Of a leader.
+    /// The quorum port of a leader.
     Quorum,
-    /// Of a follower, for observers.
+    /// The port of a follower for observers.
     Observers,
 }
 
-/// An attempt to reach a leader, or a follower instead of it.
+/// An attempt to connect to a leader, or to a follower instead.
 pub(crate) struct Dial {
     pub(crate) attempt: u64,
     pub(crate) to: usize,
@@ -102,7 +102,7 @@ impl World {
         self.send(wire.0, server, message);
     }
 
-    /// Sends a packet, as it is.
+    /// Sends a packet without changes.
     pub(crate) fn send_one(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
         self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
         self.checks.send(server, &self.servers[server], &packet);
@@ -123,7 +123,7 @@ impl World {
         self.send(link.0, server, message);
     }
 
-    /// Says what begins, goes through, or ends a synchronization.
+    /// Prints a packet, except pings.
     fn tell_packet(&self, server: usize, link: LinkId, packet: &QuorumPacket) {
         if !self.say || packet.kind == PacketKind::PING {
             return;
@@ -199,20 +199,20 @@ impl World {
         self.input(server, number, Input::Zab(zebu_zab::Input::Packet(link, packet)));
     }
 
-    /// The server ends a connection of which it can make no more use.
+    /// The server closes a connection that is of no further use.
     pub(crate) fn break_link(&mut self, server: usize, number: u64, link: LinkId) {
         self.close(link.0, server);
         self.input(server, number, Input::Zab(zebu_zab::Input::LinkDown(link)));
     }
 
-    /// Whether others learn from this server on this connection: they have dialled.
+    /// Whether the other end of this connection learns from this server.
     fn is_master_on(&self, server: usize, link: LinkId) -> bool {
         self.net.connections.get(&link.0).is_some_and(|it| it.ends[1] == server)
     }
 
     // ---- who reaches whom
 
-    /// Opens a port, or closes whichever is open.
+    /// Opens a port, or closes the open one.
     pub(crate) fn listen(&mut self, server: usize, port: Option<Port>) {
         if let Some(process) = &mut self.servers[server].process {
             process.takes_observers = port == Some(Port::Observers);
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// How long an attempt to reach somebody takes that nobody answers.
+    /// The time until an attempt to connect fails without an answer.
     fn connect_timeout(&self) -> Duration {
         (self.plan.tick * 5).min(Duration::from_secs(5))
     }
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// Whether a dial gets an answer of any kind.
+    /// Whether an attempt to connect gets any answer.
     fn answers(&self, from: usize, to: usize) -> bool {
         self.net.reaches(from, to) && !self.net.dark.contains(&to)
     }
@@ -316,7 +316,7 @@ impl World {
         self.input(server, number, Input::Zab(zebu_zab::Input::Connected(link)));
     }
 
-    /// The other end of a connection is gone.
+    /// The other end of a connection has closed it.
     pub(crate) fn server_loses(&mut self, server: usize, id: u64, kind: Kind) {
         let number = self.servers[server].number;
         match kind {
@@ -327,7 +327,8 @@ impl World {
                 self.input(server, number, Input::Zab(zebu_zab::Input::Mesh(closed)));
             }
             Kind::Quorum => {
-                // A tree that has come stays until the replica has heard of the end, and closes the link.
+                // A complete snapshot stays until the replica has handled the end of the link and
+                // closes it.
                 if let Some(process) = &mut self.servers[server].process {
                     process.arriving.retain(|link, arriving| link.0 != id || arriving.is_whole());
                     process.leaving.remove(&LinkId(id));

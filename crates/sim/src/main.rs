@@ -10,9 +10,10 @@ use zebu_sim::plan::Plan;
 use zebu_sim::run::{Total, run};
 use zebu_sim::shrink::shrink;
 
-/// How many seeds are run unless given.
+/// The number of seeds, unless an option gives it.
 const SEEDS: u64 = 100;
-/// How many seeds a mutant gets unless given: each aim comes once in thirty-two.
+/// The number of seeds for each mutant, unless an option gives it. Each aim occurs once in
+/// thirty-two.
 const MUTANT_SEEDS: u64 = 512;
 
 /// Runs whole ensembles in one thread, each decided by its seed.
@@ -95,7 +96,7 @@ fn parse_mutant(_: &str) -> Result<&'static str, String> {
     Err(WITHOUT_MUTANTS.to_owned())
 }
 
-/// What a simulator without mutants answers when it is asked for one.
+/// The error for `--mutant` in a simulator that was built without mutants.
 #[cfg(not(feature = "mutants"))]
 const WITHOUT_MUTANTS: &str = "this simulator was built without the feature `mutants`";
 
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
     if simulate(&Options::parse()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// True when nothing is found.
+/// Runs the seeds. Returns true if no run fails.
 fn simulate(options: &Options) -> bool {
     if options.mutants {
         let seeds = options.seeds.unwrap_or(MUTANT_SEEDS);
@@ -133,7 +134,7 @@ fn simulate(options: &Options) -> bool {
         println!("{outcome:#?}");
         return outcome.broken.is_empty();
     }
-    // Panics are reported with their seeds.
+    // The simulator reports panics with their seeds.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let limit = options.minutes.map(|minutes| Duration::from_secs(minutes * 60));
@@ -169,7 +170,7 @@ fn simulate(options: &Options) -> bool {
     total.broken.is_empty()
 }
 
-/// Runs a server alone with so many seeds; true when nothing is found.
+/// Runs a server alone with each seed. Returns true if no run fails.
 fn alone(first: u64, seeds: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
@@ -204,7 +205,7 @@ fn mutants(_only: Option<&str>, _model: bool, _first: u64, _seeds: u64) -> bool 
     Options::command().error(ErrorKind::InvalidValue, WITHOUT_MUTANTS).exit()
 }
 
-/// Runs every mutant, or only this one, until it is found, with so many seeds at most; true when all are.
+/// Runs every mutant, or one, with up to `seeds` seeds. Returns true if every mutant is found.
 #[cfg(feature = "mutants")]
 fn mutants(only: Option<&str>, model: bool, first: u64, seeds: u64) -> bool {
     std::panic::set_hook(Box::new(|_| {}));

@@ -18,13 +18,13 @@ use zebu_zab::{ConfigChange, Configs};
 use crate::plan::{Change, Meant, Moves, Plan, Target};
 use crate::world::World;
 
-/// The operator's file.
+/// The operator's configuration file.
 pub(crate) const FILE: &str = "/data/zoo.cfg";
 
-/// Why a server does not start that its own file does not name.
+/// The error of a server that its own file does not name.
 pub(crate) const NOT_A_MEMBER: &str = "My id is not in the peer list";
 
-/// How often a change is asked for that fails for want of others.
+/// How often the operator requests a change that fails because others are missing.
 const TRIES: u32 = 6;
 
 const RULES: Rules = Rules { standalone: false, multi_address: false };
@@ -37,7 +37,7 @@ pub(crate) fn machine(server: ServerId) -> usize {
     server.0 as usize - 1
 }
 
-/// Where a machine listens.
+/// The ports of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ports {
     quorum: u16,
@@ -68,7 +68,7 @@ fn entry(machine: usize, role: Role, Ports { quorum, election, client }: Ports) 
     format!("server.{n}=10.0.0.{n}:{quorum}:{election}:{role};10.0.0.{n}:{client}")
 }
 
-/// The lines that put these voters, each with its group and weight, into groups.
+/// The `group` and `weight` lines for these voters: id, group and weight of each.
 fn group_lines(voters: impl Iterator<Item = (ServerId, u64, u64)>) -> Vec<String> {
     let mut lines = Vec::new();
     let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -81,7 +81,7 @@ fn group_lines(voters: impl Iterator<Item = (ServerId, u64, u64)>) -> Vec<String
     lines
 }
 
-/// The same for the members there are.
+/// The `group` and `weight` lines of a configuration.
 fn groups_of(config: &Membership) -> Vec<String> {
     let Verifier::Hierarchical(groups) = config.verifier() else { return Vec::new() };
     let all = groups.groups().flat_map(|(group, members)| {
@@ -90,8 +90,9 @@ fn groups_of(config: &Membership) -> Vec<String> {
     group_lines(all)
 }
 
-/// What the operator writes before a machine starts for the first time: the first members, and who is
-/// to become one, without a vote unless the plan says so.
+/// The file that the operator writes before the first start of a machine: the first members and,
+/// unless it is one of them, the machine itself. A machine that is not a member has a vote only if
+/// the plan says so.
 pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
     let mut text = String::from("tickTime=2000\n");
     let spares = if plan.edited == Some(machine) {
@@ -113,7 +114,7 @@ pub(crate) fn first_file(plan: &Plan, machine: usize) -> String {
     text
 }
 
-/// The members that the operator has given the ensemble at first.
+/// The first configuration.
 pub(crate) fn first(plan: &Plan) -> Membership {
     parse(first_file(plan, 0).as_bytes()).expect("a configuration")
 }
@@ -124,7 +125,7 @@ fn parse(text: &[u8]) -> Result<Membership, String> {
     Membership::from_entries(&entries, RULES).map_err(|faults| faults[0].to_string())
 }
 
-/// What a start finds in the files.
+/// The configurations that a start finds in the files.
 pub(crate) struct Settings {
     pub(crate) committed: Membership,
     pub(crate) proposed: Option<Membership>,
@@ -155,17 +156,17 @@ pub(crate) fn settings(vfs: &dyn Vfs, me: ServerId) -> Result<Settings, String> 
     Ok(Settings { committed, proposed })
 }
 
-/// Whom a server's network knows, and where they are.
+/// The servers that a server's network knows, and their addresses.
 pub(crate) struct Said {
     committed: Arc<Membership>,
     proposed: Option<Arc<Membership>>,
-    /// What others say is proposed.
+    /// The proposed configuration that others have announced.
     heard: Option<Arc<Membership>>,
-    /// This server, where it was last known to be: it may have been removed.
+    /// The last known entry of this server, which may have been removed since.
     me: Member,
-    /// The id of its ensemble, if that is settled.
+    /// The id of the ensemble, once it is settled.
     pub(crate) ensemble: Option<EnsembleId>,
-    /// Where others say that they are heard in elections.
+    /// The election addresses that other servers gave when they connected.
     met: BTreeMap<ServerId, Vec<HostPort>>,
 }
 
@@ -200,7 +201,7 @@ impl Said {
         }
     }
 
-    /// What notifications say.
+    /// The configurations that notifications contain.
     pub(crate) fn configs(&self) -> Configs {
         Configs {
             committed: Some(self.committed.clone()),
@@ -209,62 +210,65 @@ impl Said {
         }
     }
 
-    /// Where this server listens for learners: who is no member yet, where it is to be one.
+    /// Where this server listens for learners. A server that is about to join listens at its
+    /// proposed addresses.
     pub(crate) fn quorum_addresses(&self) -> Vec<HostPort> {
         let id = self.me.id;
         let joins = self.proposed.as_ref().filter(|_| self.committed.member(id).is_none());
         joins.and_then(|config| config.member(id)).unwrap_or(&self.me).quorum_addresses()
     }
 
-    /// What is known of a server.
+    /// The known entries of a server.
     fn known(&self, server: ServerId) -> impl Iterator<Item = &Member> {
         let known = [Some(&self.committed), self.proposed.as_ref(), self.heard.as_ref()];
         known.into_iter().flatten().filter_map(move |config| config.member(server))
     }
 
-    /// Whether a server is asked who leads: what was only heard of says where somebody is, not who votes.
+    /// Whether this server asks `server` for its vote. A configuration that was only announced
+    /// gives addresses, and no votes.
     fn asks(&self, server: ServerId) -> bool {
         let configs = [Some(&self.committed), self.proposed.as_ref()];
         configs.into_iter().flatten().any(|config| config.is_voter(server))
     }
 
-    /// Where a server is dialled to learn from it.
+    /// The addresses at which a learner connects to a server.
     pub(crate) fn addresses(&self, server: ServerId) -> Vec<HostPort> {
         self.known(server).flat_map(Member::quorum_addresses).collect()
     }
 
-    /// Where this server is heard in elections.
+    /// The election addresses of this server.
     pub(crate) fn election_addresses(&self) -> Vec<HostPort> {
         self.me.election_addresses()
     }
 
-    /// Where a server is dialled for an election: who has dialled has said where it is.
+    /// The election addresses of a server: configured ones, and those that it gave when it
+    /// connected.
     pub(crate) fn electors(&self, server: ServerId) -> Vec<HostPort> {
         let met = self.met.get(&server).into_iter().flatten().cloned();
         self.known(server).flat_map(Member::election_addresses).chain(met).collect()
     }
 
-    /// A server has dialled this one.
+    /// A server has connected to this one.
     pub(crate) fn meet(&mut self, server: ServerId, addresses: Vec<HostPort>) {
         self.met.insert(server, addresses);
     }
 }
 
-/// A change that waits for its operator to have a session.
+/// A reconfiguration that waits until its operator has a session.
 pub(crate) struct Wanted {
     change: Change,
     tries: u32,
 }
 
 impl World {
-    /// An operator wants the members changed.
+    /// An operator wants to change the members.
     pub(crate) fn want(&mut self, change: Change) {
         self.wanted.push_back(Wanted { change, tries: TRIES });
     }
 
     /// The next change as a request, if there is one.
     pub(crate) fn next_change(&mut self) -> Option<Vec<u8>> {
-        // Who has lost what it had may be needed by those who would remain.
+        // The remaining members may need a server that has lost its data.
         if self.checks.has_lost_data() {
             return None;
         }
@@ -277,7 +281,7 @@ impl World {
         body
     }
 
-    /// What has become of the change that was asked for; `None` is that nobody knows.
+    /// The answer to a reconfiguration request; `None` if the result is unknown.
     pub(crate) fn change_answered(&mut self, err: Option<ErrorCode>) {
         let Some(wanted) = self.asked_change.take() else { return };
         let again = match err {
@@ -355,8 +359,8 @@ impl World {
         Some(request.to_bytes())
     }
 
-    /// The operator of a server that was removed gives it the members there are now, and itself without a
-    /// vote: it is needed once more. With its first list it might lead who was removed with it.
+    /// An operator lets a removed server join as an observer, with a file that names the current
+    /// members. With its first file it might form an ensemble with other removed servers.
     pub(crate) fn readmit(&mut self, server: usize) {
         self.reached("a removed server is given the members there are");
         let mut text = String::from("tickTime=2000\n");
@@ -373,9 +377,8 @@ impl World {
         self.checks.configs.rewritten(server);
     }
 
-    /// An operator looks after servers that cannot find the others: all who vote, as far as they know,
-    /// are heard elsewhere by now. Nobody asks those without a vote. In the end it is not enough that they reach others
-    /// who are as lost as they.
+    /// An operator looks after servers that know the current election address of no voter. In the
+    /// end, addresses of other servers without a leader do not count.
     pub(crate) fn look_after_strangers(&mut self, in_the_end: bool) {
         let led = self.servers.iter().any(|it| it.leads().is_some());
         for server in 0..self.plan.servers() {
@@ -405,7 +408,8 @@ impl World {
     }
 }
 
-/// The zxid in whose place a configuration stands in the order; `None` for what no transaction made.
+/// The zxid of the transaction that made a configuration; `None` for a configuration that no
+/// transaction made.
 pub(crate) fn txn_of(config: &Membership) -> Option<Zxid> {
     (config.version().counter() > 0).then(|| config.version())
 }

@@ -17,7 +17,8 @@ use crate::server::id_of;
 use crate::world::{Happening, World};
 
 impl World {
-    /// A server whose start has found damage begins to mend it; one that was mended has found none.
+    /// A server whose start has found damage begins to repair its logs. A repaired server must have
+    /// found no damage.
     pub(crate) fn begin_mending(&mut self, server: usize) {
         let knows = self.knows_repair(server);
         let is_rotten = self.checks.is_rotten(server);
@@ -45,12 +46,12 @@ impl World {
         self.after(after, Happening::Mend { server, process: number });
     }
 
-    /// Whether a server knows the question: those of the original do not.
+    /// Whether a server knows the request for log records. Servers of the original do not.
     fn knows_repair(&self, server: usize) -> bool {
         !(self.plan.credulous && self.plan.seed >> server & 1 == 0)
     }
 
-    /// What is to be done next for a server's damaged logs.
+    /// Takes the next step of a repair.
     pub(crate) fn mend(&mut self, server: usize, number: u64) {
         let now = self.now;
         self.servers[server].disk.set_now(now);
@@ -121,7 +122,7 @@ impl World {
         }
     }
 
-    /// A question arrives, if it does; the answer goes back.
+    /// A request for log records arrives, and the answer is sent back.
     pub(crate) fn asked_to_mend(
         &mut self,
         server: usize,
@@ -157,7 +158,7 @@ impl World {
             if read.is_some_and(|read| read.is_ok()) {
                 answer.extend(end.to_bytes());
             }
-            // Not every byte arrives as it was sent, and not every connection lasts.
+            // Bytes of the answer may change, and the connection may end.
             let calm = self.healing || answer.is_empty();
             if !calm && self.plan.lies && self.random.one_in(4) {
                 let at = self.random.below(answer.len() as u64) as usize;
@@ -171,7 +172,7 @@ impl World {
         self.after(back, Happening::Answered { server, process: number, answer: answer.into() });
     }
 
-    /// An answer arrives, or it is clear that none will.
+    /// An answer arrives, or will never arrive.
     pub(crate) fn answered_to_mend(&mut self, server: usize, number: u64, answer: &Bytes) {
         let Some(process) = self.process(server, number) else { return };
         if let Some(mending) = &mut process.mending {
@@ -190,7 +191,8 @@ impl World {
         self.mend(server, number);
     }
 
-    /// Damages records at all servers, so that each is whole at one of those that have it. Says what it did.
+    /// Damages records at all servers. Each record stays intact at one server that has it. Returns
+    /// the number of damaged servers.
     pub(crate) fn damage_everywhere(&mut self, seed: u64) -> Option<usize> {
         let mut random = zebu_testkit::Random::stream(seed, 9);
         let mut holders: std::collections::BTreeMap<Zxid, Vec<usize>> =

@@ -3,26 +3,26 @@
 use crate::aims::{Aim, form_seed};
 use crate::plan::Plan;
 
-/// A fault: its name in the code, and what it stands for.
+/// A deliberate fault, with the reason for it.
 pub struct Mutant {
-    /// Its name.
+    /// The name of the fault in the code.
     pub name: &'static str,
-    /// The bug it is an example of, or the rule it breaks.
+    /// The bug or rule behind it.
     pub source: &'static str,
-    /// What every seed is aimed at, for what chance seldom shows.
+    /// The aim of every seed, for a fault that random plans seldom show.
     pub aim: Option<Aim>,
-    /// The form of that aim, where every plan takes the same: see [`form_seed`].
+    /// The form of the aim, if all plans need the same; see [`form_seed`].
     pub form: Option<u64>,
-    /// The test of another crate that finds it, where seeds do not.
+    /// The test of another crate that finds the fault, if seeds do not.
     pub test: Option<&'static str>,
-    /// Whether it is looked for at a server that runs alone.
+    /// Whether the search uses a server that runs alone.
     pub alone: bool,
-    /// Whether it is looked for where trees become other ones.
+    /// Whether the search uses plans in which trees change in memory.
     pub trees: bool,
 }
 
 impl Mutant {
-    /// The plan of a seed in which it is looked for.
+    /// The plan for a seed of the search.
     pub fn plan(&self, seed: u64) -> Plan {
         match self.aim {
             _ if self.trees => Plan::diverged(seed),
@@ -56,15 +56,16 @@ const fn tested(name: &'static str, source: &'static str, test: &'static str) ->
     Mutant { test: Some(test), ..mutant(name, source) }
 }
 
-/// All of them.
+/// All mutants.
 pub const MUTANTS: &[Mutant] = &[
     mutant("ack before fsync", "S-8"),
     mutant("history acknowledged before fsync", "B-03, B-04"),
     mutant("leader counts before fsync", "S-8"),
     mutant("applied before fsync", "S-8"),
     mutant("fsync removed", "F2"),
-    // A sidecar's name makes the log's durable as well, so what is acknowledged never depends on this. Between the two
-    // a power cut may leave the sidecar without its log, and no start takes that: a window of one call.
+    // A sidecar's name is durable only together with its log's, so acknowledged transactions never
+    // depend on this. A power cut between the two calls may leave a sidecar without its log, and no
+    // start accepts that: the window is one call.
     tested(
         "directory fsync removed",
         "F4",
@@ -135,27 +136,28 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("moved session relayed", "ORD-01", Aim::Movers),
     aimed("old connection served during a renewal", "ORD-01", Aim::Movers),
     aimed("closing session writes", "B-20", Aim::Movers),
-    // The limit has to pass between two ticks, with a transaction on its way.
+    // The limit must pass between two ticks while a transaction is pending.
     tested(
         "delivered and not applied",
         "S-6",
         "what_shows_that_a_request_is_lost_is_applied of zebu-replica",
     ),
-    // The old connection's request has to be taken in behind the renewal, and before its connection's end.
+    // The server must take the old connection's request after the renewal, and before the end of
+    // that connection.
     tested(
         "moved session served",
         "ORD-01",
         "an_old_connection_ends_when_its_session_is_to_be_renewed of zebu-replica",
     ),
     aimed("leads before its epoch is durable", "B-30", Aim::HungDisks),
-    // A learner acknowledges what it is sent only behind what it is proven by, unless it is late.
-    // No plan loses what a quorum has: the promises end there.
+    // Only a late learner acknowledges a transaction before the proof of its history. No plan loses
+    // data that a quorum has, because the guarantees end there.
     tested("forgets at a leader's word", "F14, F31", "script would_forget.txt of zebu-zab"),
-    // One packet of an ensemble's first second has to be damaged.
+    // A packet in an ensemble's first second must be damaged.
     tested("ensemble id not waited for", "PAI-43", "script other_ensembles.txt of zebu-zab"),
-    // The request for a snapshot has to be lost.
+    // The request for a snapshot must be lost.
     tested("doubt ends with the role", "F14", "script another_tree.txt of zebu-zab"),
-    // A single bit of one packet: no run of seeds is short enough.
+    // A single bit of one packet must change, which takes too many seeds.
     tested(
         "announced end believed",
         "F14",
@@ -187,7 +189,7 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("other lists refused", "liveness", Aim::OtherLists),
     aimed("leader of a shorter list refused", "liveness", Aim::OtherLists),
     aimed("other ensembles admitted", "PAI-43", Aim::OtherEnsembles),
-    // A leader has to fail between two acknowledgements in the first second of an ensemble, twice.
+    // In an ensemble's first second, a leader must fail between two acknowledgements, twice.
     tested(
         "ensemble id made anew",
         "PAI-43",
@@ -206,7 +208,7 @@ pub const MUTANTS: &[Mutant] = &[
     alone("sync of a turn not told", "liveness"),
     alone("lost wake-up", "liveness"),
     alone("answer overtaken in a run", "ORD-04"),
-    // No run takes time there: the clock stands still while something happens.
+    // No time passes there in a run, because the clock stands still during an event.
     tested(
         "run without end",
         "limits",

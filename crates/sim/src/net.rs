@@ -11,7 +11,7 @@ use zebu_zab::election::Ballot;
 
 use crate::world::{Happening, World};
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Election,
@@ -19,31 +19,31 @@ pub(crate) enum Kind {
     Client,
 }
 
-/// What travels over a connection.
+/// A message on a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Ballot(Ballot, Configs),
     Packet(QuorumPacket),
-    /// A packet or notification as bytes.
+    /// The bytes of a packet or a notification.
     Raw(Bytes),
-    /// A piece of a snapshot.
+    /// A part of a snapshot.
     Piece(Bytes),
-    /// Whole frames of a client or for one.
+    /// Whole frames from or to a client.
     Frames(Bytes),
     Close,
 }
 
-/// A connection between two places: servers first, then clients.
+/// A connection between two places. Servers have the first numbers, then clients.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) kind: Kind,
     pub(crate) ends: [usize; 2],
     pub(crate) open: [bool; 2],
-    /// Whether nobody hears that an end is gone: its machine is not there any more.
+    /// Whether a closed end stays unnoticed, because its machine is gone.
     pub(crate) mute: bool,
-    /// When the last message to each end arrives.
+    /// The arrival time of the last message to each end.
     clock: [Duration; 2],
-    /// What has arrived while the way to that end was blocked.
+    /// For each end, messages that arrived while the way to it was blocked.
     held: [VecDeque<Message>; 2],
 }
 
@@ -57,16 +57,16 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     pub(crate) connections: BTreeMap<u64, Connection>,
-    /// From whom to whom nothing comes through, and how many causes that has.
+    /// Blocked ways from one place to another, each with the number of causes.
     blocked: BTreeMap<(usize, usize), u32>,
     /// Machines without power.
     pub(crate) dark: BTreeSet<usize>,
     pub(crate) slow: u32,
-    /// When the last of what was sent while it was slow has arrived.
+    /// The arrival time of the last message that was sent while the network was slow.
     pub(crate) slow_until: Option<Duration>,
-    /// Messages between servers so far.
+    /// The number of messages between servers.
     pub(crate) sent: u64,
-    /// Messages about elections since somebody looked.
+    /// The number of election messages since the last check.
     pub(crate) ballots: u64,
 }
 
@@ -108,7 +108,7 @@ impl World {
         delay
     }
 
-    /// How long something takes from one place to another. Clients are close to every server.
+    /// The delay from one place to another. Clients are close to every server.
     pub(crate) fn delay_between(&mut self, from: usize, to: usize) -> Duration {
         let delay = self.delay();
         let machines = self.plan.servers();
@@ -151,7 +151,7 @@ impl World {
         self.at(at, Happening::Arrive { connection: id, side: to, message });
     }
 
-    /// Closes one end; the other end hears of it if it can.
+    /// Closes one end. The other end hears of it if it is reachable.
     pub(crate) fn close(&mut self, id: u64, from: usize) {
         self.send(id, from, Message::Close);
         if let Some(connection) = self.net.connections.get_mut(&id) {
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Ends every connection of a place; whether the others hear of it.
+    /// Ends every connection of a place. `say`: whether the other ends hear of it.
     pub(crate) fn drop_all(&mut self, place: usize, say: bool) {
         let of = |connection: &Connection| connection.ends.contains(&place);
         let ids: Vec<u64> =
@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    /// Breaks connections, at both ends.
+    /// Breaks all connections between two places, at both ends.
     pub(crate) fn break_between(&mut self, a: usize, b: usize) {
         let ids: Vec<u64> = self
             .net
@@ -208,7 +208,7 @@ impl World {
         self.reach(id, side, message);
     }
 
-    /// Delivers what was held back.
+    /// Delivers held messages.
     pub(crate) fn release(&mut self, id: u64, side: usize) {
         while let Some(connection) = self.net.connections.get_mut(&id) {
             let (from, to) = (connection.ends[1 - side], connection.ends[side]);
@@ -220,8 +220,8 @@ impl World {
         }
     }
 
-    /// The ways that are free again deliver what was held back, some of them only after a while, as
-    /// retransmissions do; some connections have given up.
+    /// Delivers held messages on ways that are free again: some only after a delay, as
+    /// retransmissions arrive. Some connections end instead.
     pub(crate) fn release_all(&mut self) {
         let waiting: Vec<(u64, usize)> = self
             .net
@@ -247,7 +247,7 @@ impl World {
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
         let (from, to, kind) = (connection.ends[1 - side], connection.ends[side], connection.kind);
         if !connection.open[side] {
-            // Nobody is there: the sender hears of it, unless there is not even a machine.
+            // The end is closed. The sender gets a reset, unless the whole machine is gone.
             let is_heard = !connection.mute && !self.net.dark.contains(&to);
             if connection.open[1 - side] && is_heard {
                 let after = self.delay();
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// One end learns that the connection is gone.
+    /// One end notices that the connection is gone.
     pub(crate) fn reset(&mut self, id: u64, side: usize) {
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
         if !std::mem::replace(&mut connection.open[side], false) {

@@ -17,10 +17,11 @@ use zebu_zab::LinkId;
 use crate::plan::{Acks, Leads};
 use crate::world::World;
 
-/// How many transactions are acknowledged once more.
+/// The most transactions that a follower acknowledges once more.
 const AGAIN_MAX: usize = 20;
 
-/// An error as it is proposed for a request that could not be read, under a zxid that is taken.
+/// The error proposal of the original for a request that it cannot read, with a zxid that is in use
+/// already.
 fn error_at(zxid: Zxid) -> Bytes {
     let (session, cxid) = (SessionId(0x0100_0000_0000_0001), 1);
     let header = TxnHeader { session, cxid, zxid, time_ms: 0, op: OpCode::ERROR };
@@ -31,7 +32,7 @@ fn error_at(zxid: Zxid) -> Bytes {
 }
 
 impl World {
-    /// Sends a packet, as a server of its kind does.
+    /// Sends a packet in the way of the server's kind.
     pub(crate) fn send_packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
         if packet.kind == PacketKind::ACK && packet.zxid.counter() == 0 {
             return self.acknowledge(server, link, packet);
@@ -48,7 +49,8 @@ impl World {
         self.send_one(server, link, packet);
     }
 
-    /// The acknowledgement of a leader's history, with those around it that other kinds send.
+    /// Acknowledges NEWLEADER, together with the further acknowledgements that other kinds of
+    /// servers send.
     fn acknowledge(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
         let acks = self.plan.acks.get(server).copied().unwrap_or(Acks::Late);
         let Some(process) = &mut self.servers[server].process else { return };
@@ -73,14 +75,14 @@ impl World {
         }
     }
 
-    /// Something about a transaction that is the same each time it is asked.
+    /// A pseudo-random number for a transaction. It is the same at every call.
     fn lot(&self, zxid: Zxid, salt: u64) -> u64 {
         let mixed = (zxid.0 as u64 ^ self.plan.seed << 20 ^ salt << 44).wrapping_add(1);
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
     }
 
-    /// Whether a leader with a hole in its memory does not send this. Never the last it has, nor two in
-    /// a row: nobody could know then.
+    /// Whether a leader with a hole in its memory omits this packet. It never omits its last
+    /// transaction, nor two in a row, because a learner could not notice that.
     fn is_left_out(&mut self, server: usize, link: LinkId, packet: &QuorumPacket) -> bool {
         let zxid = packet.zxid;
         let lot = self.lot(zxid, link.0);
@@ -102,10 +104,11 @@ impl World {
         }
     }
 
-    /// Whether a leader loses what a learner asks for.
+    /// Whether a leader loses this request of a learner.
     pub(crate) fn is_lost(&mut self, server: usize, link: u64, packet: &QuorumPacket) -> bool {
         let loses = self.plan.leads.get(server) == Some(&Leads::Loses);
-        // It shows when something overtakes what is lost: clients have to ask for more after that.
+        // The loss shows when a later request overtakes the lost one, so clients must send more
+        // afterwards.
         let lost = loses
             && self.now + Duration::from_secs(20) < self.plan.length
             && packet.kind == PacketKind::REQUEST
@@ -116,8 +119,8 @@ impl World {
         lost
     }
 
-    /// A leader proposes an error in the place of a transaction, to all or to nobody: behind it, or
-    /// when it is committed.
+    /// A leader proposes an error with a transaction's zxid to all learners or to none: after the
+    /// proposal, or at the commit.
     fn propose_again(&mut self, server: usize, link: LinkId, kind: PacketKind, zxid: Zxid) {
         let leads = self.servers[server].leads() == Some(zxid.epoch());
         let lot = self.lot(zxid, 0);

@@ -10,22 +10,22 @@ use zebu_zab::config::Membership;
 
 use crate::aims::{AIMS, Aim};
 
-/// Whom a fault meets, decided when it happens.
+/// The server that a fault affects. The world decides it when the fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// This server, counted from 0.
     Server(usize),
-    /// Who leads, if anybody does.
+    /// The leader, if there is one.
     Leader,
-    /// A server that does not lead: the so-manieth.
+    /// A server that does not lead, counted among those.
     Other(usize),
-    /// Who sends the packet that an ambush has waited for.
+    /// The sender of the packet that an ambush waits for.
     Here,
-    /// Who is to receive it.
+    /// The receiver of that packet.
     There,
 }
 
-/// Which other servers a fault is about.
+/// The other servers that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// All of them.
@@ -41,36 +41,36 @@ pub enum Side {
 pub enum When {
     /// A learner introduces itself.
     FollowerInfo,
-    /// A leader tells its epoch.
+    /// A leader announces its epoch.
     LeaderInfo,
-    /// A learner promises it.
+    /// A learner promises the epoch.
     AckEpoch,
-    /// A leader sends what a learner lacks.
+    /// A leader sends the transactions that a learner lacks.
     Diff,
-    /// A leader cuts a learner's log.
+    /// A leader truncates a learner's log.
     Trunc,
     /// A leader sends its tree.
     Snap,
-    /// A leader has sent its history.
+    /// A leader has sent its whole history.
     NewLeader,
-    /// A learner has it.
+    /// A learner has adopted the history.
     AckNewLeader,
     /// A learner may serve.
     UpToDate,
-    /// Something is proposed.
+    /// A leader proposes a transaction.
     Proposal,
-    /// Something is acknowledged.
+    /// A learner acknowledges a transaction.
     Ack,
-    /// Something is committed.
+    /// A leader commits a transaction.
     Commit,
-    /// A change of the members is proposed.
+    /// A leader proposes a reconfiguration.
     Change,
-    /// It is committed.
+    /// A leader commits a reconfiguration.
     Activate,
 }
 
 impl When {
-    /// All that do not need a change of the members.
+    /// All packets that occur without a reconfiguration.
     pub const ALL: [Self; 12] = [
         Self::FollowerInfo,
         Self::LeaderInfo,
@@ -86,7 +86,7 @@ impl When {
         Self::Commit,
     ];
 
-    /// Whether this is the packet.
+    /// Whether `packet` is of this kind.
     pub(crate) fn is(self, packet: &QuorumPacket) -> bool {
         let kind = match self {
             Self::FollowerInfo => PacketKind::FOLLOWERINFO,
@@ -113,44 +113,45 @@ impl When {
     }
 }
 
-/// What a power cut leaves of what was not synced.
+/// The unsynced writes that survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// Nothing of it.
     Nothing,
     /// All of it.
     All,
-    /// Any part of it, by this seed.
+    /// Any part of them; the seed decides.
     Some(u64),
 }
 
-/// How a follower acknowledges what comes in a synchronization. The original's releases differ.
+/// How a follower acknowledges transactions during a synchronization. The releases of the original
+/// differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acks {
-    /// What is not committed, and after it has been told to serve: as 3.9.2 does, and ours.
+    /// Only uncommitted transactions, after UPTODATE, as 3.9.2 and Zebu do.
     Late,
-    /// Everything, before it acknowledges the leader's history (ZOOKEEPER-4685).
+    /// All transactions, before it acknowledges NEWLEADER (ZOOKEEPER-4685).
     Early,
-    /// What is committed as well, once more when it serves.
+    /// Also the committed transactions, once more after UPTODATE.
     Again,
 }
 
-/// How a leader treats its learners where the original's differ from ours.
+/// How a leader treats its learners, where leaders of the original differ from Zebu's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leads {
-    /// As ours do.
+    /// As a leader of Zebu does.
     Well,
-    /// It proposes an error in the place of what it has proposed last, now and then, as 3.9 does after a
-    /// request that cannot be read (B-27).
+    /// Now and then the leader proposes an error with the zxid of its last proposal, as 3.9 does
+    /// after a request that it cannot read (B-27).
     Again,
-    /// It leaves out what is missing in its own memory, now and then, when it brings a learner up to
-    /// date (ZOOKEEPER-2846, ZOOKEEPER-4925).
+    /// Now and then the leader omits a transaction that is missing in its memory when it
+    /// synchronizes a learner (ZOOKEEPER-2846, ZOOKEEPER-4925).
     Holes,
-    /// It loses what a learner asks for, now and then.
+    /// Now and then the leader loses a learner's request.
     Loses,
 }
 
-/// Which of its ports a member changes.
+/// The ports that a member changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// The one for learners.
@@ -161,111 +162,115 @@ pub struct Moves {
     pub client: bool,
 }
 
-/// Which configuration a change is meant for.
+/// The configuration that a change refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meant {
-    /// Whichever is in force.
+    /// The committed one, whichever it is.
     Any,
     /// The newest.
     Newest,
-    /// One that is not in force any more, if it ever was.
+    /// One that is not in force any more, or never was.
     Older,
 }
 
-/// A change of the members that an operator asks for.
+/// A reconfiguration that an operator requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Who joins, or takes another part, and whether with a vote.
+    /// The servers that join or change their role, each with whether it votes.
     pub joining: Vec<(Target, bool)>,
-    /// Who leaves.
+    /// The servers that leave.
     pub leaving: Vec<Target>,
-    /// Which ports those who join change.
+    /// The ports that joining servers change.
     pub moves: Moves,
-    /// Groups and weights of the new members, drawn by this seed; only where all are named.
+    /// The seed of the new members' groups and weights. Only for a request that names all members.
     pub groups: Option<u64>,
-    /// Whether the request names all members, not only those who come and go.
+    /// Whether the request names all members, or only those that join and leave.
     pub whole: bool,
-    /// Which configuration it is to change.
+    /// The configuration that the request refers to.
     pub meant: Meant,
 }
 
-/// Something that goes wrong, or that an operator does meanwhile.
+/// A fault, or an action of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A process is killed in the middle of what its disk is doing, after so many calls.
+    /// A process is killed in the middle of its disk's work, after this many calls, and restarts
+    /// after a delay.
     Kill(Target, u64, Duration),
-    /// A machine loses its power in the middle of what its disk is doing, after so many calls.
+    /// A machine loses its power in the middle of its disk's work, after this many calls, and
+    /// restarts after a delay.
     PowerCut(Target, u64, Left, Duration),
     /// All machines lose their power.
     PowerCutAll(u64, Left, Duration),
-    /// Connections between two servers break.
+    /// All connections between two servers break.
     Break(usize, usize),
-    /// Nothing comes through from the first server to the second, for so long.
+    /// For each pair, nothing passes from the first server to the second for a while.
     Cut(Vec<(usize, usize)>, Duration),
-    /// Nothing comes through from a server to those others, nor, if `true`, back, for so long.
+    /// For a while, nothing passes from a server to the other side; nor back, if `true`.
     CutOff(Target, Side, bool, Duration),
-    /// Nothing comes through from a server to those others, for so long, and soon all connections
-    /// between them break, with what is on its way.
+    /// For a while, nothing passes from a server to the other side. Soon all connections between
+    /// them break, and what is on the way is lost.
     Sever(Target, Side, Duration),
-    /// Something goes wrong when so many such packets have been sent and another one is.
+    /// A fault happens when this packet is sent, after so many others of its kind.
     Ambush(When, u32, Box<Fault>),
-    /// A process stands still.
+    /// A process is paused.
     Pause(Target, Duration),
-    /// All other processes stand still.
+    /// All other processes are paused.
     PauseOthers(Target, Duration),
-    /// All processes stand still.
+    /// All processes are paused.
     PauseAll(Duration),
-    /// A disk takes so many times longer.
+    /// A disk is slower by this factor for a while.
     SlowDisk(Target, u32, Duration),
-    /// The disk's changing call after so many others fails.
+    /// One changing call of a disk fails, after so many others.
     DiskError(Target, u64),
-    /// Nothing more fits on a disk.
+    /// A disk is full for a while.
     DiskFull(Target, Duration),
     /// A wall clock jumps by so many milliseconds.
     ClockJump(Target, i64),
-    /// A server is stopped and comes back with an empty disk.
+    /// A server is stopped, and restarts with an empty disk.
     Wipe(Target, Duration),
     /// An operator copies a server's data.
     BackUp(Target),
-    /// A server is stopped and comes back with the data that were copied.
+    /// A server is stopped, and restarts with the data of its last copy.
     RollBack(Target, Duration),
-    /// A server is stopped, and something in its logs or snapshots rots, by this seed.
+    /// A server is stopped, and a part of its logs or snapshots rots; the seed decides which.
     Rot(Target, u64, Duration),
-    /// All servers are stopped, and records in their logs rot, by this seed: each is whole at one of those that have it.
+    /// All servers are stopped, and records in their logs rot; the seed decides which. Each record
+    /// stays intact at one server that has it.
     RotEverywhere(u64, Duration),
-    /// Something in the logs or snapshots of a running server rots, by this seed.
+    /// A part of the logs or snapshots of a running server rots; the seed decides which.
     RotBeneath(Target, u64),
     /// A client's connection breaks.
     ClientBreak(usize),
-    /// A client falls silent, for so long.
+    /// A client is silent for a while.
     ClientSilent(usize, Duration),
-    /// A client reaches no server or only its answers are lost.
+    /// For a while, a client reaches no server (`true`), or only the answers to it are lost.
     ClientCut(usize, bool, Duration),
-    /// What a client sends is held back, for so long, and some of it for a while longer.
+    /// For a while, a client's requests are held back, and some of them even longer.
     ClientHeld(usize, Duration),
-    /// A client leaves its connection, and the server does not hear of it.
+    /// A client leaves its connection without closing it.
     ClientLeaves(usize),
-    /// An operator changes the members.
+    /// An operator requests a reconfiguration.
     Change(Change),
-    /// Everything on the network takes so many times longer.
+    /// The whole network is slower by this factor for a while.
     SlowNetwork(u32, Duration),
-    /// Somebody says to the leader that he is this machine and has promised this epoch, with a vote or not, and goes on
-    /// for so many packets.
+    /// A stranger tells the leader that it is this machine and has promised this epoch, with a vote
+    /// or without, and sends so many more packets.
     Stranger(usize, u32, bool, u32),
-    /// The data of a znode become wrong ones in a server's memory.
+    /// The data of a znode become wrong in a server's memory.
     Diverge(Target),
-    /// A server is stopped and comes back with a promise of so many epochs later.
+    /// A server is stopped, and restarts with a promise that is so many epochs later.
     Promise(Target, u32, Duration),
-    /// A server is stopped and comes back with the data of another ensemble; after so long, it is stopped again and has its own.
+    /// A server is stopped, and restarts with the data of another ensemble. After a while it is
+    /// stopped again, and restarts with its own data.
     Stray(Target, Duration),
-    /// A server is asked to stop, and started again so much later.
+    /// A server is asked to stop, and started again after a delay.
     Retire(Target, Duration),
-    /// The leader is asked to let this server lead, or the best follower.
+    /// The leader is asked to hand over to this server, or to the best follower.
     HandOver(Option<usize>),
 }
 
 impl Fault {
-    /// The name of its class, for counting.
+    /// The name of the fault's class, for the counts.
     pub fn class(&self) -> &'static str {
         match self {
             Self::Kill(..) => "process killed",
@@ -311,7 +316,7 @@ impl Fault {
 /// A fault and its time.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Since the start.
+    /// The time since the start.
     pub at: Duration,
     /// What goes wrong.
     pub fault: Fault,
@@ -323,106 +328,108 @@ impl fmt::Display for Planned {
     }
 }
 
-/// A whole run.
+/// Everything that distinguishes one run from another.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Decides everything that is not in here.
+    /// Decides everything that the plan does not contain.
     pub seed: u64,
-    /// Servers with a vote.
+    /// The number of voters.
     pub voters: usize,
-    /// Servers without one.
+    /// The number of observers.
     pub observers: usize,
-    /// Of each voter its group and its weight; empty where the majority decides.
+    /// The group and the weight of each voter. Empty: a majority is a quorum.
     pub groups: Vec<(u64, u64)>,
-    /// How each server acknowledges; those that are not named as ours do.
+    /// How each server acknowledges. Servers beyond the end acknowledge as Zebu does.
     pub acks: Vec<Acks>,
-    /// How each server leads; those that are not named as ours do.
+    /// How each server leads. Servers beyond the end lead as Zebu does.
     pub leads: Vec<Leads>,
-    /// Machines that are no members at first, but may become ones.
+    /// The number of machines that are no members at first, but may become members.
     pub spares: usize,
     /// Whether the members may change.
     pub reconfig: bool,
-    /// Whether an empty disk is taken for a new one though nobody says so, as by default; not where the members may
-    /// change.
+    /// Whether a server takes an empty disk for a new one without an operator's word, as by
+    /// default. False where the members may change.
     pub autocreate: bool,
-    /// Whether those who are no members at first are in their own lists with a vote.
+    /// Whether the spare machines have a vote in their own configuration files.
     pub spares_vote: bool,
-    /// Who of the first members has the others in its list, too: the operator is adding them.
+    /// The first member whose file names the spare machines too: the operator is adding them.
     pub edited: Option<usize>,
-    /// Whether some servers take a leader's word on the members as the original's do.
+    /// Whether some servers believe what a leader says of the members, as those of the original do.
     pub credulous: bool,
     /// Whether nothing happens that may end a leadership.
     pub undisturbed: bool,
-    /// Whether nothing else happens than that servers are asked to stop, or leaders are paused, with quick networks and disks, so
-    /// that another server leads at once.
+    /// Whether the only faults are retirements and pauses of leaders, with quick networks and
+    /// disks, so that another server must lead at once.
     pub hands_over: bool,
-    /// Whether a quorum has quick disks and networks all the time, so that a leader waits for nobody.
+    /// Whether a quorum always has quick disks and networks, so that a leader waits for no slow
+    /// server.
     pub swift: bool,
-    /// How long a leader may be silent in an ensemble of Zebu servers; `None`: `syncLimit` alone counts.
+    /// How long a leader may be silent in an ensemble of Zebu servers. `None`: only `syncLimit`
+    /// counts.
     pub leader_silence: Option<Duration>,
-    /// How many regions the machines are in.
+    /// The number of regions.
     pub regions: usize,
-    /// How long a message takes from one region to the next.
+    /// The delay of a message from one region to the next.
     pub distance: Duration,
     /// Whether observers learn from followers.
     pub masters: bool,
-    /// Whether new sessions are known to their servers only, until they want an ephemeral znode.
+    /// Whether new sessions are local to their servers until they create an ephemeral znode.
     pub local_sessions: bool,
-    /// Whether servers that have no leader serve clients that only read, and whether programs want that.
+    /// Whether servers without a leader serve read-only sessions, and whether programs accept such
+    /// sessions.
     pub read_only: bool,
-    /// Whether some programs wait for an answer for so long only.
+    /// Whether some programs cancel a request after a timeout.
     pub impatient: bool,
-    /// Whether clients count their requests anew on each connection.
+    /// Whether clients restart their xids on each connection.
     pub counts_anew: bool,
-    /// Whether clients ask for more behind the end of their session.
+    /// Whether clients send further requests after the one that closes their session.
     pub asks_behind_end: bool,
-    /// How long the sending of a whole tree may stand still between two of its steps.
+    /// The longest pause between two steps of a snapshot transfer.
     pub copy_pause: Duration,
-    /// Clients that speak the protocol themselves.
+    /// The number of clients that speak the protocol themselves.
     pub clients: usize,
-    /// Programs above sessions.
+    /// The number of programs that use `zebu-session`.
     pub sessions: usize,
-    /// Programs that somebody else runs; see `guest`.
+    /// The number of programs outside the simulator; see `guest`.
     pub guests: usize,
     /// The servers' tick.
     pub tick: Duration,
     /// Mean time between two requests of a client.
     pub think: Duration,
-    /// Whether messages between servers pass through the codec.
+    /// Whether messages between servers are encoded and decoded.
     pub codec: bool,
-    /// Transactions that a server keeps in memory.
+    /// The number of transactions that a server keeps in memory.
     pub memory_txns: usize,
-    /// Transactions between snapshots.
+    /// The number of transactions between two snapshots.
     pub snapshot_every: u64,
-    /// Share of a snapshot's size up to which learners are served from the log.
+    /// Learners are served from the log up to this share of a snapshot's size.
     pub log_share: Option<f64>,
-    /// Whether learners get the whole tree always.
+    /// Whether learners always get a snapshot.
     pub always_copy: bool,
-    /// Counter of the first transaction of an epoch.
+    /// The counter of the first transaction of an epoch.
     pub first_counter: u32,
-    /// How many of a hundred requests of clients are a sync and a read behind it, beside the usual
-    /// ones.
+    /// The percentage of additional requests that are a sync and a read after it.
     pub syncs: u64,
-    /// How long a snapshot may stand still between two of its steps.
+    /// The longest pause between two steps of a snapshot.
     pub snapshot_pause: Duration,
-    /// Of so many bytes between servers one changes on its way; see `flips`.
+    /// One of so many bytes between servers changes on its way; see `flips`.
     pub flip_every: Option<u64>,
-    /// Whether bytes change in what servers send each other for damaged logs.
+    /// Whether bytes change in the log records that servers send each other for a repair.
     pub lies: bool,
-    /// Whether trees become other ones; see `trees`.
+    /// Whether trees change in memory; see `trees`.
     pub diverges: bool,
-    /// Whether a run fails only where the model of the protocol refuses what a server does.
+    /// Whether a run fails only if the model of the protocol forbids a step of a server.
     pub only_model: bool,
-    /// Length of the safety phase.
+    /// The length of the safety phase.
     pub length: Duration,
-    /// What goes wrong, in order.
+    /// The faults, in order.
     pub faults: Vec<Planned>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Plan {
-    /// The plan of a seed: every other one is aimed at something.
+    /// The plan of a seed. Every other plan has an aim.
     pub fn new(seed: u64) -> Self {
         if seed.is_multiple_of(2) {
             let mut plan = Self::random(seed);
@@ -433,14 +440,14 @@ impl Plan {
         }
     }
 
-    /// A plan that is aimed at something.
+    /// The plan of a seed with this aim.
     pub fn aimed(aim: Aim, seed: u64) -> Self {
         let mut plan = Self { faults: Vec::new(), ..Self::random(seed) };
         aim.take(&mut plan, &mut Random::stream(seed, 3));
         plan
     }
 
-    /// A plan in which everything is left to chance.
+    /// A plan without an aim.
     pub fn random(seed: u64) -> Self {
         let mut random = Random::stream(seed, 1);
         let voters = *random.pick(&[3, 3, 3, 5]);
@@ -468,7 +475,7 @@ impl Plan {
         plan
     }
 
-    /// Bytes change on their way between servers, and little else goes wrong.
+    /// A plan in which bytes between servers change, with few other faults.
     pub fn flipped(seed: u64) -> Self {
         let mut plan = Self::random(seed);
         let mut random = Random::stream(seed, 4);
@@ -482,7 +489,8 @@ impl Plan {
         plan
     }
 
-    /// Trees become other ones, one after the other, the leader's above all, and nothing else goes wrong.
+    /// A plan in which trees change in memory, one after the other, most often the leader's,
+    /// without other faults.
     pub fn diverged(seed: u64) -> Self {
         let random = Self::random(seed);
         let mut plan = Self {
@@ -505,14 +513,16 @@ impl Plan {
                 _ => Target::Server(random.below(plan.members() as u64) as usize),
             };
             plan.faults.push(Planned { at, fault: Fault::Diverge(target) });
-            // The one before has been found out, and has its leader's tree.
+            // By then the ensemble has detected the last wrong tree, and the server has its
+            // leader's tree.
             at += SECOND * 40 + random.ms(0, 5_000);
         }
         plan.length = at;
         plan
     }
 
-    /// Three servers for so many guests, and all kinds of faults for `length`, many of which meet the guests.
+    /// Three servers for so many guests, with faults of all kinds for `length`. Many of the faults
+    /// affect the guests.
     pub fn visited(seed: u64, guests: usize, length: Duration) -> Self {
         let mut random = Random::stream(seed, 8);
         let tick = Duration::from_millis(500);
@@ -522,7 +532,7 @@ impl Plan {
         if !random.one_in(8) {
             plan.faults = plan.draw_faults(&mut random);
         }
-        // Each run has its own mixture of these as well.
+        // Each run has its own mixture of these faults too.
         let weights = [0; 4].map(|_| random.below(4));
         let mut at = SECOND * 4;
         while at < length && weights.iter().sum::<u64>() > 0 {
@@ -548,7 +558,7 @@ impl Plan {
         plan
     }
 
-    /// Three servers, two clients, and nothing goes wrong.
+    /// Three servers and two clients, without faults.
     pub fn calm(seed: u64) -> Self {
         Self {
             seed,
@@ -598,17 +608,17 @@ impl Plan {
         }
     }
 
-    /// How many members there are at first.
+    /// The number of first members.
     pub fn members(&self) -> usize {
         self.voters + self.observers
     }
 
-    /// How many servers there are, members or not.
+    /// The number of servers, members or not.
     pub fn servers(&self) -> usize {
         self.members() + self.spares
     }
 
-    /// In some plans something rots beneath servers that run.
+    /// In some plans, files of running servers rot.
     fn draw_rot(&mut self, random: &mut Random) {
         if !random.one_in(6) {
             return;
@@ -621,13 +631,13 @@ impl Plan {
         self.faults.sort_by_key(|planned| planned.at);
     }
 
-    /// Whether servers look for damage while they run.
+    /// Whether servers scrub their disks while they run.
     pub(crate) fn scrubs(&self) -> bool {
         self.faults.iter().any(|planned| matches!(planned.fault, Fault::RotBeneath(..)))
     }
 
     pub(crate) fn draw_faults(&self, random: &mut Random) -> Vec<Planned> {
-        // Each run has its own mixture, so that rare classes get runs of their own.
+        // Each run has its own mixture, so some runs consist of rare classes.
         let weights: Vec<u64> = (0..CLASSES)
             .map(|class| if random.one_in(3) { 0 } else { random.between(1, COMMON[class]) })
             .collect();
@@ -716,5 +726,5 @@ impl Plan {
 
 const CLASSES: usize = 17;
 
-/// How common each class may be.
+/// The highest weight of each class.
 const COMMON: [u64; CLASSES] = [10, 10, 3, 8, 4, 5, 5, 2, 4, 2, 2, 2, 1, 4, 4, 3, 2];

@@ -9,9 +9,9 @@ use zebu_testkit::Random;
 
 use crate::checks::watches::Kind;
 
-/// What a client may want.
+/// What a client asks for.
 pub(crate) enum Wish {
-    /// One request: what, about which path, the watch it leaves, its body.
+    /// One request: its opcode, its path, the watch it leaves, and its body.
     One(OpCode, String, Option<Kind>, Vec<u8>),
     SyncAndRead(String),
     Watch(String, bool),
@@ -43,14 +43,14 @@ pub(crate) fn create_with(path: &str, data: &[u8], flags: i32, acl: &[Acl]) -> V
     Create { path: Some(path.into()), data: Some(data), acl, flags }.to_bytes()
 }
 
-/// A znode that ends when it was not changed for so long.
+/// A `create` request for a znode with a time to live.
 pub(crate) fn create_ttl(path: &str, data: &[u8], ttl_ms: i64) -> Vec<u8> {
     let open = Acl::open();
     let acl = Some(open.iter().map(AclRef::from).collect());
     CreateTtl { path: Some(path.into()), data: Some(data), acl, flags: TTL, ttl_ms }.to_bytes()
 }
 
-/// A znode that ends with its session.
+/// A `create` request for an ephemeral znode.
 pub(crate) fn ephemeral(path: &str) -> Vec<u8> {
     create(path, b"", EPHEMERAL)
 }
@@ -74,28 +74,27 @@ pub(crate) fn multi(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// What begins the data that programs write.
+/// The first byte of the data that programs write.
 const TAG: u8 = 0xa9;
 
-/// Data that is written once.
+/// Unique data for one request of a program.
 pub(crate) fn tag(program: usize, request: u64) -> [u8; 8] {
     let mut data = request.to_be_bytes();
     (data[0], data[1]) = (TAG, program as u8);
     data
 }
 
-/// Whether this is data that is written once.
+/// Whether `data` is such unique data.
 pub(crate) fn is_tag(data: &[u8]) -> bool {
     data.len() == 8 && data[0] == TAG
 }
 
-/// One of the paths that clients deal with.
+/// One of the paths that clients use.
 pub(crate) fn some_path(random: &mut Random) -> String {
     (*random.pick(&PATHS)).to_owned()
 }
 
-/// The next request of a client.
-/// `data` is what it writes.
+/// The next request of a client. `data` is the data for a write.
 pub(crate) fn draw(random: &mut Random, client: usize, data: &[u8]) -> Wish {
     let path = some_path(random);
     let watch = random.one_in(2);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::plan::Plan;
 use crate::world::{Outcome, World};
 
-/// Runs a plan; a panic is a broken property as well.
+/// Runs a plan. A panic counts as a violated property.
 pub fn run(plan: &Plan) -> Outcome {
     let plan = plan.clone();
     match catch_unwind(AssertUnwindSafe(|| World::new(plan).run())) {
@@ -21,26 +21,26 @@ pub fn run(plan: &Plan) -> Outcome {
     }
 }
 
-/// What many runs came to.
+/// The sum of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Total {
-    /// How many runs.
+    /// The number of runs.
     pub runs: u64,
-    /// Seeds that broke something, and what.
+    /// Seeds of failed runs, each with its violated property.
     pub broken: Vec<(u64, String)>,
     /// Simulated time.
     pub simulated: Duration,
     /// Faults that took effect, by class.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Rare things that were reached.
+    /// Rare situations that occurred, by name.
     pub reached: BTreeMap<&'static str, u64>,
-    /// Transactions committed.
+    /// Committed transactions.
     pub committed: u64,
-    /// Client requests answered.
+    /// Answered client requests.
     pub answered: u64,
-    /// Notifications that clients got.
+    /// Notifications to clients.
     pub notified: u64,
-    /// Leaders established.
+    /// Established leaders.
     pub leaders: u64,
 }
 

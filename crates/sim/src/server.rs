@@ -35,44 +35,45 @@ use crate::members::{self, FILE, NOT_A_MEMBER, Said, Settings, machine};
 use crate::plan::Plan;
 use crate::world::{Happening, World};
 
-/// How often sessions that were heard of without the replica are reported to it.
+/// The interval of reports to the replica about sessions that were active without it.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often a server may dial a leader within a second.
+/// The most attempts of a server to connect to a leader in one second.
 const DIALS_MAX: u32 = 60;
 
-/// A machine: its disk and clocks, and the process on it if there is one.
+/// A machine: its disk, its clocks, and its process if one runs.
 pub(crate) struct Server {
     pub(crate) disk: Disk,
-    /// How many times longer than usual the disk takes.
+    /// The factor by which the disk is slower than usual.
     pub(crate) disk_factor: u32,
     pub(crate) wall_offset_ms: i64,
-    /// How fast its monotonic clock goes wrong, in millionths.
+    /// The drift of its monotonic clock, in millionths.
     drift_ppm: i64,
     pub(crate) paused: Option<u64>,
     pub(crate) pauses: u64,
-    /// What happened while it was paused.
+    /// Events that happened during a pause.
     pub(crate) missed: Vec<Happening>,
-    /// Counts its processes.
+    /// The number of processes so far.
     pub(crate) number: u64,
     pub(crate) process: Option<Box<Process>>,
     pub(crate) backup: Option<Backup>,
-    /// Whether it has ended because its disk took no more, and waits.
+    /// Whether the server has stopped because its disk is full, and waits for room.
     pub(crate) waits_for_room: bool,
-    /// The log that it has mended last, until it has started with it.
+    /// The log that the last repair wrote, until a start has read it.
     pub(crate) mended: Option<Zxid>,
-    /// What its file says of its own ensemble, while it has the data of another one.
+    /// The server's own ensemble file, while the server has the data of another ensemble.
     pub(crate) home: Option<Vec<u8>>,
 }
 
 /// A copy of a server's data.
 pub(crate) struct Backup {
     pub(crate) disk: Disk,
-    /// From where to where what is in it may have traces of what is to come.
+    /// The copied tree is as of the first zxid, and may contain effects of transactions up to the
+    /// second.
     pub(crate) fuzzy: (Zxid, Zxid),
-    /// Whether it was made when the server had lost its data.
+    /// Whether the copy was made after a loss of the server's data.
     pub(crate) lost: bool,
-    /// The members that were in force.
+    /// The version of the committed configuration.
     pub(crate) version: Zxid,
 }
 
@@ -84,53 +85,54 @@ pub(crate) struct Process {
     pub(crate) replica: Replica,
     /// What the engine and the connections share.
     pub(crate) common: Arc<Common<Side>>,
-    /// Not here while it has a turn.
+    /// `None` during a turn.
     pub(crate) engine: Option<Engine<Side>>,
     pub(crate) log: TxnLog,
     pub(crate) snapshots: Snapshots,
     pub(crate) files: MemberFiles,
-    /// Whom its network knows.
+    /// The servers that its network knows.
     pub(crate) said: Said,
-    /// Where it listens for learners, while it does.
+    /// The addresses at which it listens for learners.
     pub(crate) listening: Vec<HostPort>,
     /// Whether observers may learn from it.
     pub(crate) takes_observers: bool,
     pub(crate) role: Role,
-    /// Whether it serves clients that only read, for want of a leader.
+    /// Whether it is read-only because it has no leader.
     pub(crate) only_reads: bool,
-    /// It was asked to stop, and is started again so much later.
+    /// The delay until its restart, if it was asked to stop.
     pub(crate) comes_back: Option<Duration>,
-    /// It takes no part in elections any more.
+    /// Whether it has left elections for good.
     pub(crate) retired: bool,
     waking: bool,
     timer: Option<Duration>,
-    /// Its turn was interrupted, and goes on later.
+    /// Whether its turn has paused and will continue.
     going_on: bool,
     pub(crate) jobs: VecDeque<Order>,
-    /// What the log thread is working on.
+    /// The orders that the log thread is carrying out.
     pub(crate) working: Vec<Order>,
-    /// Of trees that are to be installed: on which links they came, and the transactions up to which they may have
-    /// traces.
+    /// For each snapshot to be installed: its link, and the last transaction of which it may
+    /// contain effects.
     pub(crate) restoring: VecDeque<(LinkId, Zxid)>,
     pub(crate) jobs_done: u64,
     pub(crate) taking: Option<Taking>,
-    /// What its start has found, and its damaged logs.
+    /// The damage that its start has found.
     pub(crate) damaged: Option<Damage>,
     pub(crate) mending: Option<Mending>,
-    /// What is known to be damaged.
+    /// The known damage.
     pub(crate) incidents: Incidents,
     pub(crate) attempt: u64,
-    /// To whom it has acknowledged a leader's history.
+    /// The link on which it has acknowledged NEWLEADER.
     pub(crate) proven: Option<LinkId>,
-    /// What it has left out of synchronizations, and must not commit there.
+    /// Transactions that it has omitted from synchronizations, and must not commit there.
     pub(crate) left_out: BTreeSet<(LinkId, Zxid)>,
-    /// The second in which it dialled a leader last, and how often.
+    /// The second of its last attempt to connect to a leader, and the number of attempts in that
+    /// second.
     dialled_in: (u64, u32),
     pub(crate) arriving: BTreeMap<LinkId, Arriving>,
     pub(crate) leaving: BTreeMap<LinkId, Leaving>,
-    /// What has come of a packet whose end has not.
+    /// For each link, the beginning of a packet whose end has not arrived.
     pub(crate) received: BTreeMap<LinkId, BytesMut>,
-    /// Its clients' connections, by their number on the network.
+    /// The connections of its clients, by their numbers on the network.
     pub(crate) clients: BTreeMap<u64, Connection>,
     /// Connections whose tasks are to be woken.
     pub(crate) awake: Awake,
@@ -163,7 +165,7 @@ impl Server {
         }
     }
 
-    /// The process is gone, with everything that was on its way inside.
+    /// Ends the process, with everything that it has in memory.
     pub(crate) fn end_process(&mut self) {
         self.number += 1;
         self.process = None;
@@ -180,7 +182,7 @@ impl Server {
         self.role() != Role::Looking
     }
 
-    /// The epoch it leads in.
+    /// The epoch that this server leads.
     pub(crate) fn leads(&self) -> Option<zebu_proto::Epoch> {
         match self.role() {
             Role::Leading(epoch) => Some(epoch),
@@ -192,7 +194,7 @@ impl Server {
         self.process.as_ref().and_then(|process| process.replica.peer())
     }
 
-    /// Whether it serves, and has nothing to do any more.
+    /// Whether the server serves and has nothing left to do.
     pub(crate) fn is_at_rest(&self, last: Zxid) -> bool {
         self.serves()
             && self.process.as_ref().is_some_and(|process| {
@@ -218,7 +220,7 @@ impl Server {
         )
     }
 
-    /// The time as this server sees it.
+    /// The time on this server's clocks.
     pub(crate) fn clock(&self, now: Duration) -> Now {
         let monotonic = self.process.as_ref().map_or(now, |process| {
             let ran = (now - process.started).as_nanos() as i128;
@@ -228,14 +230,14 @@ impl Server {
         Now { monotonic, wall_ms: 1_700_000_000_000 + now.as_millis() as i64 + self.wall_offset_ms }
     }
 
-    /// When this server's clock will show `at`, roughly.
+    /// The simulated time at which this server's clock will show `at`, roughly.
     fn when(&self, now: Duration, at: Duration) -> Duration {
         let left = at.saturating_sub(self.clock(now).monotonic);
         now + left + left / 4000
     }
 }
 
-/// Guests do not wait a minute for the end of a time to live.
+/// Guests do not wait a minute until a znode with a time to live ends.
 fn reaper(plan: &Plan) -> ReaperOptions {
     let all = ReaperOptions::default();
     if plan.guests > 0 { ReaperOptions { interval: plan.tick * 4, ..all } } else { all }
@@ -245,7 +247,7 @@ pub(crate) fn tree_options(plan: &Plan) -> zebu_tree::Options {
     zebu_tree::Options { hash_seed: plan.seed, types: types(plan), ..zebu_tree::Options::default() }
 }
 
-/// Znodes may have a time to live where guests may want that.
+/// Only runs with guests have znodes with a time to live.
 fn types(plan: &Plan) -> ExtendedTypes {
     ExtendedTypes { enabled: plan.guests > 0, emulate_353: false }
 }
@@ -303,7 +305,7 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
     }
 }
 
-/// In some ensembles little may be in progress: connections are held back.
+/// Some ensembles allow few requests in flight, so connections are held back.
 fn client_rules(plan: &Plan) -> ClientRules {
     let load = match plan.seed % 7 {
         0 => LoadLimits { requests: 1, ..LoadLimits::default() },
@@ -313,7 +315,7 @@ fn client_rules(plan: &Plan) -> ClientRules {
     ClientRules { load, ..ClientRules::default() }
 }
 
-/// Every other ensemble has a key of its own for its sessions' passwords.
+/// Every other ensemble has its own key for the passwords of sessions.
 fn passwords(plan: &Plan) -> Passwords {
     let key = SessionKey::new(&plan.seed.to_be_bytes().repeat(4)).expect("it is long enough");
     if (plan.seed >> 1).is_multiple_of(2) { Passwords::Keyed(key) } else { Passwords::Compatible }
@@ -358,7 +360,7 @@ impl World {
             self.reached("room again");
         }
         self.net.dark.remove(&server);
-        // What a start does on the disk may be interrupted as well.
+        // Some starts are interrupted during their work on the disk.
         let calm = self.healing || self.plan.faults.is_empty();
         let calls = if calm || !self.random.one_in(6) { None } else { Some(self.random.below(14)) };
         let it = &mut self.servers[server];
@@ -411,7 +413,7 @@ impl World {
         let killed = self.random.one_in(2);
         let it = &mut self.servers[server];
         if killed {
-            // The machine goes on: what is not durable is there all the same.
+            // The machine goes on, so all writes are visible, durable or not.
             it.disk.resume();
         } else {
             it.disk = it.disk.crash(left.crash());
@@ -421,7 +423,7 @@ impl World {
         self.after(after, Happening::Boot { server, process });
     }
 
-    /// Recovers what is on the disk and makes a process of it.
+    /// Recovers from the disk, and creates a process.
     fn start(&mut self, server: usize) -> Result<(), String> {
         let plan = &self.plan;
         let it = &self.servers[server];
@@ -540,7 +542,7 @@ impl World {
         Ok(())
     }
 
-    /// The server ends by itself, as after a failed disk.
+    /// The server stops itself, as after a disk error.
     pub(crate) fn stop(&mut self, server: usize, failure: &(dyn Error + 'static)) {
         self.tell(|| format!("server {server} stops: {failure}"));
         self.reached("server stopped by itself");
@@ -559,14 +561,14 @@ impl World {
         self.servers[server].process.as_deref_mut().filter(|process| process.number == number)
     }
 
-    /// Puts something into a server's inbox.
+    /// Adds an input to a server's inbox.
     pub(crate) fn input(&mut self, server: usize, number: u64, input: Input) {
         let Some(process) = self.process(server, number) else { return };
         process.common.inbox.push(input);
         self.wake_soon(server, number);
     }
 
-    /// Sees to it that what is in the inbox is looked at.
+    /// Wakes the server's main thread soon, if its inbox is not empty.
     pub(crate) fn wake_soon(&mut self, server: usize, number: u64) {
         let Some(process) = self.process(server, number) else { return };
         if process.waking || process.common.inbox.is_empty() {
@@ -593,7 +595,7 @@ impl World {
         }
     }
 
-    /// Sees to it that the server wakes up when its next tick is due.
+    /// Sets a timer for the server's next tick.
     fn arm(&mut self, server: usize) {
         let it = &self.servers[server];
         let Some(process) = &it.process else { return };
@@ -616,18 +618,18 @@ impl World {
         }
     }
 
-    /// Takes a turn: steps through what is in the inbox, and carries out what comes of it.
+    /// Takes a turn: handles the inbox, and carries out the outputs.
     pub(crate) fn wake(&mut self, server: usize, number: u64) {
         let Some(process) = self.process(server, number) else { return };
         process.waking = false;
         if process.going_on {
-            // The last turn is not over, and goes on with this one's inputs.
+            // The last turn has paused. When it continues, it handles these inputs as well.
             return;
         }
         self.turn(server, number);
     }
 
-    /// Goes on with a turn that was interrupted.
+    /// Continues a turn that has paused.
     pub(crate) fn go_on(&mut self, server: usize, number: u64) {
         if let Some(process) = self.process(server, number) {
             process.going_on = false;

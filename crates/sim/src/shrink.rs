@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::plan::Plan;
 use crate::run::run;
 
-/// The property in a description, without times and numbers of this run.
+/// The property in a description, without the times and numbers of this run.
 fn property(what: &str) -> String {
     let words = what.split(": ").nth(1).unwrap_or(what);
     words.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
-/// Tries so many smaller plans, keeps those that still break the same property, and returns the last
-/// one and what it breaks.
+/// Tries up to `tries` smaller plans and keeps those that still violate the same property. Returns
+/// the last one and its violation.
 pub fn shrink(plan: &Plan, broken: &str, tries: usize) -> (Plan, String) {
     let wanted = property(broken);
     let mut best = (plan.clone(), broken.to_owned());
@@ -23,7 +23,7 @@ pub fn shrink(plan: &Plan, broken: &str, tries: usize) -> (Plan, String) {
         let what = outcome.broken.first()?;
         (property(what) == wanted).then(|| (plan.clone(), what.clone()))
     };
-    // Nothing that comes behind the failure matters.
+    // Faults after the failure do not matter.
     let mut plan = best.0.clone();
     if let Some(at) = time(broken) {
         plan.length = plan.length.min(at + Duration::from_millis(1));
@@ -63,7 +63,7 @@ pub fn shrink(plan: &Plan, broken: &str, tries: usize) -> (Plan, String) {
     best
 }
 
-/// When something broke.
+/// The time of a violation.
 fn time(what: &str) -> Option<Duration> {
     let seconds = what.strip_prefix("at ")?.split(' ').next()?.parse().ok()?;
     Some(Duration::from_secs_f64(seconds))

@@ -16,12 +16,12 @@ use crate::members;
 use crate::server::Server;
 use crate::world::{Happening, World};
 
-/// Where a promise is kept.
+/// The file with a server's promise.
 const PROMISE: &str = "/data/version-2/acceptedEpoch";
 
 impl World {
-    /// Somebody connects to a leader, and says that he is a machine that has promised an epoch. Nothing of what he is told
-    /// reaches him: he goes on without it.
+    /// A stranger connects to a leader and claims to be a machine that has promised an epoch. The
+    /// stranger ignores all answers.
     pub(crate) fn claim(
         &mut self,
         leader: usize,
@@ -50,14 +50,15 @@ impl World {
         }
     }
 
-    /// A server is stopped and comes back as one of another ensemble, with a history that is alike. It goes on in its own
-    /// ensemble after a while.
+    /// Stops a server, and restarts it as a member of another ensemble with a similar history.
+    /// After a while the server returns to its own ensemble.
     pub(crate) fn stray(&mut self, server: usize, time: Duration) -> Option<()> {
         let settled = self.checks.ensembles.settled()?;
         let is_alone = self.servers.iter().all(|it| it.home.is_none());
         let knows =
             |it: &Server| it.peer().and_then(|peer| peer.identity().settled()) == Some(settled);
-        // Who knows no id takes anybody's, and is not what this is about.
+        // A server without an id joins any ensemble, which is not the situation that this fault
+        // tests.
         if !is_alone || !(0..self.plan.members()).all(|it| knows(&self.servers[it])) {
             return None;
         }
@@ -75,7 +76,7 @@ impl World {
         Some(())
     }
 
-    /// A server is of its own ensemble again, if it was of another one.
+    /// Returns a server to its own ensemble, if it is in another one.
     pub(crate) fn comes_home(&mut self, server: usize) {
         let Some(own) = self.servers[server].home.take() else { return };
         self.kill(server, 0, Duration::from_millis(200));
@@ -87,7 +88,7 @@ impl World {
         self.tell(|| format!("server {server} has its own data again"));
     }
 
-    /// A server is stopped and comes back with a later promise than it gave.
+    /// Stops a server, and restarts it with a later promise than it has given.
     pub(crate) fn promise(&mut self, server: usize, more: u32, back: Duration) {
         let path = Path::new(PROMISE);
         self.kill(server, 0, back);

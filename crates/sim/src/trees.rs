@@ -12,10 +12,10 @@ use zebu_tree::{Silent, Tree, Walk};
 use crate::server::Server;
 use crate::world::World;
 
-/// What no client writes.
+/// Data that no client writes.
 const WRONG: &[u8] = b"no client has written this";
 
-/// The data of one znode become wrong ones, and nothing else of it changes.
+/// Replaces the data of one znode by wrong ones.
 fn change(tree: &mut Tree, random: &mut Random) -> Option<String> {
     let mut znodes = Vec::new();
     Walk::new(tree).step(tree, usize::MAX, &mut |path, _, _, stat| {
@@ -53,13 +53,14 @@ fn is_wrong(tree: &Tree) -> Option<String> {
 }
 
 impl World {
-    /// A member's tree becomes another one.
+    /// Changes a member's tree in memory.
     pub(crate) fn diverge(&mut self, server: usize) -> Option<()> {
         let is_another = |it: &Server| {
             it.process.as_ref().is_some_and(|process| is_wrong(&process.tree()).is_some())
         };
         if self.servers.iter().any(is_another) {
-            // Nobody has written since the last one became wrong: where many are, no majority can tell.
+            // There was no write since the last tree became wrong. With several wrong trees, no
+            // majority may be right.
             return None;
         }
         let process = self.servers[server].process.as_mut()?;
@@ -68,7 +69,7 @@ impl World {
         Some(())
     }
 
-    /// All trees are one: the wrong data are in none.
+    /// Checks that all trees are equal and no tree has wrong data.
     pub(crate) fn look_for_wrong_data(&mut self) {
         for server in 0..self.servers.len() {
             let Some(process) = &self.servers[server].process else { continue };

@@ -23,19 +23,19 @@ use crate::net::{Message, Net};
 use crate::plan::Plan;
 use crate::server::Server;
 
-/// Something that will happen.
+/// An event in the future.
 #[derive(Debug)]
 pub(crate) enum Happening {
     Boot {
         server: usize,
         process: u64,
     },
-    /// The server's main thread looks into its inbox.
+    /// The server's main thread handles its inbox.
     Wake {
         server: usize,
         process: u64,
     },
-    /// It goes on with what it was asked to do.
+    /// The server continues a turn that has paused.
     GoOn {
         server: usize,
         process: u64,
@@ -53,13 +53,13 @@ pub(crate) enum Happening {
         server: usize,
         process: u64,
     },
-    /// The log thread has had nothing to do for a while.
+    /// The log thread has been idle for a while.
     DiskIdle {
         server: usize,
         process: u64,
         jobs: u64,
     },
-    /// Everything on a server's disk is read again.
+    /// The server scrubs its disk.
     Scrub {
         server: usize,
         process: u64,
@@ -68,19 +68,19 @@ pub(crate) enum Happening {
         server: usize,
         process: u64,
     },
-    /// A server goes on with its damaged logs.
+    /// A server takes the next step of its repair.
     Mend {
         server: usize,
         process: u64,
     },
-    /// It asks another one for what its logs lack.
+    /// A server asks another for the log records that it lacks.
     Asked {
         server: usize,
         process: u64,
         to: usize,
         missing: Vec<Missing>,
     },
-    /// The answer is there, as far as it came.
+    /// The answer arrives, or a part of it.
     Answered {
         server: usize,
         process: u64,
@@ -149,7 +149,7 @@ pub(crate) enum Happening {
         back: Duration,
     },
     NetworkBack,
-    /// A server has the data of its own ensemble again.
+    /// A server returns to its own ensemble.
     ComesHome(usize),
     ClientSpeaks {
         client: usize,
@@ -202,32 +202,32 @@ impl Ord for Planned {
     }
 }
 
-/// What has become of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Which properties did not hold, in words; the first is what matters.
+    /// Descriptions of the violated properties. The first one is the cause.
     pub broken: Vec<String>,
-    /// A digest of everything that happened.
+    /// A digest of all events.
     pub trace: u64,
     /// Simulated time.
     pub simulated: Duration,
     /// Faults that took effect, by class.
     pub faults: BTreeMap<&'static str, u64>,
-    /// Transactions committed.
+    /// Committed transactions.
     pub committed: u64,
-    /// Client requests answered.
+    /// Answered client requests.
     pub answered: u64,
-    /// Notifications that clients got.
+    /// Notifications to clients.
     pub notified: u64,
-    /// Leaders established.
+    /// Established leaders.
     pub leaders: u64,
     /// Steps of servers that the model of the protocol has allowed.
     pub model_actions: u64,
-    /// How often something rare was reached, by name.
+    /// How often each rare situation occurred, by name.
     pub reached: BTreeMap<&'static str, u64>,
 }
 
-/// Everything of one run.
+/// The whole state of one run.
 pub struct World {
     pub(crate) plan: Plan,
     pub(crate) now: Duration,
@@ -240,19 +240,19 @@ pub struct World {
     pub(crate) net: Net,
     pub(crate) checks: Checks,
     pub(crate) next_id: u64,
-    /// Whether clients ask for new things.
+    /// Whether clients send new requests.
     pub(crate) busy: bool,
-    /// Whether nothing goes wrong any more.
+    /// Whether all faults have ended.
     pub(crate) healing: bool,
     pub(crate) say: bool,
     pub(crate) ambushes: Vec<Ambush>,
-    /// Changes of the members that an operator has still to ask for, and the one that is asked.
+    /// Reconfigurations that an operator has not requested yet, and the one that is requested.
     pub(crate) wanted: VecDeque<Wanted>,
     pub(crate) asked_change: Option<Wanted>,
     pub(crate) outcome: Outcome,
     /// Changes bytes between servers.
     pub(crate) flips: Option<Flips>,
-    /// When it is looked at progress next.
+    /// The time of the next progress check.
     look_at: Duration,
     queue: BinaryHeap<Reverse<Planned>>,
     order: u64,
@@ -261,7 +261,7 @@ pub struct World {
 const SECOND: Duration = Duration::from_secs(1);
 
 impl World {
-    /// The world of a plan, before anything has happened.
+    /// The world of a plan, before the first event.
     pub fn new(plan: Plan) -> Self {
         let mut random = Random::stream(plan.seed, 2);
         let servers = (0..plan.servers()).map(|_| Server::new(&mut random)).collect();
@@ -312,7 +312,7 @@ impl World {
         world
     }
 
-    /// Prints what happens as it happens.
+    /// Prints events as they happen.
     pub fn narrate(mut self) -> Self {
         self.say = true;
         self
@@ -359,13 +359,13 @@ impl World {
         *self.outcome.reached.entry(what).or_default() += 1;
     }
 
-    /// Takes something into the digest of the run.
+    /// Adds to the digest of the run.
     pub(crate) fn trace(&mut self, a: u64, b: u64) {
         let mixed = self.outcome.trace.rotate_left(5) ^ a.rotate_left(32) ^ b;
         self.outcome.trace = mixed.wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 
-    /// Runs until then, or until something is broken.
+    /// Runs until `end`, or until a property is violated.
     pub(crate) fn run_until(&mut self, end: Duration) {
         while self.checks.broken.is_empty() {
             let Some(Reverse(next)) = self.queue.peek() else { break };
@@ -478,7 +478,7 @@ impl World {
         }
     }
 
-    /// A client, a program or a guest falls silent.
+    /// A client, a program or a guest is paused.
     pub(crate) fn party_falls_silent(&mut self, party: usize) {
         if let Some(guest) = self.guest_of(party) {
             self.guests[guest].is_silent = true;
@@ -490,7 +490,7 @@ impl World {
         }
     }
 
-    /// A client, a program or a guest speaks again.
+    /// A client, a program or a guest resumes.
     pub(crate) fn party_speaks(&mut self, party: usize) {
         if let Some(guest) = self.guest_of(party) {
             self.guests[guest].is_silent = false;
@@ -513,17 +513,17 @@ impl World {
         }
     }
 
-    /// Time in which a healthy ensemble has settled whatever was before.
+    /// The time in which an ensemble without faults recovers from any earlier fault.
     pub(crate) fn patience(&self) -> Duration {
         self.plan.tick * 60 + SECOND * 60
     }
 
-    /// The liveness phase: nothing goes wrong any more, and everything must come to rest.
+    /// The liveness phase: all faults have ended, and the world must come to rest.
     fn converge(&mut self) {
         self.heal();
         let limit = self.now + self.patience();
         let end = self.now + self.patience() / 2;
-        // Clients go on for a while, so that there is something to agree on.
+        // Clients go on for a while, so that there are transactions to agree on.
         while !self.all_serve() && self.checks.broken.is_empty() {
             if self.now >= limit {
                 self.checks.found(format!("liveness: not all serve\n{}", self.status()));
@@ -539,7 +539,7 @@ impl World {
         if self.checks.broken.is_empty() {
             self.rest();
         }
-        // A session may have ended meanwhile, and that not be everywhere yet.
+        // The end of a session may not have reached all servers yet.
         self.come_to_rest();
         if self.checks.broken.is_empty() {
             self.compare_trees();
@@ -557,19 +557,19 @@ impl World {
         }
     }
 
-    /// At rest the servers have little to say to each other.
+    /// At rest, the servers exchange few messages.
     fn rest(&mut self) {
         let before = self.net.sent;
         let length = self.plan.tick * 10;
         self.run_until(self.now + length);
         let sent = self.net.sent - before;
         let learners = self.plan.servers() as u64 - 1;
-        // Six times within the time for which it may be silent, the leader says that it is alive.
+        // The leader says that it is alive six times within the limit of its silence.
         let alive = self
             .plan
             .leader_silence
             .map_or(0, |silence| (length.as_millis() / (silence.as_millis() / 6)) as u64 + 1);
-        // Every half tick a ping to each learner and its answer, and some room.
+        // Every half tick: a ping to each learner and its answer, with some reserve.
         let most = learners * (21 * 2 * 2 + alive) + 10;
         if sent > most {
             self.checks.found(format!("liveness: {sent} messages in {length:?} of rest"));

@@ -7,8 +7,9 @@ use zebu_testkit::Random;
 use super::{SECOND, Script};
 use crate::plan::{Fault, Left, Plan, Target};
 
-/// Each step of a copy is shorter than `initLimit`, which is ten ticks; all of them together are longer. Servers that
-/// need the tree come one by one, or so many that the leader needs them to lead.
+/// Each step of a snapshot transfer is shorter than `initLimit`, which is ten ticks; the whole
+/// transfer is longer. Learners need the transfer one at a time, or so many of them need it that
+/// the leader has no quorum without them.
 pub(super) fn slow_copies(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = *random.pick(&[0, 1, 2]);

@@ -15,8 +15,8 @@ fn somebody(plan: &Plan, random: &mut Random) -> Target {
     }
 }
 
-/// A disk takes nothing more, at any step of what its server does, and takes something again. Servers end and start
-/// meanwhile, also the one whose disk is full.
+/// Disks fill up at any step of their servers, and have room again later. Meanwhile servers are
+/// killed and restarted, among them servers with full disks.
 pub(super) fn full_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.tick = Duration::from_millis(*random.pick(&[500, 1000]));
@@ -44,7 +44,8 @@ pub(super) fn full_disks(plan: &mut Plan, random: &mut Random, script: &mut Scri
     }
 }
 
-/// Followers have slow disks, or hang, and everybody else is quick: nothing waits for them, and nobody else leads.
+/// Disks of followers are slow or hang, and a quorum stays quick. The leader must not wait for the
+/// slow followers, and must not change.
 pub(super) fn slow_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 5]);
     plan.observers = *random.pick(&[0, 1]);
@@ -57,7 +58,7 @@ pub(super) fn slow_disks(plan: &mut Plan, random: &mut Random, script: &mut Scri
     let mut at = SECOND * 20;
     while at < plan.length {
         let lasts = random.ms(2_000, 20_000);
-        // So many may be slow, and a quorum is left.
+        // The largest minority: a quorum stays quick.
         let most = (plan.voters as u64 - 1) / 2;
         for number in 0..random.between(1, most) {
             let factor = *random.pick(&[10, 100, 1000, 100_000]);
@@ -67,7 +68,8 @@ pub(super) fn slow_disks(plan: &mut Plan, random: &mut Random, script: &mut Scri
     }
 }
 
-/// Something rots beneath a server that runs; it finds that by itself, and ends some time later.
+/// Files of a running server rot. The server detects the damage itself, and is killed some time
+/// later.
 pub(super) fn rot_beneath(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = *random.pick(&[0, 1]);
@@ -91,8 +93,9 @@ pub(super) fn rot_beneath(plan: &mut Plan, random: &mut Random, script: &mut Scr
     }
 }
 
-/// Records rot at all servers while these are stopped, each at others than the next. They have to recover together: nobody else
-/// has anything. Servers end and start meanwhile, links are bad, and answers are wrong.
+/// While all servers are stopped, records rot in every log, different ones at each server. Only
+/// together do the members have a complete history, so they must recover together. Meanwhile
+/// servers are killed, links fail, and answers are wrong.
 pub(super) fn rot_everywhere(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);

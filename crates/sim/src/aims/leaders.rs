@@ -8,11 +8,12 @@ use zebu_testkit::Random;
 use super::{SECOND, Script};
 use crate::plan::{Change, Fault, Left, Meant, Moves, Plan, Side, Target, When};
 
-/// How many times longer a disk takes that hangs.
+/// The factor by which a hanging disk is slower.
 const HANGS: u32 = 1_000_000;
 
-/// Two of three members are to be replaced. The disks of those who come hang meanwhile, so that the change waits, while
-/// those who go start anew; then the ways between the old and the new members are cut.
+/// An operator replaces two of three members. The disks of the new members hang, so the change
+/// stays pending while the old members restart. Then the links between the two removed members and
+/// all others are cut.
 pub(super) fn pending_change(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.reconfig = true;
     plan.credulous = true;
@@ -61,7 +62,8 @@ pub(super) fn pending_change(plan: &mut Plan, random: &mut Random, script: &mut 
     }
 }
 
-/// A disk hangs for longer than `syncLimit`, while everybody else goes on. Whoever leads hands over.
+/// A disk, usually the leader's, hangs for longer than `syncLimit`, while all other servers go on.
+/// A leader whose disk hangs must hand over.
 pub(super) fn hung_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -75,7 +77,8 @@ pub(super) fn hung_disks(plan: &mut Plan, random: &mut Random, script: &mut Scri
             _ => Target::Leader,
         };
         if random.one_in(4) {
-            // The next leader's own epoch is not durable when all others have its history.
+            // The next leader's own epoch is not durable yet when all others have adopted its
+            // history.
             let hangs = Fault::SlowDisk(Target::There, HANGS, random.ms(500, 3_000));
             script.at(at, Fault::Ambush(When::AckEpoch, 0, Box::new(hangs)));
             script.at(at, Fault::Kill(Target::Leader, 0, random.ms(10, 60)));
@@ -84,7 +87,7 @@ pub(super) fn hung_disks(plan: &mut Plan, random: &mut Random, script: &mut Scri
         }
         let hangs = plan.tick * 8 + random.ms(0, 25_000);
         script.at(at, Fault::SlowDisk(target, HANGS, hangs));
-        // Learners come and go meanwhile, and their old connections may last.
+        // Learners restart meanwhile, and their old connections may stay open.
         for _ in 0..random.below(3) {
             let soon = at + random.ms(0, 4_000);
             let other = Target::Other(random.below(5) as usize);
@@ -100,7 +103,7 @@ pub(super) fn hung_disks(plan: &mut Plan, random: &mut Random, script: &mut Scri
     }
 }
 
-/// Nothing goes wrong, but that somebody says to the leader that he is one of its learners.
+/// Strangers tell the leader that they are one of its learners. Nothing else goes wrong.
 pub(super) fn strangers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = *random.pick(&[0, 1]);
@@ -121,8 +124,9 @@ pub(super) fn strangers(plan: &mut Plan, random: &mut Random, script: &mut Scrip
     }
 }
 
-/// Voters come back with a promise that nobody has asked for: a flipped bit, or data of another ensemble. (Observers with
-/// one stay outside until the next election, as at the original.)
+/// Voters restart with a later promise than any leader has asked for, as after a flipped bit, or
+/// with the data of another ensemble. An observer with such a promise stays outside until the next
+/// election, as in the original, so observers are left out here.
 pub(super) fn later_epochs(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 5]);
     plan.observers = *random.pick(&[0, 1, 2]);
@@ -137,26 +141,27 @@ pub(super) fn later_epochs(plan: &mut Plan, random: &mut Random, script: &mut Sc
     }
 }
 
-/// Some servers are in the list that they were started with, and in nobody else's.
+/// Some servers are members only in their own configuration files.
 pub(super) fn other_lists(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = 3;
     plan.observers = *random.pick(&[0, 1]);
     plan.spares = 1;
     plan.spares_vote = random.one_in(2);
-    // Never the first, whose list is the ensemble's, and not two: then those of the longer list may lead without it.
+    // Never the first server, whose list is the list of the ensemble. Never two servers: with the
+    // longer list they could elect a leader without it.
     plan.edited = *random.pick(&[None, Some(1), Some(2)]);
     plan.masters = random.one_in(3);
     script.0 = plan.draw_faults(random);
     script.0.retain(|_| random.one_in(3));
     if plan.edited.is_some() {
-        // Of those without the longer list both are needed, unless one of them leads: where one has lost its data, the
-        // ensemble waits for the operator's next step.
+        // Both servers without the longer list are needed for a quorum, unless one of them leads.
+        // If one of them loses its data, the ensemble waits for the operator's next step.
         script.0.retain(|planned| !matches!(planned.fault, Fault::Wipe(..)));
     }
 }
 
-/// Servers are asked to stop and started again, as in a rolling restart, and leaders to let another server lead. In every
-/// other plan nothing else happens.
+/// Servers are asked to stop and started again, as in a rolling restart, and leaders are asked to
+/// hand over. In half of the plans nothing else happens.
 pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -176,7 +181,7 @@ pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Scr
         };
         let back = random.ms(1_000, 3_000);
         script.at(at, Fault::Retire(target, back));
-        // The next one goes when this one is up to date again.
+        // The next server stops when this one is up to date again.
         at += back + plan.tick * 4 + random.ms(2_000, 6_000);
         let to = random.below(plan.voters as u64 + 1) as usize;
         script.at(at, Fault::HandOver((to < plan.voters).then_some(to)));
@@ -184,7 +189,8 @@ pub(super) fn retirements(plan: &mut Plan, random: &mut Random, script: &mut Scr
     }
 }
 
-/// Servers come with the data of another ensemble, as after a wrong list of members or a restored copy, while leaders end.
+/// Servers restart with the data of another ensemble, as after a wrong list of members or a
+/// restored copy, while leaders are killed.
 pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 5]);
     plan.observers = *random.pick(&[0, 1, 2]);
@@ -197,7 +203,7 @@ pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut
         let time = random.ms(3_000, 12_000);
         let target = Target::Server(random.below(plan.members() as u64) as usize);
         script.at(at, Fault::Stray(target, time));
-        // Whoever leads meanwhile meets it anew.
+        // Each new leader meets the stray server anew.
         for _ in 0..random.between(0, 3) {
             let during = at + random.ms(500, time.as_millis() as u64);
             script.at(during, Fault::Kill(Target::Leader, 0, random.ms(100, 2_000)));
@@ -206,8 +212,8 @@ pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut
     }
 }
 
-/// Leaders are paused, and nothing else goes wrong. Where a pause is long, another server leads within a second; where it is
-/// short, nothing happens.
+/// Leaders are paused, and nothing else goes wrong. After a long pause another server must lead
+/// within a second; a short pause must change nothing.
 pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -227,7 +233,8 @@ pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut 
             script.at(at, Fault::Pause(target, random.ms(50, 450)));
             at += random.ms(500, 5_000);
         } else {
-            // No longer than `syncLimit`, which would end the leadership as well. The silence counts for a minute.
+            // Shorter than `syncLimit`, because that limit would end the leadership as well. A
+            // leader's silence counts for a minute.
             script.at(at, Fault::Pause(Target::Leader, random.ms(2_000, 4_500)));
             at += SECOND * 70 + random.ms(0, 5_000);
         }

@@ -48,7 +48,7 @@ pub(super) fn movers(plan: &mut Plan, random: &mut Random, script: &mut Script) 
         let lasts = random.ms(cut.0.as_millis() as u64, cut.1.as_millis() as u64);
         script.at(at, Fault::CutOff(target, Side::Servers, false, lasts));
         for client in 0..plan.clients {
-            // Once when it has asked for something that is held back, and perhaps once more.
+            // Each client leaves once while a request of it is held back, and perhaps once more.
             for _ in 0..random.between(1, 2) {
                 let held = random.ms(50, 300);
                 let leaves = at + random.ms(0, lasts.as_millis() as u64 / 2) + held;

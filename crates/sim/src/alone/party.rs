@@ -17,26 +17,26 @@ use zebu_tree::Tree;
 use super::socket::{SPINS, Side, Socket};
 use crate::requests::{create_ttl, create_with, delete, multi, path_only, read, set};
 
-/// Requests of one client under way at a time.
+/// The most requests of one client that are in flight.
 const PIPELINE: usize = 12;
 
-/// Znodes of earlier connections that are looked at after a crash.
+/// The number of znodes of earlier connections that the check after a crash looks at.
 const REMEMBERED: usize = 16;
 
-/// What everybody changes and watches.
+/// The path that all clients change and watch.
 const SHARED: &str = "/shared";
 
-/// What is known of a znode: its version and data, if it is there.
+/// The version and data of a znode, if it exists.
 type State = Option<(i32, Vec<u8>)>;
 
-/// A znode that one connection deals with.
+/// A znode that only one connection uses.
 struct Own {
     path: String,
-    /// What it is after each write that was sent, the first before any.
+    /// The state before the first write, then the state after each write.
     states: Vec<State>,
-    /// The last of them that is acknowledged.
+    /// The index of the last acknowledged state.
     acked: usize,
-    /// Whether only who is authenticated may use it.
+    /// Whether the znode's ACL requires authentication.
     is_guarded: bool,
 }
 
@@ -50,15 +50,15 @@ impl Own {
     }
 }
 
-/// What a request is to be answered with.
+/// A request in flight, with what the client expects of its answer.
 struct Asked {
     xid: i32,
     op: OpCode,
-    /// The error, unless it may be any.
+    /// The expected error; `None` if any is allowed.
     err: Option<ErrorCode>,
-    /// What a read finds.
+    /// What a read must find.
     finds: Option<(i32, Vec<u8>)>,
-    /// Which of the znode's states the answer acknowledges.
+    /// The index of the state that the answer acknowledges.
     acks: Option<usize>,
 }
 
@@ -73,23 +73,23 @@ pub(super) struct Party {
     is_open: bool,
     xid: i32,
     pending: VecDeque<Asked>,
-    /// AUTH packets that are not answered.
+    /// The number of unanswered AUTH packets.
     auths: usize,
     is_authenticated: bool,
     own: Own,
     earlier: VecDeque<Own>,
     seen: Zxid,
-    /// The server is to close the connection, and why.
+    /// Why the server must close the connection, if it must.
     doom: Option<Doom>,
-    /// What it was to be closed with has been answered.
+    /// Whether the client has received the error that precedes the close.
     is_dismissed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doom {
-    /// It has asked without the authentication that is enforced.
+    /// The client has sent a request without the enforced authentication.
     NotAuthenticated,
-    /// It has sent too long a frame.
+    /// The client has sent a frame that is too long.
     TooLong,
 }
 
@@ -124,7 +124,7 @@ impl Party {
         }
     }
 
-    /// It has a new connection, and asks for its session.
+    /// Takes a new connection, and asks for the client's session.
     pub(super) fn connect(&mut self, mut socket: Socket) {
         self.connections += 1;
         let path = format!("/p{}-{}", self.number, self.connections);
@@ -181,7 +181,7 @@ impl Party {
         self.xid += 1;
         let bytes = self.request();
         if is_enforced && self.random.one_in(2) {
-            // It has not, and is sent away.
+            // The client is not authenticated, so the server must close the connection.
             self.doom = Some(Doom::NotAuthenticated);
             self.undo();
         } else if is_enforced {
@@ -192,7 +192,7 @@ impl Party {
         bytes
     }
 
-    /// The last request drawn does not count.
+    /// Forgets the last request that was drawn.
     fn undo(&mut self) {
         if let Some(asked) = self.pending.pop_back()
             && asked.acks.is_some()
@@ -289,7 +289,7 @@ impl Party {
         }
     }
 
-    /// A request whose answer is known; a write leaves its znode as `next` says.
+    /// A request whose answer is known. A write changes its znode's state to `next`.
     fn one(
         &mut self,
         op: OpCode,
@@ -304,13 +304,13 @@ impl Party {
         framed(self.xid, op, body)
     }
 
-    /// A request whose answer others have a part in.
+    /// A request whose answer depends on other clients.
     fn any(&mut self, op: OpCode, body: &[u8]) -> Vec<u8> {
         self.pending.push_back(Asked { xid: self.xid, op, err: None, finds: None, acks: None });
         framed(self.xid, op, body)
     }
 
-    /// A frame of the server's.
+    /// Checks a frame of the server.
     pub(super) fn answered(&mut self, payload: &Bytes) -> Result<(), String> {
         let text = |error: zebu_jute::DecodeError| error.to_string();
         let mut from = Decoder::new(payload);
@@ -365,7 +365,7 @@ impl Party {
         }
         if let Some((version, data)) = asked.finds {
             let found = from.buffer().map_err(text)?.unwrap_or_default();
-            // Of the stat: czxid, mzxid, ctime, mtime.
+            // The fields czxid, mzxid, ctime and mtime of the stat.
             for _ in 0..4 {
                 from.long().map_err(text)?;
             }
@@ -380,7 +380,7 @@ impl Party {
         Ok(())
     }
 
-    /// The server has closed the connection.
+    /// Checks that the server was right to close the connection.
     pub(super) fn closed(&mut self, common: &Common<Side>) -> Result<(), String> {
         let Some(socket) = self.socket.take() else { return Ok(()) };
         if socket.end() == Some(End::Broken(SPINS)) {
@@ -390,7 +390,7 @@ impl Party {
         let expected = match self.doom {
             Some(Doom::TooLong) => matches!(socket.end(), Some(End::Broken(_))),
             Some(Doom::NotAuthenticated) => self.is_dismissed && socket.end().is_none(),
-            // It was told that its session is over.
+            // The server has said that the session is expired.
             None => self.session == SessionId::NONE,
         };
         if expected {
@@ -399,14 +399,15 @@ impl Party {
         Err(format!("client {} is closed: {:?}, {:?}", self.number, socket.end(), self.doom))
     }
 
-    /// It leaves without a word.
+    /// Leaves the connection without closing the session.
     pub(super) fn leave(&mut self, common: &Common<Side>) {
         if let Some(socket) = self.socket.take() {
             socket.leave(common);
         }
     }
 
-    /// Its server has started anew: what was acknowledged is there, and what was not, up to some request.
+    /// Checks the tree after a restart: it has every acknowledged write, and a prefix of the
+    /// others.
     pub(super) fn survives(&mut self, tree: &Tree) -> Result<(), String> {
         self.socket = None;
         let current = Some(&mut self.own).filter(|own| !own.path.is_empty());
@@ -427,7 +428,7 @@ impl Party {
         Ok(())
     }
 
-    /// Nothing is left to do: nobody waits.
+    /// Checks that nothing is left to do and no request waits.
     pub(super) fn is_content(&self) -> Result<(), String> {
         let Some(_) = &self.socket else { return Ok(()) };
         if let Some(doom) = self.doom {

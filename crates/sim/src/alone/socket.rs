@@ -14,16 +14,16 @@ use zebu_testkit::Random;
 
 use super::Numbers;
 
-/// Turns of a task in a row, after which it does nothing but turn.
+/// A task that takes this many turns in a row does not make progress.
 const SPINS_MAX: usize = 10_000;
 
-/// Why a connection is over whose task does nothing but turn.
+/// The reason for the end of a connection whose task makes no progress.
 pub(super) const SPINS: &str = "its task turns and turns";
 
 /// Connections whose tasks are to be woken.
 pub(super) type Awake = Arc<Mutex<Numbers>>;
 
-/// What the server keeps beside a connection.
+/// The server's state for a connection.
 #[derive(Debug)]
 pub(super) struct Side {
     number: usize,
@@ -39,9 +39,9 @@ impl zebu_engine::Side for Side {
 /// A connection, and both directions of its socket.
 pub(super) struct Socket {
     client: Client<Side>,
-    /// From the client, and not read by the server.
+    /// Bytes from the client that the server has not read.
     sent: BytesMut,
-    /// To the client, and not read by it.
+    /// Bytes to the client that the client has not read.
     received: BytesMut,
     reads: bool,
     takes: bool,
@@ -49,7 +49,7 @@ pub(super) struct Socket {
     end: Option<Option<End>>,
 }
 
-/// What a connection needs of its worker.
+/// What a worker gives to the connection that it serves.
 pub(super) struct Desk<'p> {
     pub(super) turns: &'p mut WorkerTurns,
     pub(super) quiet: &'p mut usize,
@@ -78,7 +78,7 @@ impl Worker<Side> for Desk<'_> {
             *self.quiet += count;
             common.inbox.push_quietly(inputs, 0);
         } else {
-            // Whoever is woken sees to all.
+            // A woken thread handles all inputs.
             *self.quiet = 0;
             common.inbox.push_all(inputs);
         }
@@ -104,27 +104,27 @@ impl Socket {
         Self { client, sent, received, reads: true, takes: true, end: None }
     }
 
-    /// The client sends something.
+    /// The client sends bytes.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         self.sent.extend_from_slice(bytes);
     }
 
-    /// The connection is over, as its server sees it.
+    /// Whether the server has ended the connection.
     pub(super) fn is_over(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Why.
+    /// Why the server has ended the connection.
     pub(super) fn end(&self) -> Option<End> {
         self.end.flatten()
     }
 
-    /// The connection is over for the server.
+    /// The client leaves; the server ends the connection.
     pub(super) fn leave(&self, common: &Common<Side>) {
         self.client.leave(common);
     }
 
-    /// The connection's task looks at what there is; says whether there was anything to do.
+    /// Runs the connection's task once. Returns whether it had anything to do.
     pub(super) fn serve(
         &mut self,
         common: &Common<Side>,
@@ -162,7 +162,7 @@ impl Socket {
             self.client.conn().looking();
             self.client.process(common, desk).map_err(Some)?;
             let waiting = self.client.collect().map_err(Some)?;
-            // The client's socket may have no room for all of it.
+            // The client's socket may have room for a part only.
             let unsent = self.client.unsent();
             let count = if random.one_in(6) {
                 random.below(unsent.len() as u64) as usize
@@ -183,7 +183,7 @@ impl Socket {
         Err(Some(End::Broken(SPINS)))
     }
 
-    /// The frames that the client has received.
+    /// Takes the frames that the client has received.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
         let mut frames = Vec::new();
         while let Some(length) = self.received.first_chunk::<4>() {

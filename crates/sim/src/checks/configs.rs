@@ -19,18 +19,18 @@ use crate::server::Server;
 struct Track {
     committed: Zxid,
     last_seen: Zxid,
-    /// What its files have.
+    /// The version in the server's files.
     saved: Zxid,
 }
 
-/// Every configuration there was.
+/// All configurations that were proposed or committed.
 pub(crate) struct Configs {
-    /// The members at first.
+    /// The initial configuration.
     first: Arc<Membership>,
-    /// Those that were agreed on, or proposed, by version.
+    /// Proposed and committed configurations, by version.
     known: BTreeMap<Zxid, Arc<Membership>>,
     servers: Vec<Track>,
-    /// What a leader has under way, by its epoch.
+    /// The pending reconfiguration of each leader, by its epoch.
     under_way: BTreeMap<Epoch, Zxid>,
 }
 
@@ -44,13 +44,14 @@ impl Configs {
         }
     }
 
-    /// The members that a version stands for.
+    /// The configuration with this version.
     pub(crate) fn of(&self, version: Zxid) -> &Arc<Membership> {
         self.known.get(&version).unwrap_or(&self.first)
     }
 
-    /// Of the configurations that count for a leader of `epoch`, `counting` and the newest one agreed on before, the
-    /// first of whose members no quorum `has` what is asked; by its version.
+    /// Checks quorums for a leader of `epoch`: the `counting` configurations, and the newest
+    /// configuration that earlier epochs committed. Returns the version of the first configuration
+    /// in which the servers for which `has` holds are no quorum.
     pub(crate) fn without_quorum(
         &self,
         counting: &[Zxid],
@@ -63,12 +64,12 @@ impl Configs {
         versions.find(|version| !is_quorum(self.of(*version), &mut has))
     }
 
-    /// The newest that is committed.
+    /// The newest committed configuration.
     pub(crate) fn newest(&self, order: &Order) -> &Arc<Membership> {
         self.newest_below(order, Epoch(u32::MAX))
     }
 
-    /// The newest of earlier epochs that is committed.
+    /// The newest committed configuration of the epochs below `epoch`.
     pub(crate) fn newest_below(&self, order: &Order, epoch: Epoch) -> &Arc<Membership> {
         let earlier = self.known.iter().rev().filter(|(version, _)| version.epoch() < epoch);
         let is_committed = |config: &Membership| {
@@ -78,7 +79,7 @@ impl Configs {
         committed.next().map_or(&self.first, |(_, config)| config)
     }
 
-    /// The version of that.
+    /// The version of the newest committed configuration.
     pub(crate) fn newest_version(&self, order: &Order) -> Zxid {
         let agreed = || self.known.keys().rev().find(|version| version.counter() == 0);
         match self.newest(order).version() {
@@ -101,7 +102,7 @@ impl Configs {
         Ok(())
     }
 
-    /// A leader proposes a change.
+    /// A leader proposes a reconfiguration.
     pub(crate) fn proposed(
         &mut self,
         server: usize,
@@ -119,7 +120,7 @@ impl Configs {
         }
     }
 
-    /// A server starts with this in force.
+    /// A server starts with this committed configuration.
     pub(crate) fn started(&mut self, server: usize, committed: &Membership) -> Result<(), String> {
         let track = &mut self.servers[server];
         let version = committed.version();
@@ -133,12 +134,12 @@ impl Configs {
         Ok(())
     }
 
-    /// Its operator has given a server another list.
+    /// An operator has replaced a server's configuration file.
     pub(crate) fn rewritten(&mut self, server: usize) {
         self.servers[server] = Track::default();
     }
 
-    /// A change is in a server's files.
+    /// A server has written a change of its configuration files.
     pub(crate) fn saved(&mut self, server: usize, change: &ConfigChange) {
         if let ConfigChange::Committed(config) = change {
             self.servers[server].saved = config.version();
@@ -187,7 +188,7 @@ impl Configs {
     }
 }
 
-/// Whether those for which `has` holds are a quorum of those who vote.
+/// Whether the servers for which `has` holds are a quorum of `config`.
 pub(crate) fn is_quorum(config: &Membership, mut has: impl FnMut(usize) -> bool) -> bool {
     if let Verifier::Hierarchical(groups) = config.verifier() {
         let mut weights = Vec::new();

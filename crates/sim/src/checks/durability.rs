@@ -10,27 +10,27 @@ use crate::server::Server;
 
 #[derive(Clone, Copy, Default)]
 struct Track {
-    /// The end of what its disk has reported.
+    /// The last zxid that the disk has reported as durable.
     flushed: Zxid,
-    /// What somebody else counts on.
+    /// The last zxid that another server relies on.
     owed: Zxid,
     accepted: Epoch,
     current: Epoch,
-    /// Epochs that somebody else counts on.
+    /// The last epoch whose promise another server relies on.
     promised: Epoch,
     adopted: Epoch,
-    /// What it has been sent since its synchronization began, and what it was when that ended.
+    /// The last transaction since the synchronization began, and the last one when it ended.
     sent: Zxid,
     synced: Zxid,
-    /// The epoch that a leader has told it last.
+    /// The epoch of the last LEADERINFO.
     told: Epoch,
-    /// Where its history ends once it has been cut, or a copy has taken its place.
+    /// The end of the history after the truncation or snapshot transfer that is in progress.
     replacing: Option<Zxid>,
     wiped: bool,
 }
 
 impl Track {
-    /// This, with what another one has promised besides.
+    /// This track, with the later promises of both.
     fn with_promises(self, other: Self) -> Self {
         Self {
             promised: self.promised.max(other.promised),
@@ -41,7 +41,8 @@ impl Track {
     }
 }
 
-/// Every server's disk, as far as others count on it, and what it was before it was damaged.
+/// What other servers rely on, for each server's disk. The second list keeps the tracks of damaged
+/// servers from before the damage.
 pub(crate) struct Durability(Vec<Track>, Vec<Option<Track>>);
 
 impl Durability {
@@ -53,22 +54,22 @@ impl Durability {
         self.0.iter().any(|track| track.wiped)
     }
 
-    /// The end of what is on a server's disk.
+    /// The last durable zxid of a server.
     pub(crate) fn flushed_by(&self, server: usize) -> Zxid {
         self.0[server].flushed
     }
 
-    /// Whether a server has promised to follow nobody of an earlier epoch.
+    /// Whether a server has promised to follow no leader of an earlier epoch.
     pub(crate) fn has_promised(&self, server: usize, epoch: Epoch) -> bool {
         self.0[server].promised >= epoch
     }
 
-    /// Whether a server has acknowledged the history of the leader of an epoch.
+    /// Whether a server has acknowledged the history of the leader of `epoch`.
     pub(crate) fn has_adopted(&self, server: usize, epoch: Epoch) -> bool {
         self.0[server].adopted >= epoch
     }
 
-    /// A server leads, and has its own history.
+    /// A server leads, and has adopted its own history.
     pub(crate) fn leads(&mut self, server: usize, epoch: Epoch) -> Result<(), String> {
         let track = &mut self.0[server];
         track.adopted = track.adopted.max(track.current);
@@ -87,8 +88,8 @@ impl Durability {
         self.1[server] = None;
     }
 
-    /// A server starts with damaged data: it has nothing until a leader sends it a tree, or all of it when the data are
-    /// mended.
+    /// A server starts with damaged data. Until a leader sends it a tree, it counts as empty; a
+    /// repair of its logs restores its track.
     pub(crate) fn damaged(&mut self, server: usize) {
         let now = self.0[server];
         let before = self.1[server].unwrap_or(now);
@@ -96,7 +97,8 @@ impl Durability {
         self.1[server] = Some(before.with_promises(now));
     }
 
-    /// A server starts with data that are not damaged. Whether they were: then it has everything again that it had.
+    /// A server starts with intact data. Returns whether the data were damaged before; then the
+    /// server has again everything that it had.
     pub(crate) fn mended(&mut self, server: usize) -> bool {
         let before = self.1[server].take();
         if let Some(before) = before {
@@ -105,7 +107,7 @@ impl Durability {
         before.is_some()
     }
 
-    /// Whether everybody else has all that a server has, and has promised as much.
+    /// Whether all other voters have everything that this server has, and have promised as much.
     pub(crate) fn may_roll_back(
         &self,
         server: usize,
@@ -120,19 +122,19 @@ impl Durability {
         !self.any_wiped() && others.map(|(_, track)| track).all(has_all)
     }
 
-    /// Whether a server has lost what it had, and has not been given it again.
+    /// Whether a server has lost its data and has not received a snapshot since.
     pub(crate) fn is_wiped(&self, server: usize) -> bool {
         self.0[server].wiped
     }
 
-    /// A server has older data than it had, and owes nobody anything. Data of a time when it had lost
-    /// everything are no data.
+    /// A server returns with older data, and no server relies on the newer ones. If `lost`, the
+    /// older data were themselves made after a loss of everything, and count as none.
     pub(crate) fn rolled_back(&mut self, server: usize, lost: bool) {
         self.0[server] = Track { wiped: lost, ..Track::default() };
         self.1[server] = None;
     }
 
-    /// Its disk leads nowhere: the leader sends a copy.
+    /// The server's log cannot be truncated, so the leader sends a snapshot.
     pub(crate) fn lost(&mut self, server: usize) {
         let track = &mut self.0[server];
         track.owed = Zxid::ZERO;
@@ -150,7 +152,7 @@ impl Durability {
         let track = &mut self.0[server];
         track.flushed = last;
         let owed = match track.replacing.take() {
-            // A truncation that was under way, or a copy that was being installed, may be done or not.
+            // A truncation or a snapshot transfer was interrupted, and may be complete or not.
             Some(zxid) if last == zxid => zxid,
             _ => track.owed,
         };
@@ -185,13 +187,13 @@ impl Durability {
         self.0[server].flushed = zxid;
     }
 
-    /// A quorum counts on this.
+    /// A quorum relies on this transaction of the server.
     pub(crate) fn counted(&mut self, server: usize, zxid: Zxid) {
         let track = &mut self.0[server];
         track.owed = track.owed.max(zxid);
     }
 
-    /// The history of a server is about to be replaced by one that ends here.
+    /// The server begins to replace its history by one that ends with `zxid`.
     pub(crate) fn replace(&mut self, server: usize, zxid: Zxid) {
         self.0[server].replacing = Some(zxid);
     }
@@ -244,7 +246,7 @@ impl Durability {
         Ok(())
     }
 
-    /// The epoch that a server was told last.
+    /// The last epoch that a leader has announced to the server.
     pub(crate) fn told(&self, server: usize) -> Epoch {
         self.0[server].told
     }
@@ -292,13 +294,14 @@ impl Durability {
                         track.synced
                     ));
                 }
-                // Whoever took part once more has a history again.
+                // A server that has acknowledged NEWLEADER has a history again.
                 track.wiped = false;
             }
             PacketKind::ACKEPOCH => {
                 let track = &mut self.0[server];
                 track.promised = track.promised.max(track.accepted);
-                // No leader counts on an observer. Then its answer must not count as a promise.
+                // No leader relies on the promise of an observer, provided that its answer does not
+                // count as a promise.
                 let ack = EpochAck::decode(packet.data.as_deref());
                 let counts = ack.is_ok_and(|ack| ack.current_epoch.is_some());
                 if track.told < track.accepted && (counts || !observes) {

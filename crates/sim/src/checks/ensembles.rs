@@ -4,14 +4,15 @@
 use zebu_proto::quorum::PacketKind;
 use zebu_proto::{EnsembleId, Identity};
 
-/// To which ensemble each server belongs, as an onlooker knows.
+/// The ensemble that each server belongs to.
 #[derive(Debug)]
 pub(crate) struct Ensembles {
-    /// Whether a server belongs to another ensemble than the others.
+    /// Whether each server belongs to another ensemble than the others.
     strays: Vec<bool>,
-    /// The first connection that a server can have opened as what it is now.
+    /// For each server, the first connection that it can have opened since it last changed
+    /// ensembles.
     since: Vec<u64>,
-    /// The id of the one that all began in, once a member knows that it is settled.
+    /// The id of the original ensemble, as soon as a member has learned it.
     settled: Option<EnsembleId>,
 }
 
@@ -20,25 +21,25 @@ impl Ensembles {
         Self { strays: vec![false; servers], since: vec![0; servers], settled: None }
     }
 
-    /// The id that the ensemble has settled.
+    /// The id that the ensemble has agreed on.
     pub(crate) fn settled(&self) -> Option<EnsembleId> {
         self.settled
     }
 
-    /// A server's data are those of another ensemble now, or its own again; later connections have this number or a
-    /// greater one.
+    /// A server gets the data of another ensemble, or its own again. Later connections have numbers
+    /// from `next` on.
     pub(crate) fn strays(&mut self, server: usize, strays: bool, next: u64) {
         (self.strays[server], self.since[server]) = (strays, next);
     }
 
-    /// A server has made durable what it knows of its ensemble's id.
+    /// A server has stored what it knows of its ensemble's id.
     pub(crate) fn knows(&mut self, server: usize, identity: Identity) -> Option<String> {
         let id = identity.settled().filter(|_| !self.strays[server])?;
         let known = *self.settled.get_or_insert(id);
         (known != id).then(|| format!("PAI-43: server {server} settles {id} beside {known}"))
     }
 
-    /// A packet has come from one server to another over a connection.
+    /// A packet arrives at a server.
     pub(crate) fn passes(
         &self,
         connection: u64,

@@ -15,17 +15,17 @@ use zebu_zab::Role;
 
 use crate::server::Server;
 
-/// When which server heard of which session.
+/// For each server, when it last heard of each session.
 pub(crate) struct Expiry {
     heard: Vec<BTreeMap<SessionId, (Duration, &'static str)>>,
     leads_since: Vec<Duration>,
     timeouts: BTreeMap<SessionId, Duration>,
-    /// Sessions whose end was proposed.
+    /// Sessions for whose end there is a proposal.
     ended: BTreeSet<SessionId>,
-    /// Sessions of clients that are there.
+    /// Sessions of clients that are connected, each with the time since when.
     present: BTreeMap<SessionId, Duration>,
     tick: Duration,
-    /// When each server noticed last that it had stood still.
+    /// When each server last noticed that it had been paused.
     stood: Vec<Option<Duration>>,
 }
 
@@ -47,12 +47,12 @@ impl Expiry {
         self.stood[server] = None;
     }
 
-    /// A server has given a client its session.
+    /// A server has given a session to a client.
     pub(crate) fn attached(&mut self, session: SessionId, timeout_ms: i32) {
         self.timeouts.insert(session, Duration::from_millis(timeout_ms as u64));
     }
 
-    /// A client has had an answer, or is gone.
+    /// A client has received an answer, or has gone.
     pub(crate) fn is_present(&mut self, session: SessionId, since: Option<Duration>) {
         match since {
             Some(since) => drop(self.present.entry(session).or_insert(since)),
@@ -60,7 +60,7 @@ impl Expiry {
         }
     }
 
-    /// Whether the end of a session was ever proposed.
+    /// Whether there was ever a proposal for the end of a session.
     pub(crate) fn has_ended(&self, session: SessionId) -> bool {
         self.ended.contains(&session)
     }
@@ -71,7 +71,7 @@ impl Expiry {
         }
     }
 
-    /// What a leader hears of sessions.
+    /// A leader's replica receives an input.
     pub(crate) fn input(&mut self, server: usize, it: &Server, input: &Input, now: Duration) {
         if let Input::Stalled(_) = input {
             self.stood[server] = Some(now);
@@ -96,12 +96,12 @@ impl Expiry {
         }
     }
 
-    /// A server's own client has sent something.
+    /// A server receives frames of its own client.
     pub(crate) fn frames(&mut self, server: usize, session: SessionId, now: Duration) {
         self.heard[server].insert(session, (now, "its client spoke"));
     }
 
-    /// A leader proposes something.
+    /// A leader proposes a transaction.
     pub(crate) fn proposed(&mut self, server: usize, record: &Bytes, now: Duration) {
         let Some(header) = header(record) else { return };
         match header.op {
@@ -113,8 +113,8 @@ impl Expiry {
         }
     }
 
-    /// A leader has decided on something: perhaps the end of a session. What it hears before it has said
-    /// so comes too late.
+    /// A leader decides on a transaction, perhaps the end of a session. Inputs that arrive later
+    /// cannot prevent that end.
     pub(crate) fn decided(
         &self,
         server: usize,
@@ -131,7 +131,7 @@ impl Expiry {
             return Ok(());
         }
         let Some(timeout) = self.timeouts.get(&session).copied() else { return Ok(()) };
-        // Clocks may be wrong by so much, and count whole milliseconds.
+        // Clocks drift by this much, and count whole milliseconds.
         let nearly = |time: Duration| time - time / 2000 - Duration::from_millis(2);
         let (heard, how) = self.heard[server].get(&session).copied().unwrap_or_default();
         let since = heard.max(self.leads_since[server]);

@@ -11,22 +11,23 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 use zebu_zab::Role;
 
-/// How soon another server leads when a leader has handed over: an election that waits for somebody takes 200 ms more.
+/// The longest gap between two leaders at a handover. An election that waits for further votes
+/// takes 200 ms more.
 const GAP_MAX: Duration = Duration::from_millis(190);
 
-/// How soon another server leads when a leader is paused.
+/// The longest gap between two leaders after a leader is paused.
 const PAUSED_MAX: Duration = Duration::from_secs(1);
 
-/// What is watched of leaders that go or are paused, where nothing else goes wrong.
+/// The state of retirements and pauses, in plans without other faults.
 pub(crate) struct Handover {
     watches: bool,
-    /// Who was asked to stop while it led.
+    /// The leader that was asked to stop.
     asked: Option<usize>,
-    /// Since when the ensemble lacks a leader, and how soon it must have another one.
+    /// Since when the ensemble has had no leader, and the longest gap.
     gone: Option<(Duration, Duration)>,
-    /// The server that a leader has handed over to.
+    /// The server that the leader has handed over to.
     heir: Option<ServerId>,
-    /// Who is paused although it leads.
+    /// The leader that is paused.
     paused: Option<usize>,
 }
 
@@ -42,7 +43,8 @@ impl Handover {
         }
     }
 
-    /// A server may stop; it has logged so many transactions that it has not delivered.
+    /// A server is ready to stop. `pending` is the number of transactions that it has logged and
+    /// not delivered.
     pub(crate) fn retired(
         &mut self,
         server: usize,
@@ -60,7 +62,7 @@ impl Handover {
         })
     }
 
-    /// A leader has handed over to a server.
+    /// A leader has handed over to `heir`.
     pub(crate) fn handed_over(&mut self, heir: ServerId, now: Duration) {
         if self.watches {
             (self.heir, self.gone) = (Some(heir), Some((now, GAP_MAX)));
@@ -74,7 +76,7 @@ impl Handover {
         }
     }
 
-    /// A server goes on.
+    /// A server resumes.
     pub(crate) fn resumed(&mut self, server: usize) -> Option<String> {
         let was_awaited = self.paused.take_if(|paused| *paused == server).is_some();
         let is_missed = was_awaited && self.gone.take().is_some();
@@ -82,7 +84,7 @@ impl Handover {
             .then(|| format!("liveness: leader {server} was paused, and nobody else led meanwhile"))
     }
 
-    /// A server has another role.
+    /// A server changes its role.
     pub(crate) fn role(&mut self, server: ServerId, role: Role, now: Duration) -> Option<String> {
         let (gone, max) = self.gone.filter(|_| matches!(role, Role::Leading(_)))?;
         (self.asked, self.gone) = (None, None);

@@ -9,24 +9,25 @@ use crate::checks::configs::{Configs, is_quorum};
 use crate::checks::durability::Durability;
 use crate::checks::order::Order;
 
-/// The configuration before a change, and the change if it is not committed.
+/// The configurations that a transaction needs quorums of: the previous one, and the pending one if
+/// there is one.
 #[derive(Clone, Copy)]
 struct Needed {
     committed: Zxid,
     under_way: Option<Zxid>,
 }
 
-/// Whose quorums every transaction needs.
+/// The configurations whose quorums each transaction needs.
 #[derive(Default)]
 pub(crate) struct Joint {
-    /// The newest change in the history that ends with a transaction.
+    /// For each transaction, the newest reconfiguration in the history that ends with it.
     newest: BTreeMap<Zxid, Zxid>,
     needed: BTreeMap<Zxid, Needed>,
 }
 
 impl Joint {
-    /// The configurations that count for a history that ends there: the newest one of it that is
-    /// committed, and those behind it.
+    /// The configurations that count for a history that ends with `end`: the newest committed one
+    /// in the history, and all later ones.
     pub(crate) fn counting(&self, order: &Order, end: Zxid) -> Vec<Zxid> {
         let mut counting = Vec::new();
         let mut at = end;
@@ -40,7 +41,7 @@ impl Joint {
         }
     }
 
-    /// A leader proposes a transaction, which may be a change of the members.
+    /// A leader proposes a transaction, perhaps a reconfiguration.
     pub(crate) fn proposed(
         &mut self,
         order: &Order,
@@ -58,7 +59,7 @@ impl Joint {
         Ok(())
     }
 
-    /// Something counts as committed.
+    /// A transaction counts as committed.
     pub(crate) fn committed(
         &self,
         zxid: Zxid,
@@ -66,7 +67,7 @@ impl Joint {
         configs: &Configs,
         durability: &Durability,
     ) -> Result<(), String> {
-        // Who was wiped has acknowledged what it does not have any more.
+        // A wiped server has acknowledged transactions that it does not have any more.
         if zxid <= order.last() || durability.any_wiped() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use zebu_proto::Epoch;
 
-/// Who led when.
+/// The leader of each epoch.
 #[derive(Default)]
 pub(crate) struct Leaders(BTreeMap<Epoch, usize>);
 
@@ -13,7 +13,7 @@ impl Leaders {
         self.0.len()
     }
 
-    /// Who led an epoch.
+    /// The leader of `epoch`.
     pub(crate) fn of(&self, epoch: Epoch) -> Option<usize> {
         self.0.get(&epoch).copied()
     }

@@ -12,27 +12,29 @@ use crate::server::Server;
 
 #[derive(Clone, Default)]
 struct Track {
-    /// What its disk had made durable while there was more, since when, and how often it had been paused until then.
+    /// While the disk has work: the last durable transaction, since when, and the number of pauses
+    /// so far.
     hangs: Option<(Zxid, Duration, (u64, u64))>,
-    /// Whether it led after its last step.
+    /// Whether the server led after its last step.
     led: bool,
-    /// The oldest transaction that it has proposed and not seen committed, and since when.
+    /// The oldest transaction that the leader has proposed and not committed, and since when.
     waits: Option<(Zxid, Duration)>,
 }
 
-/// How long a quorum with quick disks and networks takes for a transaction at most: many times what is seen.
+/// The longest time until a commit if a quorum has quick disks and networks: many times the
+/// observed one.
 const SWIFT_MAX: Duration = Duration::from_millis(1_500);
 
-/// What ends leaderships.
+/// The reasons that may end a leadership.
 pub(crate) struct Leadership {
     tracks: Vec<Track>,
     voters: usize,
     undisturbed: bool,
     swift: bool,
     counted: bool,
-    /// For how long a disk may hang.
+    /// The longest time for which a leader's disk may hang.
     limit: Duration,
-    /// Leaderships that may have ended by a promise.
+    /// The number of leaderships that a later promise may have ended.
     allowed: usize,
 }
 
@@ -46,19 +48,20 @@ impl Leadership {
             undisturbed: plan.undisturbed,
             swift: plan.swift,
             counted: !plan.faults.is_empty() && plan.faults.iter().all(counts),
-            // `syncLimit` is five ticks; clocks drift, and it is looked at now and then.
+            // `syncLimit` is five ticks. The rest covers the drift of clocks and the interval of
+            // the check.
             limit: plan.tick * 8 + Duration::from_secs(1),
             allowed: 0,
         }
     }
 
-    /// A server comes back with a later promise.
+    /// A server returns with a later promise.
     pub(crate) fn promised(&mut self, votes: bool) {
-        // Each of the others may be elected without having heard of it.
+        // Each of the other voters may be elected without having heard of the promise.
         self.allowed += if votes { self.voters } else { 0 };
     }
 
-    /// A server has done something.
+    /// A server has taken a step.
     pub(crate) fn stepped(
         &mut self,
         server: usize,

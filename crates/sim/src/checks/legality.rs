@@ -6,7 +6,8 @@ use zebu_zab::history::follows;
 
 use crate::server::Server;
 
-/// Whether a role ended for a reason that only a broken protocol gives, or more lost disks than a plan takes.
+/// Whether only a violation of the protocol, or more lost disks than a plan allows, can end a role
+/// for this reason.
 fn is_illegal(left: Leave, allowed: Allowed) -> bool {
     match left {
         Leave::CommittedUnproposed { .. }
@@ -25,12 +26,12 @@ fn is_illegal(left: Leave, allowed: Allowed) -> bool {
     }
 }
 
-/// What some leaders do on purpose.
+/// The faults that leaders of this plan have on purpose.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Allowed {
-    /// They leave something out of a synchronization.
+    /// Leaders omit transactions from a synchronization.
     pub(crate) holes: bool,
-    /// They lose what learners ask for.
+    /// Leaders lose requests of learners.
     pub(crate) losses: bool,
 }
 

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, Zxid};
 
-/// Whether a packet says that something is committed.
+/// Whether a packet commits a transaction.
 pub(crate) fn is_commit(kind: PacketKind) -> bool {
     matches!(
         kind,
@@ -24,7 +24,7 @@ pub(crate) fn is_commit(kind: PacketKind) -> bool {
     )
 }
 
-/// A transaction as it was first logged by anybody.
+/// A transaction as the first server logged it.
 struct Logged {
     before: Zxid,
     record: Bytes,
@@ -33,20 +33,20 @@ struct Logged {
 /// The histories of all servers.
 pub(crate) struct Order {
     txns: BTreeMap<Zxid, Logged>,
-    /// What is committed, in order.
+    /// The committed transactions, in order.
     chain: Vec<Zxid>,
-    /// How much of that was taken by [`Order::take_new`].
+    /// The number of transactions that [`Order::take_new`] has returned.
     taken: usize,
-    /// The newest that a leader has said to be committed.
+    /// The last transaction that any leader has called committed.
     said: Zxid,
-    /// The newest of which an established leader has said so.
+    /// The last transaction that an established leader has called committed.
     agreed: Zxid,
     servers: Vec<Track>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Track {
-    /// The end of what it was asked to log.
+    /// The last transaction that the server was asked to log.
     logged: Zxid,
 }
 
@@ -62,7 +62,7 @@ impl Order {
         }
     }
 
-    /// How many transactions are committed.
+    /// The number of committed transactions.
     pub(crate) fn committed(&self) -> usize {
         self.chain.len()
     }
@@ -80,22 +80,22 @@ impl Order {
         zxid == Zxid::ZERO || self.chain.binary_search(&zxid).is_ok()
     }
 
-    /// Whether an established leader has said that this is committed.
+    /// Whether an established leader has called the transaction committed.
     pub(crate) fn is_said(&self, zxid: Zxid) -> bool {
         zxid <= self.agreed && self.has(self.agreed, zxid)
     }
 
-    /// An established leader says that this is committed.
+    /// An established leader calls a transaction committed.
     pub(crate) fn agreed(&mut self, zxid: Zxid) {
         self.agreed = self.agreed.max(zxid);
     }
 
-    /// What stands before a transaction.
+    /// The transaction before `zxid`.
     pub(crate) fn before(&self, zxid: Zxid) -> Zxid {
         self.txns.get(&zxid).map(|txn| txn.before).unwrap_or_default()
     }
 
-    /// Whether anybody has logged this.
+    /// Whether any server has logged the transaction.
     pub(crate) fn knows(&self, zxid: Zxid) -> bool {
         self.txns.contains_key(&zxid)
     }
@@ -104,20 +104,20 @@ impl Order {
         self.txns.get(&zxid).map(|txn| txn.record.clone()).unwrap_or_default()
     }
 
-    /// What was committed since this was last asked.
+    /// The transactions that were committed since the last call.
     pub(crate) fn take_new(&mut self) -> Vec<Zxid> {
         let new = self.chain[self.taken..].to_vec();
         self.taken = self.chain.len();
         new
     }
 
-    /// The history that ends there, newest first.
+    /// The history that ends with `zxid`, newest first.
     fn back_from(&self, zxid: Zxid) -> impl Iterator<Item = Zxid> + '_ {
         let next = |zxid: &Zxid| self.txns.get(zxid).map(|txn| txn.before);
         std::iter::successors(Some(zxid), next)
     }
 
-    /// Whether the history that ends with `last` has `zxid` in it.
+    /// Whether the history that ends with `last` contains `zxid`.
     pub(crate) fn has(&self, last: Zxid, zxid: Zxid) -> bool {
         self.back_from(last).find(|at| *at <= zxid) == Some(zxid)
     }
@@ -166,8 +166,7 @@ impl Order {
         }
     }
 
-    /// The newest committed transaction that a server loses when a leader makes it forget everything
-    /// behind `zxid`.
+    /// The newest committed transaction that a server loses by a truncation to `zxid`.
     pub(crate) fn lost_by_cut(&self, server: usize, zxid: Zxid) -> Option<Zxid> {
         let logged = self.servers[server].logged;
         self.back_from(logged).take_while(|at| *at > zxid).find(|at| self.is_committed(*at))
@@ -177,7 +176,8 @@ impl Order {
         self.servers[server].logged = zxid;
     }
 
-    /// A copy has replaced everything a server had: the newest committed transaction it has lost.
+    /// A snapshot transfer has replaced a server's history. Returns the newest committed
+    /// transaction that the server has lost.
     pub(crate) fn restored(&mut self, server: usize, zxid: Zxid) -> Option<Zxid> {
         let logged = std::mem::replace(&mut self.servers[server].logged, zxid);
         let had = self.back_from(logged).find(|at| self.is_committed(*at)).unwrap_or_default();
@@ -190,9 +190,8 @@ impl Order {
         }
     }
 
-    /// A quorum has everything that a new leader has.
-    ///
-    /// A leader that was stopped in the act may come after others have led; it can commit nothing.
+    /// A quorum has adopted the history of a new leader. ¶ A leader that was paused in this moment
+    /// may be established after others have led; it can commit nothing.
     pub(crate) fn established(&mut self, server: usize, epoch: Epoch) -> Result<(), String> {
         let logged = self.servers[server].logged;
         let earlier = self.chain.partition_point(|zxid| zxid.epoch() < epoch);
@@ -246,7 +245,8 @@ impl Order {
             self.said = self.said.max(zxid);
         }
         if candidate && !self.is_committed(zxid) && !self.is_said(zxid) {
-            // Its own history, for a copy: nobody is served, and it is not committed. Others may have gone on without it.
+            // The server delivers its own history for a snapshot transfer. It serves no client yet,
+            // and others may have gone on without this history.
             return Ok(());
         }
         if zxid > self.said {

@@ -19,57 +19,58 @@ use crate::members::{id, machine};
 use crate::plan::Plan;
 use crate::world::World;
 
-/// How often it is looked at.
+/// The interval of the check.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many messages about elections there may be in that time: five times what is seen.
+/// The most election messages within an interval: five times the observed maximum.
 const BALLOTS_MAX: u64 = 1000;
 
-/// A set of machines, a bit for each.
+/// A set of machines, one bit for each.
 type Set = usize;
 
 fn members(set: Set) -> impl Iterator<Item = usize> + Clone {
     (0..Set::BITS as usize).filter(move |machine| set >> machine & 1 == 1)
 }
 
-/// What is known of one machine.
+/// The state of one machine, as of the last check.
 #[derive(Clone, Default)]
 struct Machine {
-    /// Which process it was when it was last looked at, and how often that had been paused.
+    /// The number of the process, and the number of its pauses.
     process: (u64, u64),
-    /// Since when that has been sound.
+    /// Since when the process has been sound.
     sound: Option<Duration>,
-    /// Since when it reaches each of the others.
+    /// Since when the machine reaches each of the others.
     reaches: Vec<Option<Duration>>,
-    /// What it takes to be in force, and the newest it has seen.
+    /// The versions of its committed and of its newest configuration.
     configs: [Zxid; 2],
-    /// Since when it has been sound, but for what stands still with everybody else.
+    /// Since when the machine has been sound, apart from pauses of all machines.
     steady: Option<Duration>,
-    /// Since when it leads or follows somebody; looked at last.
+    /// Since when the machine has led or followed.
     serves: Option<Duration>,
-    /// Whether it stands still with everybody else, and whether it did so alone since the last look.
+    /// Whether the machine is paused together with all others; and whether it was paused alone
+    /// since the last check.
     stands_still: bool,
     stood_alone: bool,
 }
 
-/// All that is watched.
+/// The state of the check.
 pub(crate) struct Progress {
     machines: Vec<Machine>,
-    /// By version, which sets are quorums of it.
+    /// For each configuration version, which sets are quorums.
     quorums: BTreeMap<Zxid, Vec<bool>>,
-    /// Since when each set has been a quorum of all that counts for it.
+    /// Since when each set has been a quorum of all configurations that count for it.
     since: Vec<Option<Duration>>,
-    /// When somebody led last.
+    /// When there was last a leader.
     led: Duration,
-    /// The oldest transaction that its leader has not seen committed, and since when.
+    /// The oldest transaction that the leader has not committed, and since when it waits.
     waits: Option<(Zxid, Duration)>,
-    /// Connections that broke since the last look.
+    /// Pairs of machines whose connections broke since the last check.
     broken: Vec<(usize, usize)>,
-    /// What long enough is.
+    /// The time within which a sound quorum must have a leader.
     patience: Duration,
-    /// Leaders that have missed their quorum since the last look.
+    /// Leaders that have lost their quorum since the last check, and when.
     deserted: Vec<(usize, Duration)>,
-    /// How long a quorum takes to be one again.
+    /// The time that a quorum needs to form again.
     settles: Duration,
 }
 
@@ -90,23 +91,23 @@ impl Progress {
         }
     }
 
-    /// Connections between two machines break.
+    /// The connections between two machines break.
     pub(crate) fn broke(&mut self, a: usize, b: usize) {
         self.broken.push((a, b));
     }
 
-    /// A machine begins to stand still, with everybody else or alone.
+    /// A machine is paused, together with all others or alone.
     pub(crate) fn stands_still(&mut self, server: usize, with_all: bool) {
         self.machines[server].stands_still |= with_all;
         self.machines[server].stood_alone |= !with_all;
     }
 
-    /// A leader says that its quorum is gone.
+    /// A leader has lost its quorum.
     pub(crate) fn deserted(&mut self, server: usize, now: Duration) {
         self.deserted.push((server, now));
     }
 
-    /// A leader that says so although there is one.
+    /// A leader that has stepped down for lack of a quorum, although it had one.
     fn wrongly_deserted(&mut self, newest: Zxid) -> Option<(usize, Set)> {
         let sets = 1..self.since.len();
         for (leader, at) in std::mem::take(&mut self.deserted) {
@@ -138,7 +139,8 @@ impl Progress {
         config.version()
     }
 
-    /// Whether these are a quorum of what is in force and of all that is proposed to one of them.
+    /// Whether a set is a quorum of the committed configuration and of each configuration proposed
+    /// at one of its members.
     fn is_quorum(&self, set: Set, newest: Zxid) -> bool {
         let configs = members(set).map(|machine| self.machines[machine].configs);
         let known = configs.clone().map(|[committed, _]| committed).max().unwrap_or_default();
@@ -147,7 +149,7 @@ impl Progress {
         counting.all(|version| self.quorums.get(&version).is_some_and(|sets| sets[set]))
     }
 
-    /// Since when a set has been sound, connected and a quorum; it is looked at now.
+    /// Since when a set has been sound, connected and a quorum.
     fn sound_since(&mut self, set: Set, newest: Zxid, now: Duration) -> Option<Duration> {
         let mut since = Duration::ZERO;
         for machine in members(set) {
@@ -166,17 +168,17 @@ impl Progress {
 }
 
 impl World {
-    /// Whether nothing is wrong with a machine, as far as its place in the ensemble goes.
+    /// Whether a machine runs with a quick disk that has room.
     fn is_sound(&self, server: usize) -> bool {
         let it = &self.servers[server];
         it.peer().is_some() && it.paused.is_none() && it.disk_factor == 1 && !it.disk.is_full()
     }
 
-    /// Sees how the machines are.
+    /// Updates the states of the machines.
     fn look_at_machines(&self, progress: &mut Progress) {
         let now = self.now;
-        // A slow network may be over since the last look, and what was sent meanwhile still on its way, with all that is
-        // behind it. Nobody knows what a server that has lost its data would have said.
+        // A slow network may have recovered since the last check, while its last messages are still
+        // on the way. A server that has lost its data may hold up the others.
         let arrived = self.net.slow_until.is_none_or(|until| until + INTERVAL < now);
         let disturbed = self.net.slow > 1 || !arrived || self.checks.has_lost_data();
         let broken = std::mem::take(&mut progress.broken);
@@ -204,7 +206,7 @@ impl World {
         }
     }
 
-    /// Looks whether those who can do what an ensemble is for do it.
+    /// Checks that a sound quorum has a leader and commits.
     pub(crate) fn look_at_progress(&mut self) {
         let now = self.now;
         let ballots = std::mem::take(&mut self.net.ballots);
@@ -226,14 +228,14 @@ impl World {
         self.look_at_machines(&mut progress);
         let newest = self.checks.configs.newest(&self.checks.order).clone();
         let newest = progress.meet(&newest);
-        // Who has left since the last look may have left for nothing, too.
+        // A leader that stepped down since the last check may have done so wrongly, too.
         let wrongly = progress.wrongly_deserted(newest);
         for (machine, server) in progress.machines.iter_mut().zip(&self.servers) {
             let serves = matches!(server.role(), Role::Following(_) | Role::Leading(_));
             machine.serves = serves.then_some(machine.serves.unwrap_or(now));
         }
-        // Those who come and go lead for as long as it takes to hand over, and nobody stays with a leader that leaves
-        // something out, or loses it.
+        // During reconfigurations, leaders hand over. Followers leave a leader that omits
+        // transactions or loses requests.
         let expected = self.plan.reconfig || self.checks.holes || self.checks.losses;
         if let Some((leader, set)) = wrongly.filter(|_| !expected) {
             let names: Vec<i64> = members(set).map(|member| id(member).0).collect();

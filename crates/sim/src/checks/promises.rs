@@ -15,11 +15,11 @@ use crate::checks::watches::{Kind, concerns};
 pub(crate) struct Held {
     path: String,
     kind: Kind,
-    /// The answer that left it.
+    /// The zxid of the answer that left the watch.
     since: Zxid,
-    /// The connection on which it was told everything so far.
+    /// The connection over which the program has received all events so far.
     conn: Option<u64>,
-    /// The place of the first event that it was not told of; only of those that stay.
+    /// The index of the first event that the program has not received. Only for persistent watches.
     cursor: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ impl Held {
         self.cursor.unwrap_or_else(|| reference.events_after(self.since))
     }
 
-    /// What it should have been told of by the time that an answer shows `zxid`.
+    /// An event that the program should have received before an answer at `zxid`.
     fn missed(&mut self, reference: &Reference, conn: Option<u64>, zxid: Zxid) -> Option<String> {
         let view = reference.at(&self.path, zxid);
         let changed = match (self.kind, view) {
@@ -47,7 +47,7 @@ impl Held {
                 let end = reference.events_after(zxid);
                 let next = self.next(reference);
                 self.cursor = Some(next.max(end));
-                // What happened while there was no connection, nobody tells.
+                // Events during a disconnection are not delivered.
                 let here = std::mem::replace(&mut self.conn, conn) == conn;
                 let due = reference.events[next.min(end)..end]
                     .iter()
@@ -59,16 +59,16 @@ impl Held {
     }
 }
 
-/// Everything that a program was promised.
+/// All guarantees that a program relies on.
 #[derive(Default)]
 pub(crate) struct Promises {
     seen: Zxid,
     held: BTreeMap<WatcherId, Held>,
-    /// It may have seen what is never committed: of its watches nothing is certain.
+    /// The program may have seen uncommitted data, so nothing is certain about its watches.
     in_doubt: bool,
 }
 
-/// An event as a program hears of it.
+/// An event as the program receives it.
 pub(crate) struct Told<'p> {
     pub(crate) watcher: WatcherId,
     pub(crate) kind: EventType,
@@ -78,12 +78,12 @@ pub(crate) struct Told<'p> {
 }
 
 impl Promises {
-    /// The newest transaction that the program knows of.
+    /// The newest zxid that the program knows.
     pub(crate) fn seen(&self) -> Zxid {
         self.seen
     }
 
-    /// The program was shown what may never be committed, by a server that has no leader.
+    /// A server without a leader has shown data to the program that may never be committed.
     pub(crate) fn doubt(&mut self) {
         self.in_doubt = true;
     }
@@ -96,7 +96,7 @@ impl Promises {
         self.held.insert(watcher, held);
     }
 
-    /// An answer came.
+    /// An answer arrived.
     pub(crate) fn answered(
         &mut self,
         reference: &Reference,
@@ -119,7 +119,7 @@ impl Promises {
         Ok(())
     }
 
-    /// An event came.
+    /// An event arrived.
     pub(crate) fn told(
         &mut self,
         reference: &Reference,
@@ -157,7 +157,7 @@ impl Promises {
                 held.cursor = Some(from + this + 1);
                 self.seen = zxid;
             }
-            // What makes up for the time without a connection.
+            // An event that replaces those of a disconnection.
             None if held.conn == conn => {
                 return Err(format!("WAT-19: {kind:?} of {path} without its transaction"));
             }

@@ -14,7 +14,7 @@ use crate::checks::order::Order;
 use crate::checks::reference::Reference;
 use crate::members::txn_of;
 
-/// The newest write that any client knows to be done.
+/// The newest write that any client knows to be complete.
 #[derive(Default)]
 pub(crate) struct Reads {
     pub(crate) completed: Zxid,
@@ -27,13 +27,13 @@ pub(crate) struct Asked {
     pub(crate) xid: i32,
     pub(crate) op: OpCode,
     pub(crate) path: String,
-    /// What it writes there, if that is known.
+    /// The data that the request writes, if known.
     pub(crate) data: Option<Vec<u8>>,
-    /// The newest write that was completed when it was sent.
+    /// The newest complete write when the request was sent.
     pub(crate) completed: Zxid,
 }
 
-/// What answers are compared with.
+/// What an answer is compared with.
 #[derive(Clone, Copy)]
 pub(crate) struct Told<'c> {
     pub(crate) order: &'c Order,
@@ -46,7 +46,7 @@ pub(crate) struct Told<'c> {
 }
 
 impl Reads {
-    /// Checks an answer; `seen` is the newest zxid the session has seen.
+    /// Checks an answer. `seen` is the newest zxid that the session has seen.
     pub(crate) fn answered(
         &mut self,
         told: Told<'_>,
@@ -132,7 +132,7 @@ impl Reads {
     }
 }
 
-/// The configuration that is shown may be ahead of the tree, but not behind it, and it is in force.
+/// The configuration in an answer may be newer than the tree, but not older, and must be committed.
 fn configuration(told: Told<'_>, zxid: Zxid, err: ErrorCode, body: &[u8]) -> Result<(), String> {
     if err != ErrorCode::OK {
         return Err(format!("{err:?}"));

@@ -17,11 +17,11 @@ use crate::requests::is_tag;
 pub(crate) struct View {
     pub(crate) data: Option<Vec<u8>>,
     pub(crate) stat: Stat,
-    /// Names, in order.
+    /// The names of its children, sorted.
     pub(crate) children: Vec<String>,
 }
 
-/// Something that watches may be told.
+/// An event that watches may deliver.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) zxid: Zxid,
@@ -29,29 +29,29 @@ pub(crate) struct Event {
     pub(crate) path: String,
 }
 
-/// The answer that a transaction deserves, and whose it is.
+/// The correct answer to the request behind a transaction, and the session that receives it.
 pub(crate) struct Reply {
     pub(crate) session: SessionId,
     pub(crate) cxid: i32,
     /// The frame without its length.
     pub(crate) payload: Vec<u8>,
-    /// What was written where, if it was one znode.
+    /// The path and data of the write, if it was a write of one znode.
     pub(crate) wrote: Option<(String, Vec<u8>)>,
 }
 
-/// The committed history, applied.
+/// The committed history, applied to a tree.
 pub(crate) struct Reference {
     tree: Tree,
     versions: BTreeMap<String, Vec<(Zxid, Option<View>)>>,
     pub(crate) events: Vec<Event>,
     replies: BTreeMap<Zxid, Reply>,
-    /// Every client's request that became a transaction.
+    /// For each request that became a transaction, its zxid.
     requests: BTreeMap<(SessionId, i32), Zxid>,
-    /// Data that is written once.
+    /// For each tag, the zxid of its write.
     tags: BTreeMap<Vec<u8>, Zxid>,
-    /// Such data of requests whose program was told that they were never sent.
+    /// Tags of requests that were reported to their programs as never sent.
     unsent: BTreeSet<Vec<u8>>,
-    /// Whether clients count their requests anew on each connection.
+    /// Whether clients restart their xids on each connection.
     counts_anew: bool,
 }
 
@@ -71,7 +71,7 @@ impl Reference {
         reference
     }
 
-    /// A program is told that the request that writes this was never sent.
+    /// A program is told that the request with this tag was never sent.
     pub(crate) fn never_sent(&mut self, tag: Vec<u8>) -> Result<(), String> {
         if tag.is_empty() {
             return Ok(());
@@ -155,7 +155,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Notes what a path is after a transaction.
+    /// Records the state of a path after a transaction.
     fn note(&mut self, zxid: Zxid, path: &str) {
         let view = self.tree.node(path).map(|node| {
             let mut children: Vec<String> = node.children().map(str::to_owned).collect();
@@ -172,14 +172,14 @@ impl Reference {
         }
     }
 
-    /// What a path was after a transaction.
+    /// The state of a path after a transaction.
     pub(crate) fn at(&self, path: &str, zxid: Zxid) -> Option<&View> {
         let versions = self.versions.get(path)?;
         let after = versions.partition_point(|(at, _)| *at <= zxid);
         versions[..after].last()?.1.as_ref()
     }
 
-    /// The place of the first event behind a transaction.
+    /// The index of the first event after a transaction.
     pub(crate) fn events_after(&self, zxid: Zxid) -> usize {
         self.events.partition_point(|event| event.zxid <= zxid)
     }
@@ -192,7 +192,7 @@ pub(crate) fn parent(path: &str) -> &str {
     }
 }
 
-/// Whether a transaction changes nothing because something in it has failed.
+/// Whether a transaction changes nothing because a part of it has failed.
 pub(crate) fn has_failed(txn: &Txn<'_>) -> bool {
     match txn {
         Txn::Multi(ops) => ops.iter().any(|(_, txn)| matches!(txn, Txn::Error(_))),
@@ -201,7 +201,7 @@ pub(crate) fn has_failed(txn: &Txn<'_>) -> bool {
     }
 }
 
-/// What a transaction changes, in order.
+/// The changes of a transaction, in order.
 fn changes(txn: &Txn<'_>, out: &mut Vec<(EventType, String)>) {
     let text = |path: &Cow<'_, str>| path.clone().into_owned();
     match txn {

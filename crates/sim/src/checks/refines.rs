@@ -20,14 +20,14 @@ use crate::checks::order::{Order, is_commit};
 use crate::plan::Plan;
 use crate::server::Server;
 
-/// What the model has allowed, or why not.
+/// `Err` says why the model does not allow a step.
 pub(crate) type Held = Result<(), String>;
 
-/// The members that a history makes count.
+/// The memberships of a history.
 #[derive(Debug)]
 struct Members {
     first: Membership,
-    /// By the zxid of their change.
+    /// Reconfigurations, by zxid.
     changes: BTreeMap<(u32, u32), Membership>,
 }
 
@@ -45,26 +45,27 @@ impl Quorums for Members {
 
 #[derive(Clone, Default)]
 struct Track {
-    /// The leadership of its own that it has asked its disk to accept.
+    /// The leadership of its own that the server has asked its disk to accept.
     stands: Option<TermId>,
-    /// What its disk has accepted of another server; the model hears of it with the promise.
+    /// The epoch that the disk has accepted of another leader. The model learns it with the
+    /// promise.
     accepted: u32,
-    /// Its disk was replaced while it was down.
+    /// Whether the disk was replaced while the server was down.
     is_replaced: bool,
-    /// Where its history ends once a truncation or a copy is done that its disk has begun.
+    /// The end of the history after the truncation or snapshot transfer that the disk has begun.
     replacing: Option<Zxid>,
-    /// The end of its tree.
+    /// The last transaction that was applied to the tree.
     applied: Zxid,
     serves: bool,
 }
 
-/// The state of the model, and what is on its way there.
+/// The state of the model, and steps that the model has not taken yet.
 pub(crate) struct Refines {
     state: State,
     rules: Rules<Members>,
     servers: Vec<Track>,
     is_on: bool,
-    /// How many actions it has allowed.
+    /// The number of actions so far.
     pub(crate) actions: u64,
 }
 
@@ -72,7 +73,7 @@ fn key(zxid: Zxid) -> (u32, u32) {
     (zxid.epoch().0, zxid.counter())
 }
 
-/// How long a history is up to a transaction.
+/// The length of a history up to a transaction.
 fn length(history: &[Txn], zxid: Zxid) -> Option<usize> {
     if zxid == Zxid::ZERO {
         return Some(0);
@@ -87,13 +88,13 @@ impl Refines {
             state: State::init(servers),
             rules: Rules::new(Members { first, changes: BTreeMap::new() }),
             servers: vec![Track::default(); servers],
-            // Where bytes and trees change by themselves, little can be told.
+            // The model does not describe changed bytes or trees.
             is_on: plan.flip_every.is_none() && !plan.diverges,
             actions: 0,
         }
     }
 
-    /// After a step that the model does not know, it says nothing more.
+    /// Ends the check, after a step that the model does not allow.
     pub(crate) fn stop(&mut self) {
         self.is_on = false;
     }
@@ -103,7 +104,7 @@ impl Refines {
         self.state.next(action, &self.rules).map_err(|refused| format!("model: {refused}"))
     }
 
-    /// The invariants of the model hold.
+    /// Checks the invariants of the model.
     pub(crate) fn check(&self) -> Held {
         if !self.is_on {
             return Ok(());
@@ -111,13 +112,14 @@ impl Refines {
         self.state.check(&self.rules).map_err(|it| format!("model: {} ({})", it.name, it.id))
     }
 
-    /// How much of its history a server has up to a transaction.
+    /// The length of a server's own history up to a transaction.
     fn own(&self, server: usize, zxid: Zxid, what: &str) -> Result<usize, String> {
         length(&self.state.servers[server].history, zxid)
             .ok_or_else(|| format!("model: server {server} {what} {zxid}, which it has not logged"))
     }
 
-    /// The same of its leader's history.
+    /// The leadership that a server takes part in, and the length of the leader's history up to a
+    /// transaction.
     fn led(&self, server: usize, zxid: Zxid, what: &str) -> Result<(TermId, usize), String> {
         let (Part::Leading(id) | Part::Following(id)) = self.state.servers[server].role else {
             return Err(format!("model: server {server} {what} {zxid} without a leader"));
@@ -129,7 +131,7 @@ impl Refines {
         Ok((id, len))
     }
 
-    /// A server leaves the leadership that it has a part in.
+    /// A server leaves its leadership.
     fn leaves(&mut self, server: usize) -> Held {
         match self.state.servers[server].role {
             Part::Looking => Ok(()),
@@ -137,7 +139,8 @@ impl Refines {
         }
     }
 
-    /// The leadership of an epoch that a learner takes part in, which learns from `master`: the leader, or a follower.
+    /// The leadership of `epoch` that a learner of `master` takes part in. The master is the leader
+    /// or a follower.
     fn joined(&self, master: usize, epoch: u32) -> TermId {
         match self.state.servers[master].role {
             Part::Following(id) if id.epoch == epoch => id,
@@ -153,7 +156,7 @@ impl Refines {
         self.act(Action::FollowerProcessNEWEPOCH { server, term })
     }
 
-    /// It has accepted a later epoch, so nobody counts on it.
+    /// The server has accepted a later epoch, so it observes, and no leader relies on it.
     fn observes(&mut self, server: usize, term: TermId) -> Held {
         self.leaves(server)?;
         self.act(Action::ObserverProcessNEWEPOCH { server, term })
@@ -161,12 +164,12 @@ impl Refines {
 
     // ---- starts
 
-    /// The disk of a server that is down is another one.
+    /// A server that is down gets another disk.
     pub(crate) fn replaced(&mut self, server: usize) {
         self.servers[server].is_replaced = true;
     }
 
-    /// A truncation or a copy is under way.
+    /// A truncation or a snapshot transfer begins.
     pub(crate) fn replaces(&mut self, server: usize, zxid: Zxid) {
         self.servers[server].replacing = Some(zxid);
     }
@@ -190,7 +193,7 @@ impl Refines {
             self.state.replace_disk(server, found, history, true);
             return Ok(());
         }
-        // What the disk had begun may be done.
+        // The disk may have completed the operation that it had begun.
         if before.replacing == Some(last) {
             match self.own(server, last, "is cut to") {
                 Ok(_) => self.truncated(server, Some(last))?,
@@ -199,12 +202,13 @@ impl Refines {
         }
         let len = self.own(server, last, "recovers")?;
         if found.1 > self.state.servers[server].current {
-            // Its history was whole, and its epoch was on the way to the disk, or follows from its log.
+            // The disk had the whole history, and was about to store the epoch, or the epoch
+            // follows from the log.
             self.act(Action::Flush { server, len })?;
             self.act(Action::FollowerProcessNEWLEADER { server })?;
         }
         self.act(Action::Restart { server, len })?;
-        // What it had accepted, and what it has read, nobody has promised.
+        // An accepted epoch, or one that the start has read, is not promised yet.
         self.act(Action::Promise { server, epoch: found.0.max(before.accepted) })?;
         let it = &self.state.servers[server];
         if (it.accepted, it.current) != found {
@@ -214,7 +218,7 @@ impl Refines {
         Ok(())
     }
 
-    /// A server that starts has lost its data, as it says, or has data that count.
+    /// A server starts, and says whether it has lost its data.
     pub(crate) fn lost(&mut self, server: usize, is_empty: bool) {
         self.state.servers[server].empty = is_empty;
     }
@@ -252,7 +256,7 @@ impl Refines {
             return Ok(());
         }
         let stands = it.peer().is_some_and(|peer| peer.state() == Stands::Leading);
-        // It may have left already when its disk hears of what it has decided.
+        // The server may have left its leadership before its disk reports.
         let leads = self.state.servers[server].role;
         match (kind, leads) {
             (EpochKind::Accepted, _) => {
@@ -286,7 +290,7 @@ impl Refines {
         }
     }
 
-    /// A leader has the acknowledgements of a quorum.
+    /// A quorum has acknowledged a leader.
     pub(crate) fn established(&mut self, server: usize, _: Epoch) -> Held {
         if !self.is_on {
             return Ok(());
@@ -326,7 +330,7 @@ impl Refines {
         self.act(Action::Flush { server, len })
     }
 
-    /// A truncation is done, or there was nothing to cut to.
+    /// A truncation is complete, or was impossible.
     pub(crate) fn truncated(&mut self, server: usize, end: Option<Zxid>) -> Held {
         if !self.is_on {
             return Ok(());
@@ -334,7 +338,7 @@ impl Refines {
         self.servers[server].replacing = None;
         let it = &self.state.servers[server];
         let Some(end) = end else {
-            // Only a copy helps.
+            // Only a snapshot transfer helps.
             let (epochs, role) = ((it.accepted, it.current), it.role);
             self.state.replace_disk(server, epochs, Vec::new(), true);
             self.state.servers[server].role = role;
@@ -348,7 +352,7 @@ impl Refines {
         self.act(Action::FollowerTruncates { server, len })
     }
 
-    /// A copy has replaced the history.
+    /// A snapshot transfer has replaced the history.
     pub(crate) fn restored(&mut self, server: usize, zxid: Zxid) -> Held {
         if !self.is_on {
             return Ok(());
@@ -382,15 +386,15 @@ impl Refines {
                 Part::Leading(id) if self.state.term(id).is_some_and(|term| term.established) => {
                     self.commits(server, packet.zxid)
                 }
-                // A candidate says so of its own history, and a follower repeats what it is told.
+                // A candidate announces its own history, and a follower forwards.
                 _ => Ok(()),
             },
             _ => Ok(()),
         }
     }
 
-    /// A learner says to its leader, or to a follower that passes on what its leader says, what epoch it has. It was
-    /// `told` that leader's.
+    /// A learner reports its epoch to its leader, or to a follower that forwards for its leader.
+    /// `told` is the epoch that the learner was told.
     pub(crate) fn promises(
         &mut self,
         server: usize,
@@ -405,7 +409,7 @@ impl Refines {
         let saved = std::mem::take(&mut self.servers[server].accepted);
         let epoch = self.state.servers[server].accepted.max(saved);
         if ack.is_none() {
-            // It was accepted before, and the answer does not count.
+            // The disk had accepted this epoch before, and the answer does not count as a promise.
             self.act(Action::Promise { server, epoch })?;
         }
         match self.joined(master, told) {
@@ -423,18 +427,18 @@ impl Refines {
         }
     }
 
-    /// A server begins to synchronize another one.
+    /// A server begins to synchronize a learner.
     pub(crate) fn syncs(&mut self, leader: usize, server: usize) -> Held {
         match self.state.servers[leader].role {
             Part::Leading(_) if self.is_on => {
                 self.act(Action::LeaderSyncFollower { leader, server })
             }
-            // A follower synchronizes observers, and nobody counts on those.
+            // A follower synchronizes observers only, and no leader relies on those.
             _ => Ok(()),
         }
     }
 
-    /// A leader commits.
+    /// A leader commits a transaction.
     pub(crate) fn commits(&mut self, server: usize, zxid: Zxid) -> Held {
         if !self.is_on {
             return Ok(());
@@ -453,7 +457,8 @@ impl Refines {
             return Ok(());
         }
         self.servers[server].applied = zxid;
-        // What is applied before it serves may be truncated again, and nobody sees it.
+        // Transactions that are applied before the server serves may be truncated, and no client
+        // sees them.
         if candidate || !self.servers[server].serves {
             return Ok(());
         }

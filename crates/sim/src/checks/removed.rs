@@ -9,12 +9,13 @@ use crate::checks::configs::Configs;
 use crate::checks::durability::Durability;
 use crate::checks::order::Order;
 
-/// The candidates that were looked at.
+/// The candidates that this check has seen.
 #[derive(Default)]
 pub(crate) struct Removed(BTreeSet<(Epoch, usize)>);
 
 impl Removed {
-    /// A candidate has its history adopted; `counting` are the versions that count for it.
+    /// A candidate's history is adopted. `counting` are the versions of the configurations that
+    /// count.
     pub(crate) fn leads(
         &mut self,
         server: usize,

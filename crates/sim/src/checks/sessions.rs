@@ -12,14 +12,14 @@ use zebu_proto::{SessionId, Zxid};
 
 use crate::checks::reference::has_failed;
 
-/// What sessions have asked for.
+/// The requests of sessions.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    /// The newest number of each, and its transaction.
+    /// For each session, the newest xid and its transaction.
     newest: BTreeMap<SessionId, (i32, Zxid)>,
-    /// Whether sessions count anew on each connection.
+    /// Whether sessions restart their xids on each connection.
     counts_anew: bool,
-    /// Which sessions each learner has asked about, by its connection.
+    /// The sessions that each learner has asked about, by connection.
     asked: BTreeMap<u64, VecDeque<SessionId>>,
 }
 
@@ -31,7 +31,7 @@ impl Sessions {
     /// A transaction is committed.
     pub(crate) fn committed(&mut self, zxid: Zxid, record: &Bytes) -> Result<(), String> {
         let Ok(TxnRecord { header, txn, .. }) = TxnRecord::decode(record) else { return Ok(()) };
-        // What fails changes nothing.
+        // A failed request changes nothing.
         if self.counts_anew || header.cxid <= 0 || has_failed(&txn) {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Sessions {
         }
     }
 
-    /// A learner is answered.
+    /// A leader answers a learner.
     pub(crate) fn answer(&mut self, link: u64, packet: &QuorumPacket) -> Result<(), String> {
         if packet.kind != PacketKind::REVALIDATE {
             return Ok(());

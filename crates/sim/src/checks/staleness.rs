@@ -14,13 +14,13 @@ use zebu_zab::Role;
 use crate::plan::Plan;
 use crate::world::World;
 
-/// What was committed when.
+/// When each transaction was committed.
 pub(crate) struct Staleness {
     commits: VecDeque<(Duration, Zxid)>,
-    /// When each server went on last after it had stood still.
+    /// When each server last resumed after a pause.
     resumed: Vec<Duration>,
     tick: Duration,
-    /// How long a leader and its learners bear each other's silence.
+    /// The longest silence that a leader and its learners tolerate.
     sync: Duration,
 }
 
@@ -42,14 +42,14 @@ impl Staleness {
         self.resumed[server] = now;
     }
 
-    /// By how much what a server shows may be behind.
+    /// The longest delay of what a server shows.
     fn most(&self, role: Role) -> Duration {
         let hops = match role {
             Role::Looking | Role::Leading(_) => 1,
             Role::Following(_) => 2,
             Role::Observing(_) => 3,
         };
-        // Either side of each hop, and what a look every tick may miss.
+        // `sync` at both ends of each hop, and the interval of the check.
         self.sync * (hops + 1) + self.tick * 2
     }
 
@@ -66,7 +66,7 @@ impl Staleness {
 
 impl World {
     pub(crate) fn look_at_staleness(&mut self) {
-        // What a slow network carries is late, and nobody can tell.
+        // Messages of a slow network are late, so nothing can be checked.
         let slow_until = self.net.slow_until.unwrap_or_default();
         for server in 0..self.servers.len() {
             let it = &self.servers[server];

@@ -9,7 +9,7 @@ use zebu_proto::txn::TxnHeader;
 use zebu_proto::{OpCode, SessionId, Zxid};
 use zebu_tree::{Tree, Walk};
 
-/// What two servers compare.
+/// The state of a tree, for comparisons between servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Print {
     digest: i64,
@@ -35,12 +35,14 @@ impl Print {
     }
 }
 
-/// The state at each zxid, and which servers may be ahead of theirs.
+/// The state at each zxid, and the servers whose trees may be ahead.
 pub(crate) struct States {
     at: BTreeMap<Zxid, (Print, usize)>,
-    /// From where to where a server's state may have traces of what is to come.
+    /// For each server: its tree is as of the first zxid, and may contain effects of transactions
+    /// up to the second.
     fuzzy: Vec<(Zxid, Zxid)>,
-    /// The same of a copy that was being installed: a start may finish that.
+    /// The same for the snapshot that a server is installing. A start may complete the
+    /// installation.
     installing: Vec<(Zxid, Zxid)>,
 }
 
@@ -54,17 +56,17 @@ impl States {
         self.fuzzy[server] = (Zxid::ZERO, Zxid::ZERO);
     }
 
-    /// From where to where a server's state may have traces of what is to come.
+    /// The zxid of a server's tree, and the last transaction of which the tree may contain effects.
     pub(crate) fn fuzzy_of(&self, server: usize) -> (Zxid, Zxid) {
         self.fuzzy[server]
     }
 
-    /// A copy is about to be installed that was taken while the tree went on changing.
+    /// A server begins to install a fuzzy snapshot.
     pub(crate) fn installs(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
         self.installing[server] = (zxid, extent);
     }
 
-    /// A copy was installed that was taken while the tree went on changing.
+    /// A server has installed a fuzzy snapshot.
     pub(crate) fn fuzzy(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
         self.fuzzy[server] = (zxid, extent);
     }
@@ -83,12 +85,12 @@ impl States {
         if mismatches > 0 {
             return Err(format!("S-6: server {server} recovers a tree unlike its digest"));
         }
-        // A panic is a broken property as well.
+        // A panic counts as a violated property.
         tree.check();
         self.compare(server, tree)
     }
 
-    /// Compares a tree with those of others at the same zxid.
+    /// Compares a tree with those of other servers at the same zxid.
     pub(crate) fn compare(&mut self, server: usize, tree: &Tree) -> Result<(), String> {
         let zxid = tree.last_zxid();
         let may_be_ahead = |(from, to): (Zxid, Zxid)| from <= zxid && zxid < to;
@@ -131,13 +133,13 @@ impl States {
     }
 }
 
-/// Everything in a tree, in words, by path.
+/// The content of a tree as text, by path.
 fn content(tree: &Tree) -> BTreeMap<String, String> {
     let acls: BTreeMap<i64, _> = tree.acl_table().collect();
     let mut content = BTreeMap::new();
     Walk::new(tree).step(tree, usize::MAX, &mut |path, data, acl, stat| {
         if path == CONFIG {
-            // Servers show it by themselves, each at its own time.
+            // Each server updates these znodes at its own time.
             return;
         }
         let acl = acls.get(&acl);
@@ -149,7 +151,7 @@ fn content(tree: &Tree) -> BTreeMap<String, String> {
     content
 }
 
-/// Whether two trees are the same in everything that is replicated.
+/// Whether everything that is replicated is equal in two trees.
 pub(crate) fn same(a: &Tree, b: &Tree) -> Result<(), String> {
     let (a, b) = (content(a), content(b));
     let differs = a.iter().find(|(path, value)| b.get(*path) != Some(value));

@@ -8,7 +8,8 @@ use crate::checks::configs::Configs;
 use crate::checks::durability::Durability;
 use crate::checks::order::Order;
 
-/// `counting` are the versions that count for the history of the new leader.
+/// A leader is established. `counting` are the versions of the configurations that count for its
+/// history.
 pub(crate) fn established(
     server: usize,
     epoch: Epoch,

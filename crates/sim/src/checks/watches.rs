@@ -13,11 +13,11 @@ use crate::checks::reference::{Event, Reference};
 /// The kinds of watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// On a znode's data; spent by one event.
+    /// On a znode's data. One event removes it.
     Data,
-    /// On a znode that does not exist; spent by one event.
+    /// On a znode that does not exist. One event removes it.
     Exist,
-    /// On the names of children; spent by one event.
+    /// On the names of children. One event removes it.
     Child,
     Persistent,
     Recursive,
@@ -26,29 +26,29 @@ pub(crate) enum Kind {
 /// A watch.
 pub(crate) type Watch = (String, Kind);
 
-/// What a notification must say.
+/// A notification that must arrive.
 struct Expected {
     event: Event,
-    /// The watches it spends.
+    /// The watches that the notification removes.
     spends: Vec<Watch>,
 }
 
-/// One client's watches.
+/// The watches of one client.
 #[derive(Default)]
 pub(crate) struct Watches {
     active: BTreeSet<Watch>,
-    /// To be set again.
+    /// Watches of the last connection, to be set again.
     lost: BTreeSet<Watch>,
-    /// What was told while they are being set again.
+    /// Notifications that arrived while the client sets its watches again.
     missed: Vec<(EventType, String)>,
-    /// Which of the committed events was looked at last.
+    /// The index of the last committed event that was handled.
     cursor: usize,
     expected: VecDeque<Expected>,
-    /// The answer that would have shown it, were it not told.
+    /// The number of notifications.
     pub(crate) notified: u64,
 }
 
-/// Whether a watch on `path` is told of an event at `at`.
+/// Whether an event at `at` concerns a watch on `path`.
 pub(crate) fn concerns(kind: Kind, path: &str, event: EventType, at: &str) -> bool {
     let here = path == at;
     let children = event == EventType::NODE_CHILDREN_CHANGED;
@@ -69,7 +69,7 @@ fn matches((path, kind): &Watch, event: &Event) -> bool {
 }
 
 impl Watches {
-    /// Takes in every event up to `zxid`, which the server has shown.
+    /// Handles every event up to `zxid`, which the server has shown.
     fn advance(&mut self, reference: &Reference, zxid: Zxid) {
         while let Some(event) = reference.events.get(self.cursor)
             && event.zxid <= zxid
@@ -89,7 +89,7 @@ impl Watches {
         }
     }
 
-    /// An answer came that shows everything up to `zxid`.
+    /// An answer arrived that shows everything up to `zxid`.
     pub(crate) fn answered(&mut self, reference: &Reference, zxid: Zxid) -> Result<(), String> {
         self.advance(reference, zxid);
         match self.expected.front() {
@@ -100,7 +100,7 @@ impl Watches {
         }
     }
 
-    /// A notification came.
+    /// A notification arrived.
     pub(crate) fn notified(
         &mut self,
         reference: &Reference,
@@ -126,7 +126,7 @@ impl Watches {
                     }
             };
             let before = self.lost.len();
-            // Two watches on one znode are told of its end twice.
+            // Two watches on one znode receive two notifications of its deletion.
             if let Some(watch) = self.lost.iter().find(|watch| spent(watch)).cloned() {
                 self.lost.remove(&watch);
             }
@@ -155,7 +155,7 @@ impl Watches {
         self.active.insert((path.to_owned(), kind));
     }
 
-    /// The connection is gone, and with it all its watches and what was on its way.
+    /// The connection has ended, and with it all watches and all packets on the way.
     pub(crate) fn lose(&mut self) {
         self.lost.append(&mut self.active);
         for expected in std::mem::take(&mut self.expected) {
@@ -164,17 +164,18 @@ impl Watches {
         self.missed.clear();
     }
 
-    /// The session is over.
+    /// The session has ended.
     pub(crate) fn clear(&mut self) {
         *self = Self { notified: self.notified, ..Self::default() };
     }
 
-    /// What is to be set again.
+    /// The watches that the client must set again.
     pub(crate) fn lost(&self) -> &BTreeSet<Watch> {
         &self.lost
     }
 
-    /// What was asked to be set again is set: everything missed up to `zxid` was told.
+    /// The server has set the watches again. Every missed event up to `zxid` must have been
+    /// notified.
     pub(crate) fn set_again(
         &mut self,
         reference: &Reference,
