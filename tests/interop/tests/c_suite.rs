@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The suites that need a server, how many tests of each pass at least, and those of TLS and SASL.
 const SUITES: [(&str, usize, &[&str]); 5] = [
-    ("Zookeeper_simpleSystem", 26, &["testSSL", "testAcl", "testAuth"]),
+    ("Zookeeper_simpleSystem", 25, &["testSSL", "testAcl", "testAuth"]),
     ("Zookeeper_readOnly", 2, &["testReadOnlyWithSSL"]),
     (
         "Zookeeper_SASLAuth",

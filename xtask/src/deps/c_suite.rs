@@ -9,12 +9,15 @@ use anyhow::{Context, Result, ensure};
 use crate::steps::run;
 
 /// What is built and how; a change brings a new build.
-pub(super) const WANTED: &str = "zktest and cli of Debian's source, with TLS and SASL, 2";
+pub(super) const WANTED: &str = "zktest and cli of Debian's source, with TLS and SASL, 3";
 
 /// Debian's name of the source.
 const SOURCE: &str = "zookeeper";
 /// The C client, below the source.
 const CLIENT: &str = "zookeeper-client/zookeeper-client-c";
+/// Defined where the tests are linked to the original's library: leaves a test out.
+const RACE: &str = "WITHOUT_THE_RACE_OF_THE_ORIGINAL";
+
 /// Fetches the source through apt into this folder, and builds it there. `jute`: the jars with the compiler of records.
 pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     fetch(path)?;
@@ -40,6 +43,12 @@ pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     for name in ["TestClient.cc", "TestReadOnlyClient.cc"] {
         change(&client.join("tests").join(name), "/tmp/certs/", "certs/")?;
     }
+    // The original's library has a race here. A watcher sends a request while another thread is in `zookeeper_close`, and the
+    // request fails with `ZMARSHALLINGERROR`, which the test does not expect. A busy machine shows it with both servers. In our
+    // library the request fails with `ZCLOSING`.
+    let hanging = "CPPUNIT_TEST(testHangingClient);";
+    let guarded = format!("\n#ifndef {RACE}\n    {hanging}\n#endif\n");
+    change(&client.join("tests/TestClient.cc"), hanging, &guarded)?;
     // A test says what starts its server.
     fs::write(client.join("tests/zkServer.sh"), "#!/bin/sh\nexec \"$ZKTEST_SERVER\" \"$@\"\n")?;
 
@@ -51,7 +60,7 @@ pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     let made = path.join("build");
     let mut configure = Command::new("cmake");
     configure.args(["-Wno-dev", "-DWITH_OPENSSL=ON", "-DWITH_CYRUS_SASL=ON"]);
-    configure.args(["-DCMAKE_C_FLAGS=-w", "-DCMAKE_CXX_FLAGS=-w"]);
+    configure.arg("-DCMAKE_C_FLAGS=-w").arg(format!("-DCMAKE_CXX_FLAGS=-w -D{RACE}"));
     configure.arg("-S").arg(&client).arg("-B").arg(&made);
     run(configure)?;
     let mut build = Command::new("cmake");
