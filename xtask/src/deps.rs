@@ -18,9 +18,9 @@ type Artifact = (&'static str, &'static str, &'static str);
 
 /// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
 /// what they say, what builds the C client from its source, what counts the cost of a request, a key distribution centre of
-/// Kerberos and what kazoo's module for it is built with, the browser that opens the console, and what judges the packages in
-/// `deploy`.
-const DEBIAN: [&str; 28] = [
+/// Kerberos and what kazoo's module for it is built with, the browser that opens the console, what judges the packages in
+/// `deploy`, and what makes file systems and cuts their power.
+const DEBIAN: [&str; 29] = [
     "chromium",
     "zookeeper",
     "libzookeeper-java",
@@ -49,6 +49,7 @@ const DEBIAN: [&str; 28] = [
     "skopeo",
     "systemd",
     "umoci",
+    "xfsprogs",
 ];
 
 /// Maven: the server and command line of the oracle. The later ones are libraries which the first one

@@ -105,6 +105,12 @@ enum Task {
         #[arg(long, value_name = "N")]
         points: Option<u64>,
     },
+    /// Cut the power of the disks of servers, on real file systems, and start the servers again.
+    PowerCuts {
+        /// How many cuts are tried of each file system, of a server alone and of three members.
+        #[arg(long, value_name = "N")]
+        cuts: Option<u64>,
+    },
     /// Run simulated ensembles, and print each failure with its seed.
     ///
     /// The words go to zebu-sim, for example [--seeds N | --minutes M] [--first S].
@@ -153,6 +159,7 @@ fn run(task: Task) -> Result<()> {
             steps::torture(minutes, seed, nemesis, workload)
         }
         Task::CrashPoints { points } => steps::crash_points(points),
+        Task::PowerCuts { cuts } => steps::power_cuts(cuts),
         Task::Sim(further) => steps::sim(&further.words),
         Task::Mutants(further) => steps::mutants(&further.words),
     }
@@ -204,6 +211,7 @@ mod tests {
             "xtask capi --debug --into target/x --prefix /usr",
             "xtask dist --only tar,deb --out /tmp --program zebu --version 1.2.3",
             "xtask crash-points --points 500",
+            "xtask power-cuts --cuts 100",
             "xtask diff --ops 1000 --seed 3",
             "xtask mutants --seeds 512",
         ] {

@@ -212,6 +212,12 @@ pub(crate) fn crash_points(points: Option<u64>) -> Result<()> {
     one_test("crash_points", "that_is_killed_at_any_call", &variables)
 }
 
+/// Servers whose disks lose their power.
+pub(crate) fn power_cuts(cuts: Option<u64>) -> Result<()> {
+    let variables = [("ZEBU_POWER_CUTS", cuts.map(|cuts| cuts.to_string()))];
+    one_test("power_cuts", "acknowledged", &variables)
+}
+
 /// One interop test; the options that were given become environment variables.
 fn one_test(file: &str, name: &str, variables: &[(&str, Option<String>)]) -> Result<()> {
     deps::install()?;

@@ -1,4 +1,4 @@
-//! A small disk in memory, for tests of full disks.
+//! Disks of their own for servers: tests fill them, and cut their power.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -10,26 +10,106 @@ use anyhow::{Context, Result, ensure};
 /// The file that fills the disk.
 const FILLER: &str = "filler";
 
-/// A mounted filesystem. Dropping it unmounts it.
-#[derive(Debug)]
-pub struct SmallDisk {
-    path: PathBuf,
+/// What a disk is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Memory. It is quick, and its power cannot be cut.
+    Memory,
+    /// A file with an ext4 file system.
+    Ext4,
+    /// A file with an XFS file system.
+    Xfs,
 }
 
-impl SmallDisk {
-    /// Mounts a filesystem of this many MiB on a folder.
+impl Medium {
+    /// Its name, for people and for `mount`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "tmpfs",
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+        }
+    }
+
+    /// The command that makes its file system, in a file.
+    fn make(self) -> Option<Command> {
+        let (program, words): (&str, &[&str]) = match self {
+            Self::Memory => return None,
+            Self::Ext4 => ("mkfs.ext4", &["-q", "-F"]),
+            Self::Xfs => ("mkfs.xfs", &["-q", "-f"]),
+        };
+        let mut command = Command::new(program);
+        command.args(words);
+        Some(command)
+    }
+}
+
+/// A mounted file system. Dropping it unmounts it.
+#[derive(Debug)]
+pub struct OwnDisk {
+    path: PathBuf,
+    medium: Medium,
+    /// The source of the mount and its option.
+    source: (PathBuf, String),
+}
+
+impl OwnDisk {
+    /// Mounts a file system of this many MiB on a folder. A medium that is a file is at `image`.
     ///
     /// # Errors
-    /// The machine does not permit mounts.
-    pub fn mount(path: &Path, mebibytes: u32) -> Result<Self> {
-        let mut command = Command::new("mount");
-        command
-            .args(["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "zebu-interop"])
-            .arg(path);
-        let output = command.output().context("mount")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{command:?}: {}", said.trim());
-        Ok(Self { path: path.to_owned() })
+    /// The machine does not permit mounts, or lacks the tools of the file system.
+    pub fn mount(path: &Path, image: &Path, medium: Medium, mebibytes: u32) -> Result<Self> {
+        let source = if let Some(mut make) = medium.make() {
+            File::create(image)?.set_len(u64::from(mebibytes) << 20)?;
+            run(make.arg(image))?;
+            (image.to_owned(), "loop".to_owned())
+        } else {
+            (PathBuf::from("zebu-interop"), format!("size={mebibytes}m"))
+        };
+        let disk = Self { path: path.to_owned(), medium, source };
+        disk.attach()?;
+        Ok(disk)
+    }
+
+    fn attach(&self) -> Result<()> {
+        let (source, option) = &self.source;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", self.medium.name(), "-o", option]).arg(source).arg(&self.path);
+        run(&mut mount)
+    }
+
+    /// Makes everything on it durable.
+    ///
+    /// # Errors
+    /// The file system reports a failure.
+    pub fn sync(&self) -> Result<()> {
+        Ok(rustix::fs::syncfs(File::open(&self.path)?)?)
+    }
+
+    /// Whether its power can be cut.
+    pub fn has_power(&self) -> bool {
+        self.medium != Medium::Memory
+    }
+
+    /// Cuts its power: from now on the file system writes nothing, and each call of a process fails.
+    /// What was not made durable is gone.
+    ///
+    /// # Errors
+    /// The file system cannot be shut down.
+    pub fn cut_power(&self) -> Result<()> {
+        ensure!(self.has_power(), "a disk in memory has no power to cut");
+        // The command does not write the journal first.
+        let mut shutdown = Command::new("xfs_io");
+        run(shutdown.args(["-x", "-c", "shutdown"]).arg(&self.path))
+    }
+
+    /// Gives its power back: the file system is mounted anew from what is durable. No process may use it.
+    ///
+    /// # Errors
+    /// The file system is in use, or cannot be mounted.
+    pub fn restore_power(&self) -> Result<()> {
+        run(Command::new("umount").arg(&self.path))?;
+        self.attach()
     }
 
     /// Fills the disk.
@@ -59,9 +139,17 @@ impl SmallDisk {
     }
 }
 
-impl Drop for SmallDisk {
+impl Drop for OwnDisk {
     fn drop(&mut self) {
         // If unmounting fails, the mount stays. There is no remedy.
         Command::new("umount").arg(&self.path).status().ok();
     }
+}
+
+/// Runs a command that must succeed.
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("{:?}", command.get_program()))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {}", said.trim());
+    Ok(())
 }

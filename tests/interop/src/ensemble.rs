@@ -54,6 +54,15 @@ pub fn options_with_cuts() -> Options {
     quick_options().config("initLimit", 25)
 }
 
+/// What the processes notice of a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// They run on for a moment, and see their calls fail.
+    Running,
+    /// Nothing: they stand still.
+    Frozen,
+}
+
 /// Servers with a common list of members.
 pub struct Ensemble {
     members: Vec<Server>,
@@ -273,6 +282,28 @@ impl Ensemble {
     pub fn follower(&mut self) -> Result<usize> {
         let leader = self.leader(None)?;
         Ok((leader + 1) % self.members.len())
+    }
+
+    /// Cuts the power of these members, and gives it back. Their processes have ended then.
+    ///
+    /// # Errors
+    /// A member has no disk whose power can be cut.
+    pub fn cut_power(&mut self, hit: &[usize], how: Cut) -> Result<()> {
+        if how == Cut::Frozen {
+            hit.iter().try_for_each(|index| self.members[*index].pause())?;
+        }
+        std::thread::scope(|scope| {
+            let cut = |index: &usize| {
+                let member = &self.members[*index];
+                scope.spawn(move || member.cut_power())
+            };
+            let cuts: Vec<_> = hit.iter().map(cut).collect();
+            let end = |cut: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                cut.join().map_err(|_| anyhow::anyhow!("a power cut panicked"))?
+            };
+            cuts.into_iter().try_for_each(end)
+        })?;
+        hit.iter().try_for_each(|index| self.members[*index].restore_power())
     }
 
     /// Deletes the data of a stopped member, except for its id.

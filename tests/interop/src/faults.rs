@@ -295,7 +295,7 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
         }
         FullDisk(whom) => {
             let hit = select(whom);
-            if !hit.iter().all(|index| ensemble.member(*index).has_small_disk()) {
+            if !hit.iter().all(|index| ensemble.member(*index).has_own_disk()) {
                 return Ok(false);
             }
             hit.iter().try_for_each(|index| ensemble.member(*index).fill_disk())?;

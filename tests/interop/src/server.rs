@@ -13,7 +13,7 @@ pub use zebu_testkit::connection::PATIENCE;
 pub use zebu_testkit::ports::{free_port, free_ports};
 
 use crate::deps;
-use crate::disk::SmallDisk;
+use crate::disk::{Medium, OwnDisk};
 use crate::network::Place;
 use crate::tamper;
 
@@ -32,7 +32,7 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     config: Vec<(String, String)>,
-    small_disk: Option<u32>,
+    disk: Option<(Medium, u32)>,
     properties: Vec<(String, String)>,
     keeps_config: bool,
     environment: Vec<(String, String)>,
@@ -46,11 +46,17 @@ impl Options {
         self
     }
 
-    /// Puts the data directory on a disk of this many MiB, if this machine permits it.
+    /// Puts the data directory on its own disk of this many MiB, if this machine permits it.
     #[must_use]
-    pub fn small_disk(mut self, mebibytes: u32) -> Self {
-        self.small_disk = Some(mebibytes);
+    pub fn disk(mut self, medium: Medium, mebibytes: u32) -> Self {
+        self.disk = Some((medium, mebibytes));
         self
+    }
+
+    /// As above, in memory.
+    #[must_use]
+    pub fn small_disk(self, mebibytes: u32) -> Self {
+        self.disk(Medium::Memory, mebibytes)
     }
 
     /// Adds a system property, given as `-Dkey=value`.
@@ -102,7 +108,7 @@ pub struct Server {
     place: Place,
     port: u16,
     /// Declared before the folder, because it is mounted there and must be dropped first.
-    disk: Option<SmallDisk>,
+    disk: Option<OwnDisk>,
     folder: tempfile::TempDir,
     data: PathBuf,
     child: Option<Child>,
@@ -156,15 +162,18 @@ impl Server {
         let folder = tempfile::Builder::new().prefix("zebu-interop-").tempdir()?;
         let data = folder.path().join("data");
         fs::create_dir(&data)?;
-        let mount = |mebibytes| match SmallDisk::mount(&data, mebibytes) {
-            Ok(disk) => Some(disk),
-            Err(error) => {
-                eprintln!("no small disks on this machine: {error:#}");
-                None
-            }
+        let image = folder.path().join("disk");
+        let mount = |(medium, mebibytes)| {
+            let disk = OwnDisk::mount(&data, &image, medium, mebibytes);
+            disk.inspect_err(|error| eprintln!("no disks of their own on this machine: {error:#}"))
+                .ok()
         };
-        let disk = options.small_disk.and_then(mount);
+        let disk = options.disk.and_then(mount);
         fill(&data)?;
+        if let Some(disk) = &disk {
+            // What the operator has written before the first start is durable.
+            disk.sync()?;
+        }
         let port = free_port();
         Ok(Self { kind, options: options.clone(), place, port, disk, folder, data, child: None })
     }
@@ -346,16 +355,40 @@ impl Server {
     }
 
     /// Whether its data directory is on its own disk.
-    pub fn has_small_disk(&self) -> bool {
+    pub fn has_own_disk(&self) -> bool {
         self.disk.is_some()
     }
 
-    /// Fills its small disk.
+    /// Whether the power of its disk can be cut.
+    pub fn has_power(&self) -> bool {
+        self.disk.as_ref().is_some_and(OwnDisk::has_power)
+    }
+
+    /// Cuts the power of its disk; see [`OwnDisk::cut_power`].
     ///
     /// # Errors
-    /// It has no small disk.
+    /// It has no such disk.
+    pub fn cut_power(&self) -> Result<()> {
+        self.own_disk()?.cut_power()
+    }
+
+    /// Ends the process, if the power cut has not ended it, and gives its disk power again.
+    ///
+    /// # Errors
+    /// It does not end, or the disk cannot be mounted.
+    pub fn restore_power(&mut self) -> Result<()> {
+        if self.child.is_some() {
+            self.kill()?;
+        }
+        self.own_disk()?.restore_power()
+    }
+
+    /// Fills its own disk.
+    ///
+    /// # Errors
+    /// It has no own disk.
     pub fn fill_disk(&self) -> Result<()> {
-        self.disk.as_ref().context("no small disk")?.fill()
+        self.own_disk()?.fill()
     }
 
     /// Undoes [`Server::fill_disk`].
@@ -363,7 +396,11 @@ impl Server {
     /// # Errors
     /// The disk was not filled.
     pub fn empty_disk(&self) -> Result<()> {
-        self.disk.as_ref().context("no small disk")?.empty()
+        self.own_disk()?.empty()
+    }
+
+    fn own_disk(&self) -> Result<&OwnDisk> {
+        self.disk.as_ref().context("no disk of its own")
     }
 
     /// Starts it again if its process has ended.

@@ -346,7 +346,7 @@ fn a_restore_onto_a_full_disk_changes_nothing() -> Result<()> {
     let small =
         with_admin(Options::default(), port).small_disk(24).property("zookeeper.preAllocSize", 64);
     let mut server = Server::start(Zebu, &small)?;
-    if !server.has_small_disk() {
+    if !server.has_own_disk() {
         eprintln!("no file system of its own can be mounted here");
         return Ok(());
     }
