@@ -4,7 +4,7 @@
 //! all its requests to the disk must be complete, so that its vote equals what a restart would
 //! find.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,17 +17,13 @@ use crate::catchup::LogRead;
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::Doubt;
-use crate::election::{Ballot, Election, State};
+use crate::election::{Election, State};
 use crate::history::{History, Txn};
-use crate::identity;
-use crate::io::{ConfigChange, Configs, EpochKind, Input, LinkId, Options, Output, Role};
-use crate::leader::Leader;
-use crate::learner::Learner;
+use crate::io::{ConfigChange, Input, LinkId, Options, Output, Role};
 use crate::leave::Leave;
 use crate::links::Progress;
 use crate::masters::Masters;
-use crate::mesh::{self, Mesh};
-use crate::owed::Owed;
+use crate::mesh::Mesh;
 use crate::quorums::Quorums;
 use crate::random::Random;
 use crate::reconfig::Appointed;
@@ -35,26 +31,15 @@ use crate::silence::Silence;
 use crate::start::{Epochs, Start, standing};
 use crate::vain::Vain;
 
+mod disk;
 mod elections;
 mod facts;
 mod handover;
+mod network;
+mod part;
 
 pub use facts::Lacks;
-
-/// Maximum number of known servers; beyond it, non-members are ignored.
-const ACQUAINTANCES_MAX: usize = 512;
-
-/// How far the committed zxid on disk may lag behind.
-const TELL_PAUSE: Duration = Duration::from_millis(200);
-
-#[derive(Debug)]
-enum Part {
-    /// Waits for the disk before it votes.
-    Settling,
-    Looking,
-    Leading(Box<Leader>),
-    Learning(Box<Learner>),
-}
+use part::{Looking, Part, Settling, Tenure};
 
 /// One member of an ensemble.
 #[derive(Debug)]
@@ -77,20 +62,12 @@ pub struct Peer {
     election: Election,
     mesh: Mesh,
     part: Part,
-    /// Ballots received before this server could vote.
-    early: BTreeMap<ServerId, Ballot>,
-    /// Servers that began to look for a leader while this server had one, and when.
-    ahead: BTreeMap<ServerId, (Duration, Ballot)>,
     /// Voters that have said that they do not vote.
     abstaining: BTreeSet<ServerId>,
-    /// Non-voters that asked for the leader while it was unknown.
-    asked: BTreeSet<ServerId>,
     /// A leader that was silent for too long, until it is heard again.
     silent: Option<ServerId>,
     /// The leaders followed in vain.
     vain: Vain,
-    /// No look for a leader before this time.
-    rest_until: Duration,
     /// At an observer: its masters.
     masters: Masters,
     random: Random,
@@ -100,8 +77,6 @@ pub struct Peer {
     appointed: Option<Appointed>,
     /// The latest promised epoch that ended a leadership of this server.
     outbid: Epoch,
-    /// Progress of its own disk while it serves.
-    owed: Owed,
     /// Whether to remove the file of a proposed configuration whose transaction is not in the log.
     withdraws: bool,
     left: Leave,
@@ -157,20 +132,15 @@ impl Peer {
             silence: Silence::default(),
             election: Election::new(options.me, options.patience, options.credulous),
             mesh: Mesh::new(options.me),
-            part: Part::Settling,
-            early: BTreeMap::new(),
-            ahead: BTreeMap::new(),
+            part: Part::settling(),
             abstaining: BTreeSet::new(),
-            asked: BTreeSet::new(),
             silent: None,
             vain: Vain::default(),
-            rest_until: Duration::ZERO,
             masters: Masters::default(),
             random: Random::new(options.seed),
             members_changed: false,
             appointed: None,
             outbid: Epoch(0),
-            owed: Owed::default(),
             withdraws,
             left: Leave::Started,
             disloyal: 0,
@@ -197,7 +167,7 @@ impl Peer {
     /// The newest transaction this server knows to be committed. It may not be delivered yet.
     pub fn committed(&self) -> Zxid {
         match &self.part {
-            Part::Learning(learner) => learner.committed().max(self.history.delivered()),
+            Part::Learning(learner, _) => learner.committed().max(self.history.delivered()),
             _ => self.history.delivered(),
         }
     }
@@ -225,7 +195,7 @@ impl Peer {
 
     /// Whether it looks for a leader and has a history that it could serve read-only.
     pub fn looks_with_history(&self) -> bool {
-        matches!(self.part, Part::Looking) && self.has_database
+        matches!(self.part, Part::Looking(_)) && self.has_database
     }
 
     /// Why the last role ended.
@@ -236,21 +206,23 @@ impl Peer {
     /// When the next [`Input::Tick`] is due.
     pub fn deadline(&self) -> Duration {
         let part = match &self.part {
-            Part::Settling if self.retired => Duration::MAX,
-            Part::Settling if self.is_settled() => self.rest_until,
-            Part::Settling => Duration::MAX,
-            Part::Looking => self.mesh.redial_due(self.quorums.voters()),
-            Part::Leading(leader) => leader.deadline(),
-            Part::Learning(learner) => learner.deadline().min(self.doubt.due()),
+            Part::Settling(_) if self.retired => Duration::MAX,
+            Part::Settling(settling) if self.is_settled() => settling.rest_until,
+            Part::Settling(_) => Duration::MAX,
+            Part::Looking(_) => self.mesh.redial_due(self.quorums.voters()),
+            Part::Leading(leader, _) => leader.deadline(),
+            Part::Learning(learner, _) => learner.deadline().min(self.doubt.due()),
         };
         let tells = self.untold().map_or(Duration::MAX, |_| self.tells_at);
-        part.min(tells).min(self.election.deadline()).min(self.owed.due(self.options.sync_time()))
+        let hangs = |tenure: &Tenure| tenure.owed.due(self.options.sync_time());
+        let disk = self.part.tenure().map_or(Duration::MAX, hangs);
+        part.min(tells).min(self.election.deadline()).min(disk)
     }
 
     /// The epoch of this leader in broadcast; `None` otherwise.
     pub fn leads(&self) -> Option<Epoch> {
         match &self.part {
-            Part::Leading(leader) => leader.epoch(),
+            Part::Leading(leader, _) => leader.epoch(),
             _ => None,
         }
     }
@@ -259,7 +231,7 @@ impl Peer {
     /// exhausted, and in other roles.
     pub fn next_zxid(&self) -> Option<Zxid> {
         match &self.part {
-            Part::Leading(leader) if leader.epoch().is_some() => {
+            Part::Leading(leader, _) if leader.epoch().is_some() => {
                 leader.next_zxid(self.options.first_counter)
             }
             _ => None,
@@ -273,9 +245,11 @@ impl Peer {
     pub fn propose(&mut self, now: Duration, record: Bytes, out: &mut Vec<Output>) -> Zxid {
         let zxid = self.next_zxid().expect("a leader with zxids left proposes");
         let (part, mut ctx) = self.split(now, out);
-        let Part::Leading(leader) = part else { unreachable!("only a leader has a next zxid") };
+        let Part::Leading(leader, tenure) = part else {
+            unreachable!("only a leader has a next zxid")
+        };
         leader.propose(&mut ctx, Txn { zxid, record });
-        self.owed.look(now, &self.history, true);
+        tenure.owed.look(now, ctx.history, true);
         zxid
     }
 
@@ -284,7 +258,7 @@ impl Peer {
     /// Tokens return in the order of the calls.
     pub fn confirm(&mut self, now: Duration, token: u64, out: &mut Vec<Output>) {
         let (part, mut ctx) = self.split(now, out);
-        if let Part::Leading(leader) = part {
+        if let Part::Leading(leader, _) = part {
             leader.confirm(&mut ctx, token);
         }
     }
@@ -292,7 +266,7 @@ impl Peer {
     /// At a serving learner: sends a packet to the leader. False if there is no leader.
     pub fn send_to_leader(&mut self, packet: QuorumPacket, out: &mut Vec<Output>) -> bool {
         let link = match &self.part {
-            Part::Learning(learner) => learner.serving(),
+            Part::Learning(learner, _) => learner.serving(),
             _ => None,
         };
         out.extend(link.map(|link| Output::Send(link, packet)));
@@ -303,8 +277,8 @@ impl Peer {
     /// everything committed so far.
     pub fn send_to_learner(&mut self, link: LinkId, packet: QuorumPacket, out: &mut Vec<Output>) {
         let serves = match &self.part {
-            Part::Leading(leader) => leader.serves(link),
-            Part::Learning(learner) => learner.relay().is_some_and(|relay| relay.serves(link)),
+            Part::Leading(leader, _) => leader.serves(link),
+            Part::Learning(learner, _) => learner.relay().is_some_and(|relay| relay.serves(link)),
             _ => false,
         };
         if serves {
@@ -316,7 +290,7 @@ impl Peer {
     /// follows it.
     pub fn reaches_quorum(&self, now: Duration, config: &Membership) -> bool {
         match &self.part {
-            Part::Leading(leader) => leader.reaches(now, self.options.me, config),
+            Part::Leading(leader, _) => leader.reaches(now, self.options.me, config),
             _ => false,
         }
     }
@@ -347,35 +321,6 @@ impl Peer {
         }
     }
 
-    /// Updates the zxid known to be committed from that of an established leader.
-    fn learn(&mut self) {
-        let committed = match &self.part {
-            Part::Leading(leader) if leader.epoch().is_some() => self.history.delivered(),
-            Part::Learning(learner) => match learner.proven(&self.history) {
-                Some(end) => end,
-                None => return,
-            },
-            _ => return,
-        };
-        self.certain = self.certain.max(committed);
-        assert!(self.certain <= self.history.last(), "{} is certain and not there", self.certain);
-    }
-
-    /// The committed zxid to store on disk, if there is news. It is never beyond the durable end of
-    /// the log.
-    fn untold(&self) -> Option<Zxid> {
-        let end = self.certain.min(self.history.flushed());
-        (end > self.told && !self.unlogged).then_some(end)
-    }
-
-    fn tell(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if let Some(end) = self.untold().filter(|_| self.tells_at <= now) {
-            self.told = end;
-            self.tells_at = now + TELL_PAUSE;
-            out.push(Output::Committed(end));
-        }
-    }
-
     /// Asserts what holds between any two steps, of this member and of its parts.
     fn check(&self) {
         self.history.check();
@@ -387,18 +332,17 @@ impl Peer {
         assert!(self.disloyal == 0 || !matches!(self.left, Leave::Started), "it has never left");
         let state = self.election.state();
         match &self.part {
-            Part::Settling => assert_eq!(state, State::Looking, "it has no role yet"),
+            Part::Settling(_) => assert_eq!(state, State::Looking, "it has no role yet"),
             _ if self.retired => unreachable!("a server that is to stop takes another role"),
-            Part::Looking => {
+            Part::Looking(_) => {
                 assert_eq!(state, State::Looking, "it has no role yet");
                 assert!(self.is_settled(), "it votes while its disk is busy");
-                assert!(self.early.is_empty(), "it votes, and has not looked at what was heard");
             }
-            Part::Leading(leader) => {
+            Part::Leading(leader, _) => {
                 assert_eq!(state, State::Leading, "it leads");
                 leader.check(self.options.me, &self.history, self.epochs);
             }
-            Part::Learning(learner) => {
+            Part::Learning(learner, _) => {
                 let role = if learner.is_observer() { State::Observing } else { State::Following };
                 assert_eq!(state, role, "it learns");
                 learner.check(&self.history, self.epochs, &self.busy);
@@ -471,10 +415,7 @@ impl Peer {
                 Ok(())
             }
             Input::Compared(compared) => {
-                if let (Part::Learning(learner), mut ctx) = self.split(now, out) {
-                    let change = ctx.doubt.compared(now, compared, ctx.options);
-                    learner.doubts(&mut ctx, change);
-                }
+                self.compared(now, compared, out);
                 Ok(())
             }
             Input::Moves(link) => {
@@ -500,10 +441,10 @@ impl Peer {
     fn tick(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         let (part, mut ctx) = self.split(now, out);
         match part {
-            Part::Leading(leader) => leader.tick(&mut ctx),
-            Part::Learning(learner) => learner.tick(&mut ctx),
-            Part::Settling => Ok(()),
-            Part::Looking => {
+            Part::Leading(leader, _) => leader.tick(&mut ctx),
+            Part::Learning(learner, _) => learner.tick(&mut ctx),
+            Part::Settling(_) => Ok(()),
+            Part::Looking(_) => {
                 let mut posts = Vec::new();
                 let decision = self.election.tick(now, &self.quorums, &mut posts);
                 self.post(now, posts, decision, out)?;
@@ -520,335 +461,17 @@ impl Peer {
         if zebu_proto::mutant!("pause taken for silence") {
             return;
         }
-        self.owed.postpone(time);
         self.silence.postpone(time);
         match &mut self.part {
-            Part::Leading(leader) => leader.postpone(time),
-            Part::Learning(learner) => learner.postpone(time),
-            Part::Settling | Part::Looking => {}
-        }
-    }
-
-    /// A connection of the election network was opened or closed.
-    fn meet(
-        &mut self,
-        now: Duration,
-        input: mesh::Input,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        if self.retired {
-            if let mesh::Input::Accepted { wire, .. } | mesh::Input::Dialled { wire, .. } = input {
-                out.push(Output::Mesh(mesh::Output::Close(wire)));
+            Part::Leading(leader, tenure) => {
+                leader.postpone(time);
+                tenure.owed.postpone(time);
             }
-            return Ok(());
-        }
-        if let mesh::Input::Accepted { wire, peer } = input
-            && !self.may_take_part(peer)
-        {
-            out.push(Output::Mesh(mesh::Output::Close(wire)));
-            return Ok(());
-        }
-        let (mut done, absent) = (Vec::new(), self.mesh.absent().len());
-        self.mesh.step(input, &mut done);
-        out.extend(done.into_iter().map(Output::Mesh));
-        if self.mesh.absent().len() > absent {
-            // It may be the last server whose vote was awaited.
-            self.reconsider(now, out)?;
-        }
-        Ok(())
-    }
-
-    /// A notification arrived on a connection of the election network.
-    fn heard(
-        &mut self,
-        now: Duration,
-        wire: mesh::WireId,
-        ballot: Ballot,
-        said: Configs,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let Some(from) = self.mesh.peer(wire) else { return Ok(()) };
-        if let Some(theirs) = said.ensemble
-            && identity::differ(self.identity, Identity::Settled(theirs))
-        {
-            if let (Part::Looking, Some(own)) = (&self.part, self.identity.settled()) {
-                self.left = Leave::OtherEnsemble { server: from, theirs, own };
+            Part::Learning(learner, tenure) => {
+                learner.postpone(time);
+                tenure.owed.postpone(time);
             }
-            out.push(Output::OtherEnsemble { server: from, theirs });
-            out.push(Output::Mesh(mesh::Output::Close(wire)));
-            return self.meet(now, mesh::Input::Closed(wire), out);
-        }
-        self.election.lists(from, said.committed.clone(), &self.quorums);
-        if self.adopt(now, from, &ballot, said, out) {
-            return Ok(());
-        }
-        self.hear(now, from, ballot, out)
-    }
-
-    /// A learner has connected.
-    fn accepted(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
-        let (part, mut ctx) = self.split(now, out);
-        match part {
-            Part::Leading(leader) => leader.accepted(&mut ctx, link),
-            Part::Learning(learner) => match learner.relay_mut() {
-                Some(relay) => relay.accepted(&ctx, link),
-                None => ctx.out.push(Output::Close(link)),
-            },
-            Part::Settling | Part::Looking => ctx.out.push(Output::Close(link)),
-        }
-    }
-
-    /// The connection requested with [`Output::Connect`] is open.
-    fn connected(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
-        let (part, mut ctx) = self.split(now, out);
-        match part {
-            Part::Learning(learner) => learner.connected(&mut ctx, link),
-            _ => ctx.out.push(Output::Close(link)),
-        }
-    }
-
-    fn connect_failed(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
-        match self.split(now, out) {
-            (Part::Learning(learner), mut ctx) => learner.connect_failed(&mut ctx),
-            _ => Ok(()),
-        }
-    }
-
-    /// A packet from the leader or a learner has arrived.
-    fn packet(
-        &mut self,
-        now: Duration,
-        link: LinkId,
-        packet: QuorumPacket,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let (part, mut ctx) = self.split(now, out);
-        match part {
-            Part::Leading(leader) => leader.packet(&mut ctx, link, packet)?,
-            Part::Learning(learner) if learner.is_link(link) => {
-                learner.packet(&mut ctx, packet)?;
-                if learner.serving().is_some() {
-                    self.election.established(self.epochs.current.0.into());
-                }
-            }
-            Part::Learning(learner) => {
-                if let Some(relay) = learner.relay_mut() {
-                    relay.packet(&mut ctx, link, packet);
-                }
-            }
-            Part::Settling | Part::Looking => {}
-        }
-        Ok(())
-    }
-
-    /// The leader's snapshot has arrived.
-    fn copied(&mut self, now: Duration, link: LinkId, zxid: Zxid, out: &mut Vec<Output>) {
-        let (part, mut ctx) = self.split(now, out);
-        if let Part::Learning(learner) = part
-            && learner.is_link(link)
-        {
-            learner.copied(&mut ctx, link, zxid);
-        }
-    }
-
-    /// Bytes of a large packet or snapshot move on a connection.
-    fn moves(&mut self, now: Duration, link: LinkId, out: &mut Vec<Output>) {
-        match self.split(now, out) {
-            (Part::Leading(leader), ctx) => leader.moves(&ctx, link),
-            (Part::Learning(learner), mut ctx) => learner.moves(&mut ctx, link),
-            (Part::Settling | Part::Looking, _) => {}
-        }
-    }
-
-    fn link_down(
-        &mut self,
-        now: Duration,
-        link: LinkId,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let (part, mut ctx) = self.split(now, out);
-        match part {
-            Part::Leading(leader) => leader.link_lost(&mut ctx, link),
-            Part::Learning(learner) if learner.is_link(link) => {
-                Err(Leave::LinkClosed(learner.leader()))
-            }
-            Part::Learning(learner) => {
-                if let Some(relay) = learner.relay_mut() {
-                    relay.link_down(link);
-                }
-                Ok(())
-            }
-            Part::Settling | Part::Looking => Ok(()),
-        }
-    }
-
-    /// The oracle's answer: whether this server may continue alone.
-    fn oracle(
-        &mut self,
-        now: Duration,
-        allows_alone: bool,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        self.quorums.set_oracle(allows_alone);
-        self.reconsider(now, out)?;
-        match self.split(now, out) {
-            (Part::Leading(leader), mut ctx) => leader.go_on_alone(&mut ctx),
-            _ => Ok(()),
-        }
-    }
-
-    /// The log is durable up to `zxid`. Ignored while the log is being truncated or replaced: the
-    /// sync then concerned records that are removed.
-    fn flushed(&mut self, now: Duration, zxid: Zxid, out: &mut Vec<Output>) {
-        if self.busy.changes_the_log() {
-            return;
-        }
-        self.history.set_flushed(zxid);
-        match self.split(now, out) {
-            (Part::Leading(leader), mut ctx) => leader.flushed(&mut ctx),
-            (Part::Learning(learner), mut ctx) => learner.flushed(&mut ctx),
-            (Part::Settling | Part::Looking, _) => {}
-        }
-    }
-
-    fn epoch_saved(
-        &mut self,
-        now: Duration,
-        kind: EpochKind,
-        epoch: Epoch,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let owed = self.busy.epochs.pop_front();
-        assert_eq!(owed, Some((kind, epoch)), "epochs are saved in the order asked for");
-        match kind {
-            EpochKind::Accepted => self.epochs.accepted = epoch,
-            EpochKind::Current => {
-                assert!(epoch >= self.epochs.current, "{epoch:?} is over");
-                self.epochs.current = epoch;
-            }
-        }
-        match self.split(now, out) {
-            (Part::Leading(leader), mut ctx) => leader.epoch_saved(&mut ctx, kind, epoch),
-            (Part::Learning(learner), mut ctx) => {
-                learner.epoch_saved(&mut ctx, kind, epoch);
-                Ok(())
-            }
-            (Part::Settling | Part::Looking, _) => Ok(()),
-        }
-    }
-
-    /// The log was truncated as requested, or no snapshot and log lead there.
-    fn truncated(
-        &mut self,
-        now: Duration,
-        end: Option<Zxid>,
-        config: Option<Arc<Membership>>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        let asked = self.busy.truncating.take().expect("something was to be cut");
-        match end {
-            Some(zxid) => {
-                assert_eq!(zxid, asked, "the log is cut where it was to be cut");
-                self.unlogged = false;
-                self.cut(zxid);
-            }
-            None => {
-                self.has_database = false;
-                self.history.reset(Zxid::ZERO);
-            }
-        }
-        let (part, mut ctx) = self.split(now, out);
-        ctx.config_found(config);
-        match part {
-            Part::Learning(learner) => learner.truncated(&mut ctx, end.is_some()),
-            _ => Ok(()),
-        }
-    }
-
-    /// The tree was reloaded from disk.
-    fn reloaded(&mut self, end: Option<Zxid>) {
-        assert!(self.busy.reloading, "something was to be reloaded");
-        self.busy.reloading = false;
-        self.unlogged = false;
-        self.has_database = end.is_some();
-        // A configuration it knows to be proposed stays binding, though its transaction will arrive
-        // again.
-        self.history.reset(end.unwrap_or(Zxid::ZERO));
-        self.certain = self.certain.min(self.history.last());
-    }
-
-    /// The leader's snapshot is installed and durable.
-    fn restored(
-        &mut self,
-        now: Duration,
-        zxid: Zxid,
-        config: Option<Arc<Membership>>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Leave> {
-        assert!(self.busy.restoring, "something was to be restored");
-        self.busy.restoring = false;
-        self.has_database = true;
-        self.unlogged = false;
-        self.doubt.restored();
-        self.history.reset(zxid);
-        let (part, mut ctx) = self.split(now, out);
-        if !zebu_proto::mutant!("copied change is hearsay") {
-            ctx.config_found(config);
-        }
-        match part {
-            Part::Learning(learner) => learner.restored(&mut ctx, zxid),
-            _ => Ok(()),
-        }
-    }
-
-    /// Tree and log now end at `zxid`.
-    fn cut(&mut self, zxid: Zxid) {
-        if zxid < self.history.delivered() {
-            self.history.reset(zxid);
-        } else {
-            self.history.cut(zxid);
-            self.history.set_flushed(zxid);
-        }
-    }
-
-    /// Whether to listen to a server that has introduced itself: a member, or a server that may
-    /// become one. Other members' configurations may already contain it.
-    fn may_take_part(&self, server: ServerId) -> bool {
-        if zebu_proto::mutant!("other lists refused") {
-            return self.quorums.is_member(server);
-        }
-        self.quorums.is_member(server)
-            || self.mesh.knows(server)
-            || self.mesh.acquaintances() < ACQUAINTANCES_MAX
-    }
-
-    /// Ends the role if this server's own disk is too far behind.
-    fn watch_disk(&mut self, now: Duration) -> Result<(), Leave> {
-        let (serves, behind) = match &self.part {
-            Part::Leading(leader) => (leader.epoch().is_some(), leader.falls_behind(&self.history)),
-            Part::Learning(learner) => (learner.serving().is_some(), false),
-            Part::Settling | Part::Looking => (false, false),
-        };
-        self.owed.look(now, &self.history, serves);
-        let hangs = self.owed.due(self.options.sync_time()) <= now
-            && !zebu_proto::mutant!("hung disk leads on");
-        if behind {
-            return Err(Leave::DiskBehind);
-        }
-        if hangs { Err(Leave::DiskHangs(self.options.sync_time())) } else { Ok(()) }
-    }
-
-    /// Continues the synchronization of a learner.
-    fn advance(&mut self, now: Duration, link: LinkId, by: Progress, out: &mut Vec<Output>) {
-        let (part, mut ctx) = self.split(now, out);
-        match part {
-            Part::Leading(leader) => leader.advance(&mut ctx, link, by),
-            Part::Learning(learner) => {
-                if let Some(relay) = learner.relay_mut() {
-                    relay.advance(&mut ctx, link, by);
-                }
-            }
-            Part::Settling | Part::Looking => {}
+            Part::Settling(_) | Part::Looking(_) => {}
         }
     }
 
@@ -864,47 +487,53 @@ impl Peer {
         let is_useless = matches!(why, Leave::TreeOutvoted { .. } | Leave::CopyNotProposed { .. });
         self.has_database &= !is_useless;
         self.tells_at = Duration::ZERO;
-        self.owed = Owed::default();
         self.disloyal += u64::from(matches!(why, Leave::SupporterLooks(_)));
-        match std::mem::replace(&mut self.part, Part::Settling) {
-            Part::Leading(leader) => leader.leave(out),
-            Part::Learning(learner) => {
+        let mut settling = Settling::default();
+        let ahead = match std::mem::replace(&mut self.part, Part::settling()) {
+            Part::Leading(leader, tenure) => {
+                leader.leave(out);
+                tenure.ahead
+            }
+            Part::Learning(learner, tenure) => {
                 self.silent = learner.silent_leader(now);
                 self.vain.left(now, &learner, &self.options);
                 if learner.is_observer() {
                     // Leave the voters time for their election.
-                    self.rest_until = now + self.pause_below(self.options.observer.look_pause_max);
+                    settling.rest_until =
+                        now + self.pause_below(self.options.observer.look_pause_max);
                     if matches!(why, Leave::EpochOver { .. }) {
                         // Only a different leader can help.
-                        self.rest_until += self.options.tick;
+                        settling.rest_until += self.options.tick;
                     }
                     self.masters.left(now, &learner);
                 }
                 learner.leave(out);
+                tenure.ahead
             }
-            Part::Settling | Part::Looking => return,
-        }
+            Part::Settling(settling) => {
+                self.part = Part::Settling(settling);
+                return;
+            }
+            Part::Looking(Looking { asked }) => {
+                self.part = Part::Settling(Settling { asked, ..settling });
+                return;
+            }
+        };
         // These servers noticed first, and will not repeat their votes soon.
-        for (from, (at, ballot)) in std::mem::take(&mut self.ahead) {
-            if now < at + self.options.patience.resend_min {
-                self.early.insert(from, ballot);
-            }
-        }
+        let is_recent = |at: Duration| now < at + self.options.patience.resend_min;
+        let recent = ahead.into_iter().filter(|(_, (at, _))| is_recent(*at));
+        settling.early = recent.map(|(from, (_, ballot))| (from, ballot)).collect();
+        self.part = Part::Settling(settling);
         self.election.wait();
         out.push(Output::Role(Role::Looking));
     }
 
-    /// Whether all requests to the disk are complete.
-    fn is_settled(&self) -> bool {
-        !self.busy.any() && self.history.flushed() == self.history.last()
-    }
-
     /// Looks for a leader once all requests to the disk are complete.
     fn settle(&mut self, now: Duration, out: &mut Vec<Output>) {
-        while matches!(self.part, Part::Settling)
+        while let Part::Settling(settling) = &self.part
             && !self.retired
             && self.is_settled()
-            && (self.rest_until <= now || self.appointed.is_some())
+            && (settling.rest_until <= now || self.appointed.is_some())
         {
             if self.forget_unlogged(out) {
                 return;
@@ -914,14 +543,8 @@ impl Peer {
                 let has = self.has_database || zebu_proto::mutant!("empty server leads");
                 has || it.leader != self.options.me
             };
-            let begun = match self.appointed.take().filter(able) {
-                Some(appointed) => self.go_over(now, appointed, out),
-                None => {
-                    self.part = Part::Looking;
-                    self.look(now, out)
-                }
-            };
-            if let Err(why) = begun {
+            let appointed = self.appointed.take().filter(able);
+            if let Err(why) = self.end_settling(now, appointed, out) {
                 self.leave(now, why, out);
             }
             if std::mem::take(&mut self.members_changed) {
@@ -929,24 +552,11 @@ impl Peer {
             }
         }
         match &self.part {
-            Part::Leading(leader) if leader.epoch().is_some() => {
+            Part::Leading(leader, _) if leader.epoch().is_some() => {
                 self.election.established(self.epochs.current.0.into());
             }
             _ => {}
         }
-    }
-
-    /// If this server is to vote, its vote must equal what is on disk, so it reloads the tree.
-    /// Returns whether it must wait for that.
-    ///
-    /// The dropped transactions were committed without it.
-    fn forget_unlogged(&mut self, out: &mut Vec<Output>) -> bool {
-        let forgets = self.unlogged && !self.quorums.is_observer(self.options.me);
-        if forgets {
-            self.busy.reloading = true;
-            out.push(Output::Reload);
-        }
-        forgets
     }
 }
 

@@ -1,12 +1,13 @@
 //! A member's part in elections: handles ballots, votes, and starts the resulting role.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use zebu_proto::quorum::NO_ZXID;
 use zebu_proto::{Epoch, ServerId, Zxid};
 
-use super::{Part, Peer};
+use super::Peer;
+use super::part::{Looking, Part, Settling, Tenure};
 use crate::election::{Avoided, Ballot, Decision, Post, State, Tell, Vote};
 use crate::io::{Configs, Output, Role};
 use crate::leader::Leader;
@@ -30,7 +31,7 @@ impl Peer {
         said: Configs,
         out: &mut Vec<Output>,
     ) -> bool {
-        if !self.options.reconfig || !matches!(self.part, Part::Settling | Part::Looking) {
+        if !self.options.reconfig || !matches!(self.part, Part::Settling(_) | Part::Looking(_)) {
             return false;
         }
         let Configs { committed, proposed, .. } = said;
@@ -45,10 +46,8 @@ impl Peer {
         let mut differs =
             committed.is_some_and(|committed| ctx.config_committed(committed).is_some());
         differs |= proposed.is_some_and(|proposed| ctx.config_heard(proposed));
-        if differs && matches!(self.part, Part::Looking) {
-            self.election.wait();
-            self.part = Part::Settling;
-            self.early.insert(from, *ballot);
+        if differs && matches!(self.part, Part::Looking(_)) {
+            self.settle_first(from, *ballot);
         }
         differs
     }
@@ -62,17 +61,15 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         self.note_abstention(from, &ballot);
-        if matches!(self.part, Part::Settling) {
+        if let Part::Settling(settling) = &mut self.part {
             // This server cannot vote yet: remembers the ballot.
-            self.early.insert(from, ballot);
+            settling.early.insert(from, ballot);
             return Ok(());
         }
         if self.may_have_lost(from, &ballot) {
             self.has_database = false;
             self.left = Leave::MayHaveLost { server: from, zxid: ballot.vote.zxid };
-            self.election.wait();
-            self.part = Part::Settling;
-            self.early.insert(from, ballot);
+            self.settle_first(from, ballot);
             out.push(Output::Role(Role::Looking));
             return Ok(());
         }
@@ -82,17 +79,20 @@ impl Peer {
         let decision = self.election.receive(now, from, ballot, &self.quorums, absent, &mut posts);
         self.post(now, posts, decision, out)?;
         let looks = ballot.state == State::Looking;
-        if looks && matches!(self.part, Part::Looking) && !self.quorums.is_voter(from) {
-            self.asked.insert(from);
+        if let Part::Looking(looking) = &mut self.part
+            && looks
+            && !self.quorums.is_voter(from)
+        {
+            looking.asked.insert(from);
         }
-        if matches!(self.part, Part::Leading(_) | Part::Learning(_)) {
+        if let Some(tenure) = self.part.tenure_mut() {
             match ballot.state {
-                State::Looking => self.ahead.insert(from, (now, ballot)),
-                _ => self.ahead.remove(&from),
+                State::Looking => tenure.ahead.insert(from, (now, ballot)),
+                _ => tenure.ahead.remove(&from),
             };
         }
         match &mut self.part {
-            Part::Leading(leader) if looks => {
+            Part::Leading(leader, _) if looks => {
                 let same_election = ballot.round == self.election.round();
                 if same_election && ballot.vote.leader != self.options.me {
                     leader.turns_away(&self.quorums, from)?;
@@ -123,13 +123,13 @@ impl Peer {
         let votes = self.assumed_new && self.has_database && has_none;
         let tells = from != self.options.me && self.quorums.is_voter(from);
         let is_history = ballot.vote.zxid > Zxid::new(Epoch(1), 0);
-        let may = matches!(self.part, Part::Looking) && votes && tells && is_history;
+        let may = matches!(self.part, Part::Looking(_)) && votes && tells && is_history;
         may && !zebu_proto::mutant!("wiped server votes")
     }
 
     /// Decides the election if the ballots received so far suffice now.
     pub(super) fn reconsider(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
-        if !matches!(self.part, Part::Looking) {
+        if !matches!(self.part, Part::Looking(_)) {
             return Ok(());
         }
         if !self.can_do_without(self.election.avoided()) {
@@ -228,7 +228,7 @@ impl Peer {
             }
         }
         let supporters = self.election.supporters();
-        let mut told = std::mem::take(&mut self.asked);
+        let mut told = self.part.take_asked();
         if decision.state == State::Leading {
             told.extend(supporters.iter().filter(|supporter| **supporter != self.options.me));
         }
@@ -238,21 +238,69 @@ impl Peer {
         }
         let (_, mut ctx) = self.split(now, out);
         let part = match decision.state {
-            State::Leading => Part::Leading(Box::new(Leader::new(&mut ctx, supporters))),
-            _ => Part::Learning(Box::new(Learner::new(&mut ctx, leader, observer, masters, pause))),
+            State::Leading => {
+                Part::Leading(Box::new(Leader::new(&mut ctx, supporters)), Tenure::default())
+            }
+            _ => {
+                let learner = Learner::new(&mut ctx, leader, observer, masters, pause);
+                Part::Learning(Box::new(learner), Tenure::default())
+            }
         };
         self.part = part;
         // A single-voter leader needs no other server to proceed.
         let (part, mut ctx) = self.split(now, out);
         match part {
-            Part::Leading(leader) => leader.begin(&mut ctx),
+            Part::Leading(leader, _) => leader.begin(&mut ctx),
             _ => Ok(()),
         }
     }
 
+    /// Begins to vote, or joins the designated leader, and hears the early ballots.
+    pub(super) fn end_settling(
+        &mut self,
+        now: Duration,
+        appointed: Option<Appointed>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Leave> {
+        let Part::Settling(settling) = &mut self.part else { unreachable!("it is settling") };
+        let early = std::mem::take(&mut settling.early);
+        let votes = appointed.is_none();
+        let begun = match appointed {
+            Some(appointed) => self.go_over(now, appointed, out),
+            None => {
+                let asked = self.part.take_asked();
+                self.part = Part::Looking(Looking { asked });
+                self.look(now, out)
+            }
+        };
+        if let Err(why) = begun {
+            self.leave(now, why, out);
+            if let Part::Settling(settling) = &mut self.part {
+                for (from, ballot) in early {
+                    settling.early.entry(from).or_insert(ballot);
+                }
+            }
+            return Ok(());
+        }
+        for (from, ballot) in early {
+            let looks = ballot.state == State::Looking;
+            if !votes || looks || matches!(self.part, Part::Looking(_)) {
+                self.hear(now, from, ballot, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops voting until everything on the disk is complete, and hears this ballot then.
+    fn settle_first(&mut self, from: ServerId, ballot: Ballot) {
+        self.election.wait();
+        let (asked, early) = (self.part.take_asked(), BTreeMap::from([(from, ballot)]));
+        self.part = Part::Settling(Settling { early, asked, ..Settling::default() });
+    }
+
     /// Joins the designated leader of a newly committed configuration without an election. That may
     /// be this server.
-    pub(super) fn go_over(
+    fn go_over(
         &mut self,
         now: Duration,
         appointed: Appointed,
@@ -268,14 +316,11 @@ impl Peer {
         };
         self.election.appoint(state, leader, zxid);
         let vote = Vote { leader, zxid, epoch: -1 };
-        self.take_part(now, Decision { state, vote }, out)?;
-        for (from, ballot) in std::mem::take(&mut self.early) {
-            self.hear(now, from, ballot, out)?;
-        }
-        Ok(())
+        self.take_part(now, Decision { state, vote }, out)
     }
 
-    pub(super) fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
+    /// Votes, with the history that this server has on disk.
+    fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         let me = self.options.me;
         let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
         if zebu_proto::mutant!("vote from the tree") {
@@ -303,12 +348,6 @@ impl Peer {
         self.election.avoid(self.avoided(now));
         self.election.look(now, own, late, &mut posts);
         self.mesh.redial_later(now);
-        self.post(now, posts, None, out)?;
-        for (from, ballot) in std::mem::take(&mut self.early) {
-            if matches!(self.part, Part::Looking) || ballot.state == State::Looking {
-                self.hear(now, from, ballot, out)?;
-            }
-        }
-        Ok(())
+        self.post(now, posts, None, out)
     }
 }

@@ -26,7 +26,7 @@ pub struct Lacks {
 impl Peer {
     /// Why it has no leader, while it looks for one.
     pub fn lacks(&self) -> Option<Lacks> {
-        if !matches!(self.part, Part::Settling | Part::Looking) {
+        if !matches!(self.part, Part::Settling(_) | Part::Looking(_)) {
             return None;
         }
         let absent = self.mesh.absent();
@@ -66,7 +66,7 @@ impl Peer {
     /// learner serves on this link.
     pub fn told_until(&self, link: LinkId) -> Option<Duration> {
         match &self.part {
-            Part::Leading(leader) => leader.told_until(link),
+            Part::Leading(leader, _) => leader.told_until(link),
             _ => None,
         }
     }
@@ -75,7 +75,7 @@ impl Peer {
     /// `None` if no learner serves.
     pub fn all_told_until(&self) -> Option<Duration> {
         match &self.part {
-            Part::Leading(leader) => leader.all_told_until(),
+            Part::Leading(leader, _) => leader.all_told_until(),
             _ => None,
         }
     }
@@ -83,7 +83,7 @@ impl Peer {
     /// At a follower that serves observers: their number.
     pub fn observers(&self) -> Option<usize> {
         match &self.part {
-            Part::Learning(learner) => learner.relay().map(Relay::observers),
+            Part::Learning(learner, _) => learner.relay().map(Relay::observers),
             _ => None,
         }
     }
@@ -91,7 +91,7 @@ impl Peer {
     /// At an observer: the server it learns from, or tries to.
     pub fn master(&self) -> Option<ServerId> {
         match &self.part {
-            Part::Learning(learner) if learner.is_observer() => Some(learner.master()),
+            Part::Learning(learner, _) if learner.is_observer() => Some(learner.master()),
             _ => None,
         }
     }
@@ -99,7 +99,7 @@ impl Peer {
     /// At a learner: the leader.
     pub fn leader(&self) -> Option<ServerId> {
         match &self.part {
-            Part::Learning(learner) => Some(learner.leader()),
+            Part::Learning(learner, _) => Some(learner.leader()),
             _ => None,
         }
     }
@@ -107,7 +107,7 @@ impl Peer {
     /// At a leader: its learners.
     pub fn learners(&self) -> Option<Learners> {
         match &self.part {
-            Part::Leading(leader) => Some(leader.learners(self.quorums.committed())),
+            Part::Leading(leader, _) => Some(leader.learners(self.quorums.committed())),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ impl Peer {
     /// the voters that may elect the next leader have them.
     pub fn may_retire(&self) -> bool {
         match &self.part {
-            Part::Leading(leader) => leader.may_retire(self.options.me, &self.quorums),
+            Part::Leading(leader, _) => leader.may_retire(self.options.me, &self.quorums),
             _ => true,
         }
     }
@@ -36,10 +36,7 @@ impl Peer {
             out.extend(done.into_iter().map(Output::Mesh));
         }
         self.leave(now, Leave::Retired, out);
-        if matches!(self.part, Part::Looking) {
-            self.election.wait();
-            self.part = Part::Settling;
-        }
+        self.election.wait();
     }
 
     /// The server that leads next if this leader hands over: `to`, or the best follower.
@@ -48,7 +45,7 @@ impl Peer {
     /// Why this server cannot hand over to it.
     pub fn heir(&self, to: Option<ServerId>) -> Result<ServerId, NoHeir> {
         match &self.part {
-            Part::Leading(leader) => leader.heir(self.options.me, &self.quorums, to),
+            Part::Leading(leader, _) => leader.heir(self.options.me, &self.quorums, to),
             _ => Err(NoHeir::NotLeading),
         }
     }
@@ -56,7 +53,7 @@ impl Peer {
     /// Whether everything that this leader has proposed is committed, and this follower has it.
     pub fn may_hand_over(&self, heir: ServerId) -> bool {
         match &self.part {
-            Part::Leading(leader) => leader.epoch().is_some() && leader.may_hand_over(heir),
+            Part::Leading(leader, _) => leader.epoch().is_some() && leader.may_hand_over(heir),
             _ => false,
         }
     }
@@ -78,9 +75,11 @@ impl Peer {
     ) -> Zxid {
         let zxid = self.next_zxid().expect("a leader with zxids left hands over");
         let (part, mut ctx) = self.split(now, out);
-        let Part::Leading(leader) = part else { unreachable!("only a leader has a next zxid") };
+        let Part::Leading(leader, tenure) = part else {
+            unreachable!("only a leader has a next zxid")
+        };
         leader.hand_over(&mut ctx, heir, Txn { zxid, record });
-        self.owed.look(now, &self.history, true);
+        tenure.owed.look(now, ctx.history, true);
         zxid
     }
 }

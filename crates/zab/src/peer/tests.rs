@@ -4,7 +4,7 @@ use zebu_proto::quorum::NO_ZXID;
 
 use super::*;
 use crate::config::Rules;
-use crate::election::Vote;
+use crate::election::{Ballot, Vote};
 use crate::mesh::{self, REDIAL_AFTER, WireId};
 
 fn members(first: &str, version: u64) -> Arc<Membership> {
@@ -53,12 +53,21 @@ fn who_gets_a_vote_does_not_vote_with_what_it_has_not_logged() {
             let mut out = Vec::new();
             peer.step(Duration::ZERO, Input::Tick, &mut out);
             assert!(out.contains(&Output::Reload), "{out:?}");
-            assert!(!matches!(peer.part, Part::Looking));
+            assert!(!matches!(peer.part, Part::Looking(_)));
             let end = Some(on_disk).filter(|it| *it != NO_ZXID);
             peer.step(Duration::ZERO, Input::Reloaded { end }, &mut out);
         }
         assert_eq!(vote(&mut peer), expected);
     }
+}
+
+#[test]
+fn a_server_that_stops_while_it_looks_for_a_leader_waits_for_nothing() {
+    let mut peer = Peer::new(Options::new(ServerId(1)), start(members("participant", 0)));
+    vote(&mut peer);
+    assert!(peer.deadline() < Duration::MAX, "it repeats its vote");
+    peer.retire(Duration::ZERO, &mut Vec::new());
+    assert_eq!(peer.deadline(), Duration::MAX);
 }
 
 /// When it dials server 2 until `end`. Server 1 is there, though it says nothing, and server 2 is if `there`.
