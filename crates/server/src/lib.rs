@@ -66,6 +66,7 @@ mod sasl;
 mod server;
 mod shared;
 mod supervised;
+mod threads;
 mod traced;
 mod turns;
 

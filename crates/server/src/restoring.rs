@@ -8,9 +8,9 @@
 use std::fs;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tracing::info;
 use zebu_admin::{RestoreDenied, Restored};
 use zebu_engine::Mode;
@@ -23,9 +23,6 @@ use crate::driver::Driver;
 use crate::retiring;
 use crate::shared::Shared;
 
-/// How often to look whether everything in progress is finished.
-const LOOK_AFTER: Duration = Duration::from_millis(1);
-
 /// Maximum ratio between the memory of a state and the bytes of its snapshot.
 const BYTES_IN_MEMORY: u64 = 4;
 
@@ -33,6 +30,8 @@ const BYTES_IN_MEMORY: u64 = 4;
 #[derive(Default)]
 pub struct Restoring {
     driver: OnceLock<Weak<Mutex<Driver>>>,
+    /// Notified after each turn of the driver.
+    turned: Condvar,
     /// Held while a snapshot is taken in.
     busy: Mutex<()>,
 }
@@ -41,6 +40,11 @@ impl Restoring {
     /// From now on the state of this standalone server can be replaced.
     pub fn allow(&self, driver: &Arc<Mutex<Driver>>) {
         let _ = self.driver.set(Arc::downgrade(driver));
+    }
+
+    /// A turn has ended: something that was in progress may be finished.
+    pub fn turned(&self) {
+        self.turned.notify_all();
     }
 }
 
@@ -128,25 +132,24 @@ fn take_over(
     shared.common.close_clients();
     let by = Instant::now() + shared.config.throttle.shutdown_timeout.min(retiring::TIME_MAX);
     let mut waits = Some(snapshot);
+    let mut driver = driver.lock();
     while let Some(snapshot) = waits.take() {
         if shared.is_stopping() {
             return Err(RestoreDenied::Stops);
         }
-        let done = driver.lock().restore(snapshot);
+        let done = driver.restore(snapshot);
         waits = done.map_err(|failure| {
             let denied = RestoreDenied::Failed(Causes(&failure).to_string());
             shared.stop(Err(failure));
             denied
         })?;
-        if waits.is_some() && Instant::now() >= by {
+        if waits.is_some() && shared.restoring.turned.wait_until(&mut driver, by).timed_out() {
             shared.serve(Some(Mode::Standalone));
             let why = "requests in progress are not finished in time: the disk may be slow";
             return Err(RestoreDenied::Failed(why.to_owned()));
         }
-        if waits.is_some() {
-            std::thread::sleep(LOOK_AFTER);
-        }
     }
+    drop(driver);
     shared.serve(Some(Mode::Standalone));
     Ok(())
 }

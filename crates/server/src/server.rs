@@ -4,12 +4,10 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tracing::{error, info, warn};
-use zebu_admin::Running;
 use zebu_engine::Mode;
 use zebu_engine::journal::MemberFiles;
 use zebu_engine::sasl::SaslScheme;
@@ -45,8 +43,9 @@ use crate::error::StartError;
 use crate::metrics::Metrics;
 use crate::retiring;
 use crate::sasl;
-use crate::shared::{Clock, Failure, ReadHistory, Shared, StopOnPanic};
+use crate::shared::{Clock, Failure, ReadHistory, Shared};
 use crate::supervised::Watchdog;
+use crate::threads::{Starting, Threads, spawn};
 
 /// How long a server looks for a leader at least before it serves read-only clients.
 const READ_ONLY_AFTER_MIN: Duration = Duration::from_secs(2);
@@ -60,19 +59,6 @@ pub struct Server {
     admin_port: Option<u16>,
     metrics_port: Option<u16>,
     metrics_tls_port: Option<u16>,
-}
-
-struct Threads {
-    http: Option<Running>,
-    handshakes: Option<JoinHandle<()>>,
-    workers: Workers,
-    replica: JoinHandle<()>,
-    log: JoinHandle<()>,
-    housekeeper: JoinHandle<()>,
-    scrubber: JoinHandle<()>,
-    mender: Option<JoinHandle<()>>,
-    snapshotter: Snapshotter,
-    peers: Option<Peers>,
 }
 
 impl Server {
@@ -223,7 +209,9 @@ impl Server {
             let _ = shared.audit.set(audit);
         }
         shared.common.set_identity(identity);
+        let mut starting = Starting::new(&shared);
         let snapshotter = Snapshotter::new(snapshots.clone());
+        starting.threads.snapshotter = Some(snapshotter.clone());
         if first {
             snapshotter.take(&shared).map_err(StartError::FirstSnapshot)?;
         } else if renew {
@@ -232,28 +220,26 @@ impl Server {
             snapshotter.start(&shared);
         }
 
-        let unfinished = Unfinished(&shared);
         let (to_log, from_replica) = channel();
         let journal = Arc::new(Mutex::new(Journal::new(log)));
         let kept = journal.clone();
-        let log = spawn(&shared, "zebu-log", move |shared| {
-            journal::run(&kept, &from_replica, files, shared);
-        })?;
+        let log = move |shared: &Arc<Shared>| journal::run(&kept, &from_replica, files, shared);
+        starting.threads.log = Some(spawn(&shared, "zebu-log", log)?);
         let alone = ensemble.is_none();
         let binding = replica.peer().and_then(|peer| peer.quorums().proposed().cloned());
-        let peers = ensemble
+        starting.threads.peers = ensemble
             .map(|ensemble| Peers::start(&shared, ensemble, binding, takes_turns))
             .transpose()?;
-        let handle = peers.as_ref().map(Peers::handle);
+        let handle = starting.threads.peers.as_ref().map(Peers::handle);
         let mender = recovered.damaged.zip(handle.clone());
-        let driver =
-            Driver::new(shared.clone(), replica, journal, to_log, snapshotter.clone(), handle);
+        let driver = Driver::new(shared.clone(), replica, journal, to_log, snapshotter, handle);
         let driver = Arc::new(Mutex::new(driver));
         if takes_turns && !alone {
             shared.turns.allow(&driver);
         }
         let driven = driver.clone();
-        let replica = spawn(&shared, "zebu-replica", move |shared| driver::run(&driven, shared))?;
+        let drives = move |shared: &Arc<Shared>| driver::run(&driven, shared);
+        starting.threads.replica = Some(spawn(&shared, "zebu-replica", drives)?);
         let count = std::thread::available_parallelism().map_or(1, NonZero::get);
         let workers = Workers::start(&shared, &driver, takes_turns, count)?;
         if alone {
@@ -269,36 +255,25 @@ impl Server {
             workers.listen(listener, gate.filter(|_| sorts));
         }
         let arrivals = workers.arrivals();
-        let handshakes = handshakes
+        starting.threads.workers = Some(workers);
+        starting.threads.handshakes = handshakes
             .zip(tls)
             .map(|(handshakes, tls)| {
                 spawn(&shared, "zebu-tls", move |shared| handshakes.run(shared, &tls, arrivals))
             })
             .transpose()?;
-        let http = http.serve(&shared)?;
+        starting.threads.http = http.serve(&shared)?;
         let scrubbed = snapshots.clone();
-        let scrubber =
-            spawn(&shared, "zebu-scrub", move |shared| scrubber::run(shared, &scrubbed))?;
+        let scrubs = move |shared: &Arc<Shared>| scrubber::run(shared, &scrubbed);
+        starting.threads.scrubber = Some(spawn(&shared, "zebu-scrub", scrubs)?);
         let files = snapshots.logs();
         let mend = |(damage, peers)| {
             spawn(&shared, "zebu-mend", move |shared| mender::run(shared, &files, &damage, &peers))
         };
-        let mender = mender.map(mend).transpose()?;
-        let housekeeper = spawn(&shared, "zebu-purge", move |shared| purge(shared, &snapshots))?;
-        std::mem::forget(unfinished);
-        let threads = Threads {
-            http,
-            handshakes,
-            workers,
-            replica,
-            log,
-            housekeeper,
-            scrubber,
-            mender,
-            snapshotter,
-            peers,
-        };
-        let threads = Some(threads);
+        starting.threads.mender = mender.map(mend).transpose()?;
+        let purges = move |shared: &Arc<Shared>| purge(shared, &snapshots);
+        starting.threads.housekeeper = Some(spawn(&shared, "zebu-purge", purges)?);
+        let threads = Some(starting.complete());
         Ok(Self { shared, threads, port, secure_port, admin_port, metrics_port, metrics_tls_port })
     }
 
@@ -389,27 +364,7 @@ impl Server {
         }
         self.shared.stop(Ok(()));
         if let Some(threads) = self.threads.take() {
-            drop(threads.http);
-            if let Some(handshakes) = threads.handshakes {
-                let _ = handshakes.join();
-            }
-            threads.workers.join();
-            if let Some(mender) = threads.mender {
-                // It waits for the network between servers.
-                let _ = mender.join();
-            }
-            if let Some(peers) = threads.peers {
-                peers.stop();
-            }
-            self.shared.inbox().stop();
-            // A thread that panicked has reported it itself.
-            let _ = threads.replica.join();
-            let _ = threads.log.join();
-            let _ = threads.housekeeper.join();
-            let _ = threads.scrubber.join();
-            threads.snapshotter.join();
-            // One that a client has asked for ends as soon as the server stops.
-            drop(self.shared.disk.taking_snapshot.lock());
+            threads.end(&self.shared);
             if let Some(audit) = self.shared.audit.get() {
                 audit.close();
             }
@@ -426,31 +381,6 @@ impl Drop for Server {
             error!("stopping: {failure}");
         }
     }
-}
-
-/// A server whose start is not complete: when that fails, the threads it has already end.
-struct Unfinished<'s>(&'s Arc<Shared>);
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        self.0.stop(Ok(()));
-        self.0.inbox().stop();
-    }
-}
-
-fn spawn(
-    shared: &Arc<Shared>,
-    name: &'static str,
-    run: impl FnOnce(&Arc<Shared>) + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
-    let shared = shared.clone();
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            let _guard = StopOnPanic::new(&shared, name);
-            run(&shared);
-        })
-        .map_err(|source| StartError::System { what: name, source })
 }
 
 /// Removes old files at the configured interval, the first time at once.

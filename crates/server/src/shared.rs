@@ -63,32 +63,39 @@ impl Clock {
 }
 
 /// State that all threads of a running server share, grouped by the task of the threads.
+///
+/// A field that only one group of threads uses belongs into that group.
 pub struct Shared {
-    /// The settings it was started with.
+    /// The settings that the server was started with. Every thread reads them, nobody changes them.
     pub config: Config,
-    /// What the engine and the connections share.
+    /// The tree, the inbox and the connections, which the engine needs: the driver, the network
+    /// workers, and the network between servers.
     pub common: Common<Side>,
-    /// Counters.
+    /// Counters, which every thread adds to, and which `mntr` and the Prometheus page print.
     pub metrics: Metrics,
-    /// The audit log, where there is one.
+    /// The audit log, where there is one. The driver adds requests, and the threads that
+    /// authenticate clients add refusals.
     pub audit: OnceLock<Arc<Audit>>,
-    /// The threads that may run turns of the replica beside its own thread.
+    /// The threads that may run turns of the replica beside its own thread: the network between
+    /// servers and the log.
     pub turns: Turns,
-    /// The clock.
+    /// The clock, which every thread reads.
     pub clock: Clock,
-    /// State for the threads that serve clients.
+    /// For the network workers and the thread of TLS handshakes. The driver adds what it cannot
+    /// serve, and operators read it.
     pub clients: Clients,
-    /// State for the threads that communicate with other servers.
+    /// For the network between servers. The driver changes the membership, and the log's thread
+    /// notifies the network of finished requests.
     pub ensemble: Ensemble,
-    /// State for the threads that use the disk.
+    /// For the log, the snapshots, the scrub and the repair of damaged logs. Operators read it.
     pub disk: Disk,
-    /// Counters and facts beside the metrics.
+    /// Counters and facts beside the metrics: the driver writes them, operators read them.
     pub counting: Counting,
-    /// What is served over HTTP.
+    /// For the admin server alone.
     pub http: HttpPorts,
-    /// Whether and why the server is to stop.
+    /// Whether and why the server is to stop. Every thread that waits, waits for it, too.
     pub ending: Ending,
-    /// How its state can be replaced, at a standalone server.
+    /// For the admin server's command `restore`, at a standalone server: the driver that it waits for.
     pub restoring: Restoring,
 }
 

@@ -207,24 +207,29 @@ impl Workers {
             parts.push((runtime, from));
         }
         let all: Arc<[Worker]> = all.into();
-        let mut threads = Vec::new();
+        let mut workers = Self { all: all.clone(), threads: Vec::new() };
         for (number, (runtime, from)) in parts.into_iter().enumerate() {
-            let (shared, all) = (shared.clone(), all.clone());
-            let thread = std::thread::Builder::new()
-                .name(format!("zebu-net-{number}"))
-                .spawn(move || {
-                    let _guard = StopOnPanic::new(&shared, "a network worker");
+            let (theirs, all) = (shared.clone(), all.clone());
+            let thread =
+                std::thread::Builder::new().name(format!("zebu-net-{number}")).spawn(move || {
+                    let _guard = StopOnPanic::new(&theirs, "a network worker");
                     if takes_turns {
                         worker_turns::allow();
                     }
                     let _ = all[number].thread.set(cpu_time::this_thread());
-                    runtime.block_on(work(&shared, &all, number, from));
+                    runtime.block_on(work(&theirs, &all, number, from));
                     runtime.shutdown_timeout(Duration::from_millis(100));
-                })
-                .map_err(|source| StartError::System { what: "a network worker", source })?;
-            threads.push(thread);
+                });
+            match thread {
+                Ok(thread) => workers.threads.push(thread),
+                Err(source) => {
+                    shared.stop(Ok(()));
+                    workers.join();
+                    return Err(StartError::System { what: "a network worker", source });
+                }
+            }
         }
-        Ok(Self { all, threads })
+        Ok(workers)
     }
 
     /// Has connections accepted until the server stops; they go by the `gate`, if there is one.

@@ -7,11 +7,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use zebu_server::config::Config;
 use zebu_testkit::connection::{Hello, PATIENCE};
 use zebu_testkit::ports;
 
 use crate::client::Client;
-use crate::running::Running;
+use crate::running::{self, Running};
 
 /// What three members are configured with, and where their data are.
 pub struct Three {
@@ -62,6 +63,13 @@ impl Three {
         let path = self.path(id);
         let settings = self.settings.iter().map(String::as_str).chain(more.iter().copied());
         Running::refusal(&path, &settings.collect::<Vec<_>>())
+    }
+
+    /// The settings of one of them, and where its data are.
+    pub fn config(&self, id: usize) -> (Config, PathBuf) {
+        let path = self.path(id);
+        let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
+        (running::config(&path, &settings), path)
     }
 
     /// The ports of one of them: for learners, and for votes.

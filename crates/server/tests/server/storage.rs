@@ -1,5 +1,6 @@
 //! The files on disk: how a server writes them, and how it reads them at a start.
 
+use std::net::TcpListener;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,10 +8,12 @@ use std::thread;
 
 use tempfile::TempDir;
 use zebu_proto::{StatPersisted, Zxid};
-use zebu_store::{Options, OsVfs, Store};
+use zebu_server::Server;
+use zebu_store::{Options, OsVfs, Store, Vfs as _};
 use zebu_testkit::wire::{OPEN, Writer, create, multi, op, set_data};
 
 use crate::admin;
+use crate::members::Three;
 use crate::running::{Running, files, wait};
 
 /// A directory in which a server was stopped after writing so many znodes.
@@ -248,6 +251,22 @@ fn two_servers_do_not_share_a_directory() {
     client.create("/still", b"").unwrap();
     let dir = running.stop();
     Running::on(dir.path(), &[]);
+}
+
+#[test]
+fn a_failed_start_leaves_its_directory_free() {
+    let three = Three::voters(&["-Dzookeeper.electionPortBindRetry=1"]);
+    let [_, votes] = three.ports_of(1);
+    // Threads of the server run already when it finds that another program has this port.
+    let _taken = TcpListener::bind(("127.0.0.1", votes)).unwrap();
+    let (config, path) = three.config(1);
+    for _ in 0..50 {
+        let refusal = Server::start(config.clone(), Vec::new()).err();
+        let lock = OsVfs.lock(&version_2(&path)).unwrap();
+        assert!(lock.is_some(), "the directory is in use");
+        let refusal = refusal.expect("the port is taken").in_full();
+        assert!(refusal.contains("cannot listen for votes"), "{refusal}");
+    }
 }
 
 #[test]

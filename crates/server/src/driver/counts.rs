@@ -1,0 +1,218 @@
+//! What is counted of the effects of a turn.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use zebu_engine::{AppliedTxn, Common, Counter, Delivered};
+use zebu_proto::txn::TxnRecord;
+use zebu_proto::{ErrorCode, EventType, OpCode};
+use zebu_replica::{Input, Now};
+
+use super::effects::Effects;
+use super::slow::Slow;
+use crate::clients::conn::{Conn, Side};
+use crate::counting::digests::Comparison;
+use crate::counting::phases::Times;
+use crate::counting::requests::{Ops, count_answers, count_event, gather_written};
+use crate::metrics::{Gather, Metrics, Repeated};
+use crate::traced;
+
+/// What is counted of the effects of one turn, together for those that are alike.
+pub(super) struct Counts<'m> {
+    metrics: &'m Metrics,
+    pub(super) ops: Ops<'m>,
+    pub(super) written: Gather<'m>,
+    pub(super) read: Gather<'m>,
+    pub(super) propagation: Repeated<'m>,
+    pub(super) proposals: u64,
+    pub(super) commits: u64,
+}
+
+impl<'m> Counts<'m> {
+    /// Counts nothing so far.
+    pub(super) fn new(metrics: &'m Metrics) -> Self {
+        Self {
+            metrics,
+            ops: Ops::new(metrics),
+            written: metrics.write_per_namespace.gather(),
+            read: metrics.read_per_namespace.gather(),
+            propagation: metrics.propagation_latency.gather(),
+            proposals: 0,
+            commits: 0,
+        }
+    }
+
+    /// Counts what there was so far.
+    pub(super) fn record(&mut self) {
+        self.ops.record();
+        self.written.record();
+        self.read.record();
+        self.propagation.record();
+        for (counter, count) in [
+            (&self.metrics.proposal_count, &mut self.proposals),
+            (&self.metrics.commit_count, &mut self.commits),
+        ] {
+            let count = std::mem::take(count);
+            if count > 0 {
+                counter.add(count);
+            }
+        }
+    }
+}
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+impl Counter<Side> for Effects<'_> {
+    fn delivered(&mut self, row: &Delivered<'_, Side>) {
+        let metrics = &self.shared.metrics;
+        let latency = row.now.saturating_sub(row.received).as_millis() as u64;
+        let latency_ms = i64::try_from(latency).unwrap_or(i64::MAX);
+        let took = row.now.saturating_sub(row.began).as_millis() as i64;
+        metrics.readlatency.add_many(latency_ms, row.reads);
+        metrics.read_final_proc_time_ms.add_many(took, row.reads);
+        metrics.updatelatency.add_many(latency_ms, row.writes);
+        let apply = row.now.saturating_sub(row.began);
+        self.shared.counting.histograms.phases.apply.add_many(apply, row.writes);
+        metrics.write_final_proc_time_ms.add_many(took, row.writes);
+        count_answers(&row.answers, &self.shared.counting.stats, metrics, latency_ms);
+        let count = row.answers.count;
+        if count > 0 {
+            let (op, xid, zxid) = row.last;
+            let stats = &row.conn.side.stats;
+            stats.answered(count, op, xid.0, zxid.0, row.now.as_millis() as u64, latency);
+            stats.sent.fetch_add(count, Ordering::Relaxed);
+            row.conn.side.answers_at(row.now);
+        }
+    }
+
+    fn notified(&mut self, conn: &Conn, event: EventType, path: &str, bytes: usize) {
+        conn.side.stats.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.metrics.watch_bytes.add(bytes as u64);
+        self.shared.counting.stats.packets_sent.add(1);
+        if self.event != Some(event) || self.path != path {
+            self.end_event();
+            self.event = Some(event);
+            self.path.clear();
+            self.path.push_str(path);
+        }
+        self.connections += 1;
+    }
+}
+
+impl Effects<'_> {
+    /// All connections that one event went to are known.
+    pub(super) fn end_event(&mut self) {
+        if let Some(event) = self.event.take() {
+            count_event(&self.shared.metrics, event, self.connections);
+            traced::event(&self.shared.clients.trace_mask, event, &self.path, self.connections);
+            self.connections = 0;
+        }
+    }
+
+    /// Counts the inputs that the engine is about to handle.
+    pub(super) fn count_inputs(&mut self, now: Now, common: &Common<Side>, inputs: &[Input]) {
+        traced::inputs(&self.shared.clients.trace_mask, inputs);
+        let metrics = &self.shared.metrics;
+        // With a limit, the replica itself detects closed connections when it takes a request.
+        let throttle = &self.shared.config.throttle;
+        let look_for_stale = throttle.requests_max.is_none() && throttle.stale_by_connection;
+        let (mut asked, mut stale) = (0, 0);
+        let mut waits = metrics.prep_processor_queue_time_ms.gather();
+        let conns = common.conns.view();
+        for input in inputs {
+            match input {
+                Input::Flushed(zxid) | Input::Zab(zebu_zab::Input::Flushed(zxid)) => {
+                    self.parts.batches.synced(*zxid, now.monotonic);
+                }
+                Input::Connect(_) => asked += 1,
+                Input::Request(request) => {
+                    asked += 1;
+                    let waited = now.monotonic.saturating_sub(request.received);
+                    waits.add(waited.as_millis() as i64);
+                    let cleans_up = request.op == OpCode::CLOSE_SESSION;
+                    if look_for_stale && !cleans_up && !conns.has(request.conn) {
+                        stale += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        drop(conns);
+        if let Some(audit) = &mut self.parts.audit {
+            for input in inputs {
+                if let Input::Request(request) = input {
+                    audit.takes(request);
+                }
+            }
+        }
+        if asked > 0 {
+            metrics.prep_processor_request_queued.add(asked);
+            metrics.prep_processor_queue_size.add(asked as i64);
+        }
+        if stale > 0 {
+            metrics.stale_requests.add(stale);
+        }
+        self.asked = asked;
+        self.took = Duration::ZERO;
+        if let Some(between) = &mut self.parts.between {
+            for input in inputs {
+                if let Input::Zab(input) = input {
+                    between.hears(now, input);
+                }
+            }
+        }
+    }
+
+    /// Counts a transaction that the tree has now.
+    pub(super) fn count_applied(&mut self, now: Now, what: &AppliedTxn<'_>) {
+        self.end_event();
+        let TxnRecord { header, txn, .. } = what.record;
+        traced::applied(&self.shared.clients.trace_mask, header.session, what.zxid, txn);
+        let leads = self.parts.leading.is_some();
+        let counts = &mut self.counts;
+        counts.commits += u64::from(leads);
+        if let Some(between) = &mut self.parts.between {
+            between.applied(now, what.zxid);
+            if let Some(stage) = &mut self.stage {
+                stage.applied(what.origin, leads);
+            }
+        }
+        if let Some(audit) = &mut self.parts.audit {
+            audit.applied(now, what);
+        }
+        let is_forwarded = self.parts.between.is_some() && !leads;
+        let batch = self.parts.batches.applies(what.zxid);
+        if let (Some(origin), Some(batch)) = (what.origin, batch) {
+            let (received, began) = (origin.received, self.began);
+            self.phases.add(batch, received, began, is_forwarded);
+            if self.slow.has(received) {
+                let times = Times::new(batch, received, began, is_forwarded);
+                self.slow.remember(|| Slow::new(origin, what, times));
+            }
+        }
+        let counts = &mut self.counts;
+        let AppliedTxn { record, applied, .. } = what;
+        counts.propagation.add(now.wall_ms.saturating_sub(record.header.time_ms).max(0));
+        if applied.digest_compared {
+            let comparison = Comparison {
+                zxid: what.zxid,
+                matches: applied.digest_matches,
+                tree: what.tree.digest(),
+                expected: record.digest.map(|digest| digest.tree),
+            };
+            let mismatches = &self.shared.metrics.digest_mismatches_count;
+            self.parts.digests.compared(now.monotonic, mismatches, comparison);
+            if self.parts.between.is_some() {
+                self.parts.recent.add(comparison, what.bytes);
+            }
+        }
+        if applied.err == ErrorCode::OK {
+            gather_written(&record.txn, &mut counts.written);
+        }
+        counts.ops.add(what.origin.map_or(record.header.op, |origin| origin.op));
+    }
+}

@@ -1,0 +1,109 @@
+//! Warnings about requests that take too long, with where their time goes.
+
+use std::time::Duration;
+
+use tracing::warn;
+use zebu_engine::AppliedTxn;
+use zebu_proto::SessionId;
+use zebu_proto::txn::Txn;
+use zebu_replica::Origin;
+
+use crate::counting::phases::{Times, Told};
+use crate::shared::Shared;
+
+/// Slow requests of which one turn remembers more than that there were some.
+const SLOW_KEPT_MAX: usize = 1024;
+
+/// A request that has taken too long.
+pub(super) struct Slow {
+    pub(super) origin: Origin,
+    /// The path of a write of one znode.
+    pub(super) path: Option<String>,
+    /// Where the time of a write went until its transaction was applied.
+    pub(super) times: Option<Times>,
+}
+
+impl Slow {
+    /// A write that is applied only now.
+    #[cold]
+    pub(super) fn new(origin: &Origin, what: &AppliedTxn<'_>, times: Times) -> Self {
+        let path = match &what.record.txn {
+            Txn::Create(create) => Some(create.path.to_string()),
+            Txn::Delete { path } | Txn::SetData { path, .. } | Txn::SetAcl { path, .. } => {
+                Some(path.to_string())
+            }
+            _ => None,
+        };
+        Self { origin: *origin, path, times: Some(times) }
+    }
+}
+
+/// The slow requests of one turn.
+#[derive(Default)]
+pub(super) struct SlowRequests {
+    kept: Vec<Slow>,
+    /// Requests that arrived up to then are slow when they are answered now. `None`: no request is.
+    since: Option<Duration>,
+}
+
+impl SlowRequests {
+    /// From now on, requests that arrived up to `since` are slow.
+    pub(super) fn are_since(&mut self, since: Option<Duration>) {
+        self.since = since;
+    }
+
+    /// Whether a request that is answered now, and arrived then, is slow.
+    pub(super) fn has(&self, received: Duration) -> bool {
+        self.since.is_some_and(|since| received <= since)
+    }
+
+    /// Whether there are slow requests that no warning mentions yet.
+    pub(super) fn are_untold(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Remembers a slow request.
+    #[cold]
+    pub(super) fn remember(&mut self, slow: impl FnOnce() -> Slow) {
+        if self.kept.len() < SLOW_KEPT_MAX {
+            self.kept.push(slow());
+        }
+    }
+
+    /// Warns of the remembered requests, which are answered. Their transactions were applied, and
+    /// their reads carried out, from `began` on.
+    #[cold]
+    pub(super) fn tell(&mut self, shared: &Shared, told: &mut Told, began: Duration) {
+        let now = shared.clock.monotonic();
+        for Slow { origin, path, times } in std::mem::take(&mut self.kept) {
+            let Some(untold) = told.may(now) else { continue };
+            let conn = shared.conns().get(origin.conn);
+            let session = conn.as_ref().and_then(|conn| conn.session()).unwrap_or(SessionId::NONE);
+            let peer = conn.map_or_else(
+                || "a client that has left".to_owned(),
+                |conn| conn.side.peer.to_string(),
+            );
+            let took = now.saturating_sub(origin.received).as_millis();
+            let op = origin.op.name();
+            let path = path.unwrap_or_default();
+            let before = match &times {
+                Some(times) => times.to_string(),
+                None => format!(
+                    "behind other requests {} ms",
+                    began.saturating_sub(origin.received).as_millis()
+                ),
+            };
+            let apply = now.saturating_sub(began).as_millis();
+            let others = match untold {
+                0 => String::new(),
+                count => format!("; {count} other slow requests were not logged"),
+            };
+            warn!(
+                %session,
+                connection = %peer,
+                "slow request: {op} {path:?} of session {session} from {peer} took {took} ms: {before}, \
+                 apply {apply} ms{others}"
+            );
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The threads of a server, and the order in which they end.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use zebu_admin::Running;
+
+use crate::clients::workers::Workers;
+use crate::disk::snapshotter::Snapshotter;
+use crate::ensemble::peers::Peers;
+use crate::error::StartError;
+use crate::shared::{Shared, StopOnPanic};
+
+/// The threads of a server that have started.
+#[derive(Default)]
+pub struct Threads {
+    /// Serves commands and metrics over HTTP.
+    pub http: Option<Running>,
+    /// Carries out the TLS handshakes of clients.
+    pub handshakes: Option<JoinHandle<()>>,
+    /// Serve the connections of clients.
+    pub workers: Option<Workers>,
+    /// Asks other servers for damaged records of the log.
+    pub mender: Option<JoinHandle<()>>,
+    /// The network between servers.
+    pub peers: Option<Peers>,
+    /// Drives the replica.
+    pub replica: Option<JoinHandle<()>>,
+    /// Writes the log.
+    pub log: Option<JoinHandle<()>>,
+    /// Removes old files.
+    pub housekeeper: Option<JoinHandle<()>>,
+    /// Reads the files again.
+    pub scrubber: Option<JoinHandle<()>>,
+    /// Takes snapshots.
+    pub snapshotter: Option<Snapshotter>,
+}
+
+impl Threads {
+    /// Ends the threads of a server that was asked to stop, first those that feed the others.
+    pub fn end(self, shared: &Shared) {
+        drop(self.http);
+        join(self.handshakes);
+        if let Some(workers) = self.workers {
+            workers.join();
+        }
+        // It waits for the network between servers.
+        join(self.mender);
+        if let Some(peers) = self.peers {
+            peers.stop();
+        }
+        shared.inbox().stop();
+        join(self.replica);
+        join(self.log);
+        join(self.housekeeper);
+        join(self.scrubber);
+        if let Some(snapshotter) = self.snapshotter {
+            snapshotter.join();
+        }
+        // One that a client has asked for ends as soon as the server stops.
+        drop(shared.disk.taking_snapshot.lock());
+    }
+}
+
+/// Waits for a thread. A thread that panicked has reported it itself.
+fn join(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread {
+        let _ = thread.join();
+    }
+}
+
+/// The threads of a server that is about to start. If the start fails, they end before it returns,
+/// so the directory of the data is free again.
+pub struct Starting {
+    shared: Arc<Shared>,
+    /// Those that have started so far.
+    pub threads: Threads,
+    is_complete: bool,
+}
+
+impl Starting {
+    /// No thread has started yet.
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone(), threads: Threads::default(), is_complete: false }
+    }
+
+    /// The start is complete.
+    pub fn complete(mut self) -> Threads {
+        self.is_complete = true;
+        std::mem::take(&mut self.threads)
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            self.shared.stop(Ok(()));
+            std::mem::take(&mut self.threads).end(&self.shared);
+        }
+    }
+}
+
+/// Starts a thread of the server. If it panics, the server stops.
+///
+/// # Errors
+/// The system has no thread left.
+pub fn spawn(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    run: impl FnOnce(&Arc<Shared>) + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let shared = shared.clone();
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            let _guard = StopOnPanic::new(&shared, name);
+            run(&shared);
+        })
+        .map_err(|source| StartError::System { what: name, source })
+}
