@@ -6,20 +6,20 @@ use zebu_figures::{Spread, number, times_better};
 
 use crate::table::Table;
 
-/// Which direction is good.
+/// Whether a higher or a lower figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Higher,
     Lower,
 }
 
-/// One figure of every server.
+/// One figure, for every server.
 #[derive(Clone, Debug)]
 struct Row {
     group: &'static str,
     name: String,
     better: Better,
-    /// By server, then by round.
+    /// The values of each server, one for each round.
     values: Vec<Vec<Option<f64>>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Board {
     notes: Vec<String>,
 }
 
-/// Where one server puts its figures of one round.
+/// The place for one server's figures of one round.
 #[derive(Debug)]
 pub(crate) struct Sheet<'b> {
     board: &'b mut Board,
@@ -49,7 +49,7 @@ impl Board {
         Sheet { board: self, server, round }
     }
 
-    /// One table for each group of figures, in the order they first came.
+    /// One table for each group of figures, in the order in which the groups were first entered.
     pub(crate) fn render(&self) -> String {
         let mut groups: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -93,7 +93,7 @@ impl Board {
         cells
     }
 
-    /// The median, and where there are several rounds the smallest and largest.
+    /// The median and, after several rounds, the smallest and the largest value.
     fn median_and_spread(&self, values: &[f64], suffix: &str) -> Vec<String> {
         let spread = Spread::of(values.iter().copied());
         let mut cells = vec![match &spread {
@@ -126,7 +126,7 @@ impl Board {
 }
 
 impl Row {
-    /// How many times better the first server is than `other`, round by round.
+    /// For each round, how many times better the first server is than `other`.
     fn ratios(&self, other: usize) -> Vec<f64> {
         times_better(self.better == Better::Higher, &self.values[0], &self.values[other])
     }
@@ -155,7 +155,7 @@ impl Sheet<'_> {
         rows[index].values[self.server][self.round] = Some(value);
     }
 
-    /// Says something the figures do not.
+    /// Adds a remark.
     pub(crate) fn note(&mut self, note: &str) {
         let server = &self.board.servers[self.server];
         let note = format!("{server}, round {}: {note}", self.round + 1);

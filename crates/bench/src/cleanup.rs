@@ -20,9 +20,9 @@ fn left() -> MutexGuard<'static, Left> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on an interrupt ends the servers that run and removes their directories first.
+/// After this call, an interrupt first ends the running servers and removes their directories.
 pub(crate) fn on_interrupt() {
-    // A handler of the program's own, or one from an earlier call, stays.
+    // A handler of the program, or of an earlier call, stays.
     let _ = ctrlc::try_set_handler(|| {
         let left = left();
         for &process in &left.processes {
@@ -35,14 +35,14 @@ pub(crate) fn on_interrupt() {
     });
 }
 
-/// Sends a signal to a child that has not been waited for.
+/// Sends a signal to a child that still exists.
 pub(crate) fn signal(process: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal); // it may have ended by itself
     }
 }
 
-/// A child that runs.
+/// A running child.
 #[derive(Debug)]
 pub(crate) struct GuardedProcess(u32);
 
@@ -59,7 +59,7 @@ impl Drop for GuardedProcess {
     }
 }
 
-/// A directory that is in use.
+/// A directory in use.
 #[derive(Debug)]
 pub(crate) struct GuardedDir(PathBuf);
 

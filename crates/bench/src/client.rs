@@ -15,18 +15,18 @@ use crate::wire::{self, LENGTH_BYTES, REPLY_HEADER_BYTES, SessionKey, op};
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: Wire,
-    /// How long the answer to a request may take.
+    /// The time limit for an answer.
     patience: Duration,
     next_xid: i32,
 }
 
 impl Client {
-    /// Opens a session, with `patience` for the connection and for every reply.
+    /// Opens a session. `patience`: the time limit for the connection and for every reply.
     pub(crate) fn connect(server: SocketAddr, patience: Duration) -> anyhow::Result<Self> {
         Self::enter(&Entry::default(), server, patience, 30_000).map(|(client, _)| client)
     }
 
-    /// Opens a session, and proves who this is.
+    /// Opens a session and authenticates.
     pub(crate) fn enter(
         entry: &Entry,
         server: SocketAddr,
@@ -39,12 +39,12 @@ impl Client {
         Ok((client, key))
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub(crate) fn into_wire(self) -> Wire {
         self.stream
     }
 
-    /// Goes on with a session, or opens one with the key of none. `None`: the server says that it is over.
+    /// Resumes a session, or opens one if the key is that of none. `None`: the session has expired.
     pub(crate) fn resume(
         server: SocketAddr,
         patience: Duration,
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// Sends one request that has to succeed.
+    /// Sends one request that must succeed.
     pub(crate) fn expect(
         &mut self,
         what: &str,
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Creates a persistent znode, or finds it there.
+    /// Creates a persistent znode if it does not exist.
     pub(crate) fn ensure(&mut self, path: &str) -> anyhow::Result<()> {
         match self.call(op::CREATE, |to| wire::create_body(to, path, b""))? {
             (0 | wire::ERR_NODE_EXISTS, _) => Ok(()),
@@ -116,7 +116,7 @@ impl Client {
         }
     }
 
-    /// Whether a znode is there.
+    /// Whether a znode exists.
     pub(crate) fn exists(&mut self, path: &str) -> anyhow::Result<bool> {
         match self.call(op::EXISTS, |to| wire::read_body(to, path, false))? {
             (0, _) => Ok(true),

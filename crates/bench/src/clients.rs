@@ -35,7 +35,7 @@ const PYTHON_SOURCE: &str = include_str!("clients/driver.py");
 /// Where `cargo xtask deps` puts the Python that has kazoo.
 const PYTHON_OF_DEPS: &str = ".deps/venv/bin/python";
 
-/// The file that programs over the C client load.
+/// The library that programs over the C client load.
 const SONAME: &str = "libzookeeper_mt.so.2";
 
 /// Where `cargo xtask capi` puts Zebu's C library.
@@ -144,7 +144,7 @@ pub(crate) struct DriveArgs {
 }
 
 impl DriveArgs {
-    /// The same words that the other programs take.
+    /// The arguments for the other programs.
     fn words(&self) -> [String; 6] {
         let load = self.load.name().to_owned();
         let numbers = [self.keys.to_string(), self.size.to_string()];
@@ -154,13 +154,13 @@ impl DriveArgs {
     }
 }
 
-/// Runs one load through zebu-client and prints what was done.
+/// Runs one load through `zebu-client`, and prints the results.
 pub(crate) fn drive(args: &DriveArgs) -> anyhow::Result<()> {
     println!("{}", ours::run(args)?);
     Ok(())
 }
 
-/// What one run of one client has done.
+/// The results of one run of one client.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     requests: f64,
@@ -172,7 +172,7 @@ impl Done {
         self.requests / self.seconds
     }
 
-    /// What a program has printed.
+    /// Parses the output of a program.
     fn read(text: &str) -> anyhow::Result<Self> {
         let value: Value = serde_json::from_str(text).with_context(|| format!("read {text:?}"))?;
         let number =
@@ -203,7 +203,7 @@ impl Programs {
         let is_in_c = |library: &Library| matches!(library, Library::C | Library::ZebuC);
         let c = args.clients.iter().any(is_in_c).then(|| compile(dir)).transpose()?;
         let libraries = args.libraries.clone();
-        // Without it, the system would find the original's library instead.
+        // Otherwise the system would load the original's library.
         ensure!(
             !args.clients.contains(&Library::ZebuC) || libraries.join(SONAME).exists(),
             "{} is missing\nhint: cargo xtask capi, or --libraries",
@@ -279,7 +279,7 @@ fn fill(server: SocketAddr, keys: u32, size: usize) -> anyhow::Result<()> {
     client.close()
 }
 
-/// The path of a znode; the programs of the others make the same.
+/// The path of a znode. The programs of the other clients build the same paths.
 pub(crate) fn path(key: u32) -> String {
     format!("{ROOT}/c{key:07}")
 }
@@ -329,7 +329,7 @@ pub(crate) fn run(args: &ClientsArgs) -> anyhow::Result<()> {
     if let Some(running) = running {
         running.stop()?;
     }
-    // What is left of somebody else's server is theirs to remove, with `deleteall /zebu-bench`.
+    // The znodes on a server of the user's stay. `deleteall /zebu-bench` removes them.
     Ok(())
 }
 
@@ -354,7 +354,7 @@ fn show(
         let mut cells = vec![load.name().to_owned(), depth.to_string()];
         cells.extend(args.clients.iter().map(|library| spread(rates(*library), false)));
         cells.extend(others.iter().map(|other| {
-            // What ran one after the other is set against each other.
+            // Ratios are formed between runs that followed each other.
             let pairs = rates(first).into_iter().zip(rates(*other));
             spread(pairs.map(|(ours, theirs)| ours / theirs).collect(), true)
         }));
@@ -387,7 +387,7 @@ fn show(
     }))
 }
 
-/// The median, and where wanted and known, the smallest and largest.
+/// The median and, if wanted and known, the smallest and the largest value.
 fn spread(values: Vec<f64>, is_wide: bool) -> String {
     match Spread::of(values) {
         None => number(f64::NAN),
@@ -398,7 +398,7 @@ fn spread(values: Vec<f64>, is_wide: bool) -> String {
     }
 }
 
-/// How long one answer may take before a run is given up.
+/// The time limit for one answer. A run with a later answer fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -22,14 +22,14 @@ impl Clock {
         nanos(self.0.elapsed())
     }
 
-    /// Sleeps until `at`, or not at all when it is past.
+    /// Sleeps until `at`. Returns at once if `at` has passed.
     pub(crate) fn sleep_until(self, at: Nanos) {
         let left = at.saturating_sub(self.now());
         std::thread::sleep(Duration::from_nanos(left));
     }
 }
 
-/// A duration as a number; bounded by 584 years.
+/// A duration in nanoseconds, at most 584 years.
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }

@@ -20,14 +20,14 @@ use crate::contestant::{Contestant, Running};
 use crate::process;
 use crate::suite;
 
-/// How long a server may take until it answers for the first time.
+/// The time limit for a server's first answer.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(300);
-/// Open files this process needs besides one per session.
+/// Files that this process needs besides one for each session.
 const OTHER_FILES: u64 = 100;
 /// The type of an in-memory filesystem, on which an fsync costs nothing.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// A column of the tables: a server, or one of several sizes of the work of one server.
+/// A column of the tables: a server, or a server with one of several sizes.
 struct Entrant<'a> {
     name: String,
     contestant: &'a Contestant,
@@ -40,17 +40,17 @@ pub(crate) struct Bout<'a> {
     pub(crate) args: &'a CompareArgs,
     /// The server's own directory.
     pub(crate) dir: &'a Path,
-    /// Open files this process may have.
+    /// The number of files that this process may open.
     open_files: u64,
 }
 
 impl Bout<'_> {
-    /// Starts the server and waits until it answers about `path`; also the time that took.
+    /// Starts the server, and waits until it answers for `path`. Also returns the time until then.
     pub(crate) fn start(&self, path: &str) -> anyhow::Result<(Running, Duration)> {
         self.start_with(path, &[])
     }
 
-    /// The same with lines more in the configuration.
+    /// The same, with further lines of configuration.
     pub(crate) fn start_with(
         &self,
         path: &str,
@@ -68,8 +68,8 @@ impl Bout<'_> {
         Bout { dir, ..*self }
     }
 
-    /// `wanted` connections, so many ends of each of which are ours, or as many as the limit of open files
-    /// allows, which is then noted.
+    /// `wanted` connections, or as many as the limit of open files allows, which is then noted.
+    /// This process has `ends` ends of each connection.
     pub(crate) fn affordable(&self, wanted: usize, ends: u64, sheet: &mut Sheet<'_>) -> usize {
         let most = self.open_files.saturating_sub(OTHER_FILES) / ends;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -83,7 +83,7 @@ impl Bout<'_> {
     }
 }
 
-/// Says on stderr what goes on.
+/// Prints the progress on stderr.
 pub(crate) fn progress(what: &str) {
     eprintln!("{what}");
 }
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<()> {
                 }
             }
         }
-        // Whoever interrupts what follows keeps what there is.
+        // An interrupt from here on keeps the results so far.
         record.keep(&board)?;
     }
     record.print(&board)?;
@@ -155,7 +155,7 @@ impl CompareArgs {
         names.zip(contestants).map(of_server).collect()
     }
 
-    /// Starts a server once to see that it works, and asks for its version.
+    /// Starts a server once to check that it works, and asks for its version.
     fn probe(&self, contestant: &Contestant) -> anyhow::Result<Option<String>> {
         let dir = self.directory("probe")?;
         let _guard = GuardedDir::new(dir.path());
@@ -166,7 +166,7 @@ impl CompareArgs {
         Ok(version)
     }
 
-    /// A new directory on the disk to be measured, which goes when it is dropped.
+    /// A new directory on the measured disk. It is removed on drop.
     fn directory(&self, name: &str) -> anyhow::Result<TempDir> {
         tempfile::Builder::new()
             .prefix(&format!("zebu-bench-{name}-"))
@@ -211,7 +211,7 @@ impl CompareArgs {
     }
 }
 
-/// The servers' names; one that takes part again, to see the noise, gets a number.
+/// The servers' names. A server that takes part twice, to show the noise, gets a number.
 fn distinct_names(contestants: &[Contestant]) -> Vec<String> {
     let names = contestants.iter().enumerate().map(|(index, contestant)| {
         let name = contestant.name();
@@ -223,7 +223,8 @@ fn distinct_names(contestants: &[Contestant]) -> Vec<String> {
     names.collect()
 }
 
-/// An fsync that costs nothing would make every figure of writes worthless.
+/// Warns of a file system in memory, where an fsync costs nothing and figures of writes are
+/// worthless.
 #[cfg(target_os = "linux")]
 #[allow(clippy::useless_conversion, reason = "the type of f_type depends on the architecture")]
 fn warn_of_memory_disk(dir: &Path) {

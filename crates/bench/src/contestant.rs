@@ -19,26 +19,27 @@ use crate::client::Client;
 use crate::echo::EchoServer;
 use crate::process::Process;
 
-/// Pause between two attempts to reach a server that is starting.
+/// The pause between two attempts to connect to a starting server.
 const RETRY: Duration = Duration::from_millis(2);
-/// With what a Java virtual machine ends that was sent SIGTERM.
+/// The exit code of a Java virtual machine after SIGTERM.
 const JAVA_TERMINATED: i32 = 143;
-/// Patience for one attempt.
+/// The time limit for one attempt.
 const ATTEMPT: Duration = Duration::from_secs(1);
-/// How long a server may take from its signal to its end.
+/// The time limit from the signal to a server's end.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-/// More than any answer to `srvr` has.
+/// Longer than any answer to `srvr`.
 const STATUS_BYTES_MAX: u64 = 64 << 10;
 /// Lines of a server's log that an error message shows.
 const LOG_LINES: usize = 15;
-/// Connections that may wait to be accepted: more than are ever opened at a time, so that none is refused. The original's
-/// own default is 50.
+/// The length of the queue for new connections: more than are ever opened at a time, so the server
+/// refuses none. The original's default is 50.
 pub(crate) const BACKLOG: usize = 1024;
 /// The original's main class.
 const JAVA_MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-/// Log settings for the original, for whichever backend its classpath holds: as in its releases,
-/// INFO. Without them logback would print every request at DEBUG and cost the server dearly.
+/// Log settings for the original, at INFO as in its releases, for each log library that its
+/// classpath may contain. Without them, logback prints every request at DEBUG, which slows the
+/// server down.
 const LOGBACK: &str = r#"<configuration>
   <appender name="CONSOLE" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n</pattern></encoder>
@@ -52,7 +53,7 @@ log4j.appender.CONSOLE.layout=org.apache.log4j.PatternLayout
 log4j.appender.CONSOLE.layout.ConversionPattern=%d{ISO8601} [myid:%X{myid}] - %-5p [%t:%C{1}@%L] - %m%n
 ";
 
-/// Some port of this machine.
+/// Any free port of this machine.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A server that can be started.
@@ -88,12 +89,12 @@ impl Contestant {
         }
     }
 
-    /// Whether it only answers, to show what is possible, and is no server of its own.
+    /// Whether the server only answers, as an upper bound, and is no real server.
     pub(crate) fn is_bound(&self) -> bool {
         matches!(self, Self::Echo | Self::Durable)
     }
 
-    /// How it is started, for the record.
+    /// The command that starts it, for the record.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Zebu { program } => format!("{} server zoo.cfg", program.display()),
@@ -105,7 +106,7 @@ impl Contestant {
         }
     }
 
-    /// Starts the server on `dir`, which may hold data from an earlier start, without waiting for it.
+    /// Starts the server without waiting for it. `dir` may contain data of an earlier start.
     pub(crate) fn start(&self, dir: &Path, extra: &[String]) -> anyhow::Result<Running> {
         let address = match self {
             Self::Echo | Self::Durable => ANY,
@@ -114,7 +115,7 @@ impl Contestant {
         self.start_at(address, dir, extra)
     }
 
-    /// The same with a client port of one's choice.
+    /// The same, with a given client port.
     pub(crate) fn start_at(
         &self,
         address: SocketAddr,
@@ -194,7 +195,7 @@ impl Contestant {
     }
 }
 
-/// The configuration both servers get.
+/// The configuration for both servers.
 fn configuration(data: &Path, address: SocketAddr, extra: &[String]) -> String {
     let mut text = format!(
         "tickTime=2000\n\
@@ -222,7 +223,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
-/// A server that was started. Dropping it ends it.
+/// A started server. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
@@ -238,17 +239,18 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// The process, unless it is this one.
+    /// The process, unless the server is in this one.
     pub(crate) fn process(&self) -> Option<Process> {
         self.child.as_ref().map(|child| Process(child.id()))
     }
 
-    /// How many ends of a connection to it count against this process's limit of open files.
+    /// The number of ends of one connection that count against this process's limit of open files.
     pub(crate) fn ends(&self) -> u64 {
         if self.child.is_none() { 2 } else { 1 }
     }
 
-    /// Waits until the server answers a read of `path` with success; the time since it was started.
+    /// Waits until the server answers a read of `path` successfully. Returns the time since its
+    /// start.
     pub(crate) fn wait_for(&mut self, path: &str, limit: Duration) -> anyhow::Result<Duration> {
         loop {
             let attempt = Client::connect(self.address, ATTEMPT)
@@ -268,7 +270,7 @@ impl Running {
         }
     }
 
-    /// What the server says of itself, by the four-letter word `srvr`.
+    /// The answer to the four-letter word `srvr`.
     fn says(&self) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.address, ATTEMPT).ok()?;
         stream.set_read_timeout(Some(ATTEMPT)).ok()?;
@@ -278,21 +280,21 @@ impl Running {
         Some(text)
     }
 
-    /// What the server says its version is.
+    /// The version that the server reports.
     pub(crate) fn version(&self) -> Option<String> {
         let says = self.says()?;
         let (_, version) = says.lines().next()?.split_once("version: ")?;
         Some(version.to_owned())
     }
 
-    /// Whether it says that it leads; `None` when it does not serve.
+    /// Whether it reports that it is the leader; `None` while it does not serve.
     pub(crate) fn leads(&self) -> Option<bool> {
         let says = self.says()?;
         let mode = says.lines().find_map(|line| line.strip_prefix("Mode: "))?;
         Some(mode == "leader")
     }
 
-    /// Sends its process a signal.
+    /// Sends a signal to its process.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(Process(id)) = self.process() {
             cleanup::signal(id, signal);
@@ -314,9 +316,7 @@ impl Running {
         format!("last lines of its log:\n  {tail}")
     }
 
-    /// Ends the server in order and waits for its end; the time it took.
-    ///
-    /// # Errors
+    /// Stops the server and waits for its end. Returns the time that this took. ¶ # Errors
     /// The server has failed before, or does not end.
     pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
         if let Some(status) = self.exited()?
@@ -339,12 +339,12 @@ impl Running {
         bail!("the server did not end within {STOP_LIMIT:?} of SIGTERM and was killed");
     }
 
-    /// Whether it has a heap of which only a part is in use.
+    /// Whether it has a heap of which it uses only a part.
     pub(crate) fn has_heap(&self) -> bool {
         self.jcmd.is_some()
     }
 
-    /// Bytes in use on the Java heap after a full collection; `None` for other servers, or without
+    /// Used bytes of the Java heap after a full collection. `None` for other servers, and without
     /// `jcmd` beside `java`.
     pub(crate) fn live_heap(&self) -> Option<u64> {
         let process = self.process()?;
@@ -367,14 +367,14 @@ impl Drop for Running {
     }
 }
 
-/// The first `used N K` of `GC.heap_info`, which is the heap's.
+/// The first `used N K` of `GC.heap_info`: that of the heap.
 fn heap_used(info: &str) -> Option<u64> {
     let (_, after) = info.split_once("used ")?;
     let digits = after.split_once('K')?.0;
     digits.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// A classpath from what the user gave: a directory stands for all jars in it.
+/// The classpath from an argument. A directory stands for all jars in it.
 pub(crate) fn classpath(given: &str) -> anyhow::Result<String> {
     let dir = Path::new(given);
     if !dir.is_dir() {

@@ -36,22 +36,22 @@ use crate::wire::LENGTH_BYTES;
 
 /// Bytes read per system call.
 const READ_BYTES: usize = 256 << 10;
-/// Nothing more is read from a client that leaves this much unread.
+/// Reading from a client stops while it leaves this much unread.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
-/// Largest request taken: `jute.maxbuffer`'s default.
+/// The largest accepted request: the default of `jute.maxbuffer`.
 const REQUEST_BYTES_MAX: usize = 0xf_ffff;
 /// Readiness events taken per turn.
 const EVENTS_MAX: usize = 1024;
-/// How soon a stop is noticed.
+/// The longest delay until a stop is noticed.
 const TURN_MAX: Duration = Duration::from_millis(50);
 const LISTENER: Token = Token(usize::MAX - 1);
-/// A sync is over.
+/// The token of a complete sync.
 const SYNCED: Token = Token(usize::MAX - 2);
 
 /// Servers of an ensemble.
 pub const MEMBERS: usize = FOLLOWERS + 1;
 
-/// A running echo server; it stops when this is dropped.
+/// A running echo server. Dropping it stops it.
 #[derive(Debug)]
 pub struct EchoServer {
     address: SocketAddr,
@@ -60,28 +60,23 @@ pub struct EchoServer {
 }
 
 impl EchoServer {
-    /// Listens on `address` (port 0 takes a free one) and serves on a thread of its own.
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
+    /// Listens on `address`, where port 0 means a free port, and serves on its own thread. ¶ #
+    /// Errors
+    /// The address is not available.
     pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
         Self::serving(address, |_| Ok(Order::Free))
     }
 
-    /// The same, but every request that a server has to log is made durable, in one file in `dir`, before it is
-    /// answered: what `fdatasync` and the network leave to be had. One sync serves all that wait.
-    ///
-    /// # Errors
-    /// The address cannot be listened on, or the file cannot be made.
+    /// The same, but each write is durable in a file in `dir` before its answer, with one sync for
+    /// all waiting writes: the upper bound that `fdatasync` and the network leave. ¶ # Errors
+    /// The address is not available, or the file cannot be created.
     pub fn durable(address: SocketAddr, dir: &Path) -> anyhow::Result<Self> {
         Self::serving(address, |registry| Ok(Order::Alone(Alone::new(dir, registry)?)))
     }
 
-    /// Three that make such requests durable in the files of a quorum, the first of them leading, each with a file
-    /// in its own one of `dirs`.
-    ///
-    /// # Errors
-    /// An address cannot be listened on, or a file cannot be made.
+    /// Three such servers, whose writes are durable in the files of a quorum. The first one is the
+    /// leader. Each has a file in its own directory of `dirs`. ¶ # Errors
+    /// An address is not available, or a file cannot be created.
     pub fn ensemble(
         address: SocketAddr,
         dirs: &[PathBuf; MEMBERS],
@@ -123,7 +118,7 @@ impl EchoServer {
         };
         let thread = std::thread::Builder::new().name("echo".into()).spawn(move || {
             if let Err(error) = echo.serve(&stopped)
-                // Whoever stops takes its links with it.
+                // A server that stops closes its links.
                 && !stopped.load(Ordering::Relaxed)
             {
                 eprintln!("the echo server stopped: {error}");
@@ -132,12 +127,12 @@ impl EchoServer {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Lets it end, without waiting for that.
+    /// Asks it to stop, without waiting.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -159,7 +154,7 @@ impl Drop for EchoServer {
     }
 }
 
-/// Listens with room for as many waiting connections as other servers are configured to have.
+/// Listens with the same backlog as other servers.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -178,11 +173,11 @@ struct Echo {
     watches: HashMap<Box<[u8]>, Vec<usize>>,
     replies: Replies,
     sessions: i64,
-    /// What answers to writes wait for.
+    /// The order of writes.
     order: Order,
-    /// Writes so far.
+    /// The number of writes.
     added: u64,
-    /// Connections and the tickets that some of their answers wait for, in order.
+    /// Connections and the tickets that their answers wait for, in order.
     waiting: VecDeque<(Ticket, usize)>,
 }
 
@@ -223,7 +218,7 @@ impl Echo {
                 Err(error) => return Err(error),
             };
             stream.set_nodelay(true)?;
-            // Places are not reused: watches are kept by place, and runs are bounded.
+            // Places are not reused, because watches refer to them. Runs are short.
             let id = self.conns.len();
             self.poll.registry().register(
                 &mut stream,
@@ -240,7 +235,7 @@ impl Echo {
         }
     }
 
-    /// Reads, answers and writes as long as there is something.
+    /// Reads, answers and writes until nothing is left.
     fn turn(&mut self, id: usize, scratch: &mut [u8], notified: &mut Vec<usize>) {
         if self.talk(id, scratch, notified) == Next::Hang {
             self.drop_conn(id);
@@ -267,7 +262,7 @@ impl Echo {
                 Err(_) => return Next::Hang,
             };
             scratch[..kept].copy_from_slice(&conn.partial);
-            // Taken out, so that notifications can reach the other connections meanwhile.
+            // The connection is taken out, so that notifications can reach the others.
             let mut conn = self.conns[id].take().expect("looked up above");
             let before = self.added;
             let next = self.answer_all(id, &mut conn, &scratch[..kept + count], notified);
@@ -329,7 +324,7 @@ impl Echo {
         }
     }
 
-    /// Has a request ordered before what is answered from now on is sent.
+    /// Orders a write before the next answers.
     fn log(&mut self, request: &[u8]) {
         if !matches!(self.order, Order::Free) {
             self.order.add(request);
@@ -337,14 +332,15 @@ impl Echo {
         }
     }
 
-    /// Keeps the answers of a connection back: for `ticket`, or for what others of its answers wait for.
+    /// Makes the answers of a connection wait for `ticket`, or for the ticket of its earlier
+    /// answers.
     fn hold(&mut self, id: usize, conn: &mut Conn, ticket: Ticket) {
         if conn.hold(ticket) {
             self.waiting.push_back((ticket, id));
         }
     }
 
-    /// Sends all answers that waited for tickets up to this one.
+    /// Sends all answers that wait for tickets up to `ticket`.
     fn release(&mut self, ticket: Ticket, scratch: &mut [u8], notified: &mut Vec<usize>) {
         while let Some(&(waits_for, id)) = self.waiting.front()
             && waits_for <= ticket
@@ -371,7 +367,7 @@ mod tests {
     fn many_connections_may_wait() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let at = listener.local_addr().unwrap();
-        // Nobody accepts them. A full queue does not answer.
+        // No thread accepts them. A full queue does not answer.
         let connect = |_| TcpStream::connect_timeout(&at, Duration::from_secs(5)).unwrap();
         let waiting: Vec<TcpStream> = (0..300).map(connect).collect();
         assert_eq!(waiting.len(), 300);

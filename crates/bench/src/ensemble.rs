@@ -16,12 +16,12 @@ pub(crate) use crate::echo::MEMBERS;
 use crate::process::Process;
 use crate::suite::{ROOT, client_of};
 
-/// The pause between two looks at who serves.
+/// The interval of checks for the leader.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a server that has just started may refuse what it is asked.
+/// How long a starting server may refuse requests.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Where ports are looked for: below those that the system gives to outgoing connections, so that a server that
-/// is started again finds its own free.
+/// The range of ports: below those of outgoing connections, so that a restarted server finds its
+/// own port free.
 const PORTS: std::ops::Range<u16> = 13_000..29_000;
 
 /// The servers. Dropping it ends them.
@@ -43,7 +43,7 @@ impl<'a> Ensemble<'a> {
         let mut lines = vec![
             format!("tickTime={}", bout.args.tick),
             format!("syncLimit={}", bout.args.sync_limit),
-            // A whole tree may have to be carried over.
+            // A transfer of the whole tree may be necessary.
             "initLimit=600".to_owned(),
         ];
         for index in 0..MEMBERS {
@@ -62,40 +62,40 @@ impl<'a> Ensemble<'a> {
         }
         ensemble.wait_for_all()?;
         for &address in &ensemble.addresses {
-            // Who serves for the first time may still send clients away.
+            // A server that has just begun to serve may still close connections.
             retried(|| client_of(address)?.ensure(ROOT)).with_context(|| format!("{address}"))?;
         }
         Ok(ensemble)
     }
 
-    /// Where a server has its files.
+    /// The directory of a server.
     pub(crate) fn directory(&self, index: usize) -> PathBuf {
         self.bout.dir.join(format!("server-{}", index + 1))
     }
 
-    /// Where clients connect.
+    /// The client addresses.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The processes that run.
+    /// The running processes.
     pub(crate) fn processes(&self) -> Vec<Process> {
         self.members.iter().flatten().filter_map(Running::process).collect()
     }
 
-    /// Starts a server that is stopped, without waiting for it.
+    /// Starts a stopped server without waiting.
     pub(crate) fn launch(&mut self, index: usize) -> anyhow::Result<()> {
         let (address, dir) = (self.addresses[index], self.directory(index));
         self.members[index] = Some(self.bout.contestant.start_at(address, &dir, &self.lines)?);
         Ok(())
     }
 
-    /// A server that runs.
+    /// A running server.
     pub(crate) fn member(&mut self, index: usize) -> anyhow::Result<&mut Running> {
         self.members[index].as_mut().with_context(|| format!("server {} is stopped", index + 1))
     }
 
-    /// Waits until a server serves as a member.
+    /// Waits until a server serves clients as a member.
     pub(crate) fn wait_for(&mut self, index: usize) -> anyhow::Result<()> {
         let start = Instant::now();
         loop {
@@ -110,12 +110,13 @@ impl<'a> Ensemble<'a> {
         }
     }
 
-    /// Waits until all of them do.
+    /// Waits until all servers serve clients.
     pub(crate) fn wait_for_all(&mut self) -> anyhow::Result<()> {
         (0..MEMBERS).try_for_each(|index| self.wait_for(index))
     }
 
-    /// Whoever leads, once nobody else believes it does: who stood still does so for a while.
+    /// The leader, as soon as only one server claims to lead. A server that was paused may claim it
+    /// for a while.
     pub(crate) fn leader(&self) -> anyhow::Result<usize> {
         let start = Instant::now();
         while start.elapsed() < START_LIMIT {
@@ -130,18 +131,18 @@ impl<'a> Ensemble<'a> {
         bail!("no server leads")
     }
 
-    /// Everybody but one.
+    /// The addresses of all servers but one.
     pub(crate) fn others(&self, index: usize) -> Vec<SocketAddr> {
         let others = self.addresses.iter().enumerate().filter(|(other, _)| *other != index);
         others.map(|(_, address)| *address).collect()
     }
 
-    /// Ends a server at once.
+    /// Kills a server.
     pub(crate) fn kill(&mut self, index: usize) {
         self.members[index] = None;
     }
 
-    /// Lets a server stand still, or go on.
+    /// Pauses or resumes a server.
     pub(crate) fn pause(&mut self, index: usize, is_paused: bool) -> anyhow::Result<()> {
         let signal = if is_paused { Signal::STOP } else { Signal::CONT };
         self.member(index)?.signal(signal);
@@ -154,7 +155,7 @@ impl<'a> Ensemble<'a> {
         Ok(())
     }
 
-    /// Ends a server in order.
+    /// Stops a server.
     pub(crate) fn stop_one(&mut self, index: usize) -> anyhow::Result<()> {
         match self.members[index].take() {
             Some(member) => member.stop().map(|_| ()),
@@ -162,13 +163,13 @@ impl<'a> Ensemble<'a> {
         }
     }
 
-    /// Takes everything from a stopped server but its id.
+    /// Deletes the data of a stopped server, except for its id.
     pub(crate) fn wipe(&self, index: usize) -> anyhow::Result<()> {
         let history = self.directory(index).join("data/version-2");
         fs::remove_dir_all(&history).with_context(|| format!("remove {}", history.display()))
     }
 
-    /// Ends all of them in order, the leader last.
+    /// Stops all servers, the leader last.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let leader = self.leader()?;
         for index in (0..MEMBERS).filter(|index| *index != leader).chain([leader]) {
@@ -178,11 +179,11 @@ impl<'a> Ensemble<'a> {
     }
 }
 
-/// Three servers of whatever kind.
+/// Three servers of any kind.
 pub(crate) enum Members<'a> {
     /// Real ones.
     Real(Ensemble<'a>),
-    /// Those that only make writes durable, inside this process.
+    /// Servers inside this process that only make writes durable.
     Bound([EchoServer; MEMBERS]),
 }
 
@@ -205,7 +206,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Their processes, unless they are in this one.
+    /// The processes, unless they are this one.
     pub(crate) fn processes(&self) -> Vec<Process> {
         match self {
             Self::Real(ensemble) => ensemble.processes(),
@@ -218,7 +219,7 @@ impl<'a> Members<'a> {
         match self {
             Self::Real(ensemble) => ensemble.stop(),
             Self::Bound(servers) => {
-                // All at once: whoever is left would miss the others.
+                // At the same time, because a remaining server would miss the others.
                 for server in &servers {
                     server.ask_to_stop();
                 }
@@ -228,7 +229,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Does something until it succeeds, for a while.
+/// Repeats `attempt` for a while until it succeeds.
 pub(crate) fn retried(mut attempt: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {
@@ -240,7 +241,7 @@ pub(crate) fn retried(mut attempt: impl FnMut() -> anyhow::Result<()>) -> anyhow
     }
 }
 
-/// Ports nobody listens on.
+/// Free ports.
 pub(crate) fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
     let offset = u16::try_from(std::process::id() % 8_000).expect("below 8,000");
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();

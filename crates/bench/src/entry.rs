@@ -15,19 +15,17 @@ use zebu_credentials::{CredentialArgs, Door, Wire};
 use crate::client::Client;
 use crate::wire::op;
 
-/// How servers are entered. The default is without TLS, as nobody.
+/// How sessions are opened: with TLS and SASL, or without. The default is neither.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     door: Door,
     sasl: Option<Sasl>,
-    /// The names that certificates and tickets are for.
+    /// The host names in certificates and tickets.
     hosts: Arc<BTreeMap<SocketAddr, String>>,
 }
 
 impl Entry {
-    /// What the arguments name, to servers of these names.
-    ///
-    /// # Errors
+    /// The settings of the arguments, for servers with these names. ¶ # Errors
     /// A file or a store cannot be used.
     pub(crate) fn new(
         args: &CredentialArgs,
@@ -38,12 +36,12 @@ impl Entry {
         Ok(Self { door, sasl: credentials.sasl, hosts: Arc::new(hosts) })
     }
 
-    /// Whether a session begins with its own handshake, and nothing else.
+    /// Whether sessions use neither TLS nor SASL.
     pub(crate) fn is_plain(&self) -> bool {
         !self.door.is_secure() && self.sasl.is_none()
     }
 
-    /// Whether there is TLS, and SASL.
+    /// Whether sessions use TLS, and SASL.
     pub(crate) fn has(&self) -> (bool, bool) {
         (self.door.is_secure(), self.sasl.is_some())
     }
@@ -52,7 +50,7 @@ impl Entry {
         self.hosts.get(&server).cloned().unwrap_or_else(|| server.ip().to_string())
     }
 
-    /// A connection, after the handshake of TLS if it has one.
+    /// A connection, after its TLS handshake if there is one.
     pub(crate) fn connect(&self, server: SocketAddr, patience: Duration) -> anyhow::Result<Wire> {
         let deadline = std::time::Instant::now() + patience;
         let socket = TcpStream::connect_timeout(&server, patience)
@@ -61,7 +59,7 @@ impl Entry {
         Ok(self.door.enter(socket, &self.host(server), deadline)?)
     }
 
-    /// Proves to the server of a new session who this is, if that is wanted.
+    /// Authenticates a new session, if that is configured.
     pub(crate) fn prove(&self, client: &mut Client, server: SocketAddr) -> anyhow::Result<()> {
         let Some(sasl) = &self.sasl else { return Ok(()) };
         let mut exchange = sasl.exchange(&self.host(server))?;

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 
-/// Small writes and round trips timed.
+/// The number of timed writes and round trips.
 const TIMES: u64 = 200;
-/// No longer than this, however slow the disk.
+/// The time limit, for slow disks.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Bytes of each small write.
 const WRITE_BYTES: usize = 4096;
-/// Bytes of a request and of a reply that are timed: a setData of 100 bytes and its stat, roughly.
+/// Bytes of a timed request and of its reply: about those of a setData of 100 bytes.
 const MESSAGE_BYTES: usize = 150;
 /// Bytes of each write of a stream.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The median time of a write and `fdatasync` into a file whose space is there already, in `dir`.
+/// The median time of a write and `fdatasync` in `dir`, into a file with allocated blocks.
 pub(crate) fn sync_latency(dir: &Path) -> anyhow::Result<Duration> {
     let file = file_in(dir)?;
     let block = [7; WRITE_BYTES];
@@ -44,7 +44,8 @@ pub(crate) fn sync_latency(dir: &Path) -> anyhow::Result<Duration> {
     Ok(median(times))
 }
 
-/// Bytes per second of a new file of `bytes` in `dir`, written in order and made durable.
+/// The rate in bytes per second at which a new file of `bytes` bytes in `dir` is written
+/// sequentially and synced.
 pub(crate) fn disk_stream(dir: &Path, bytes: u64) -> anyhow::Result<f64> {
     let mut file = file_in(dir)?;
     let block = vec![7; BLOCK_BYTES];
@@ -59,8 +60,7 @@ pub(crate) fn disk_stream(dir: &Path, bytes: u64) -> anyhow::Result<f64> {
     Ok(bytes as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The median time from sending a small message over loopback to having its echo, between two threads that
-/// wait in blocking calls.
+/// The median round-trip time of a small message over loopback, between two threads that block.
 pub(crate) fn round_trip() -> anyhow::Result<Duration> {
     let (mut near, mut far) = loopback()?;
     let echo = thread::spawn(move || -> std::io::Result<()> {
@@ -83,7 +83,7 @@ pub(crate) fn round_trip() -> anyhow::Result<Duration> {
     Ok(median(times))
 }
 
-/// Bytes per second of one connection over loopback that carries `bytes`.
+/// The rate in bytes per second of one loopback connection that carries `bytes` bytes.
 pub(crate) fn loopback_stream(bytes: u64) -> anyhow::Result<f64> {
     let (mut near, far) = loopback()?;
     let start = Instant::now();

@@ -18,27 +18,27 @@ use crate::swarm::{Plan, Swarm};
 use crate::tally::{Kind, KindTally, Tally};
 use crate::wire::{self, DIGITS, NAMES_MAX, Template, digits, op};
 
-/// Sessions of one generator thread that may be in the handshake at a time.
+/// The most sessions of one thread that are in the handshake at a time.
 pub(crate) const OPENING_MAX: usize = 32;
-/// Patience for everything before and after the measuring.
+/// The time limit for each step before and after the measurement.
 const SETUP_LIMIT: Duration = Duration::from_secs(120);
-/// What sessions ask for as their timeout.
+/// The timeout that sessions request.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many znodes of connections have had a name: what one run leaves behind is not in the way of the next.
+/// The number of znodes with names of their own. Leftovers of one run do not disturb the next.
 static OWN_ZNODES: AtomicUsize = AtomicUsize::new(0);
 /// Time between the start of the threads and the start of the load.
 const LEAD: Duration = Duration::from_millis(20);
 
-/// What changes something.
+/// The kinds of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     /// setData.
     Set,
-    /// create, each with a name of its own.
+    /// create, each znode with a new name.
     Create,
-    /// create and delete of one znode for each connection, by turns.
+    /// create and delete in turn, of one znode for each connection.
     CreateAndDelete,
-    /// multi with so many setData.
+    /// multi with this many setData.
     Multi(usize),
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Write {
 pub(crate) struct LoadSpec {
     /// Share of reads, 0 to 100.
     pub(crate) read_percent: u8,
-    /// What the others are.
+    /// The kind of the writes.
     pub(crate) write: Write,
     pub(crate) connections: usize,
     pub(crate) depth: u32,
@@ -60,12 +60,12 @@ pub(crate) struct LoadSpec {
     pub(crate) threads: usize,
     /// The parent of the znodes, created when missing.
     pub(crate) root: String,
-    /// Over what, and as whom.
+    /// TLS and SASL, if configured.
     pub(crate) entry: Entry,
 }
 
 impl LoadSpec {
-    /// Checks what the command line cannot.
+    /// Checks what the command line does not check.
     fn check(&self) -> anyhow::Result<()> {
         ensure!(self.read_percent <= 100, "the read ratio is a percentage: {}", self.read_percent);
         ensure!(self.connections > 0, "at least one connection is needed");
@@ -99,7 +99,7 @@ impl LoadSpec {
         format!("{}/k#", self.root)
     }
 
-    /// One line on what is asked.
+    /// The load in one line.
     pub(crate) fn describe(&self) -> String {
         let write = match self.write {
             Write::Set => "setData".to_owned(),
@@ -131,7 +131,7 @@ impl LoadSpec {
         )
     }
 
-    /// Everything that was asked, for the raw output.
+    /// All parameters, for the raw output.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         json!({
             "read_percent": self.read_percent,
@@ -151,7 +151,7 @@ impl LoadSpec {
     }
 }
 
-/// What came out.
+/// The results.
 #[derive(Debug)]
 pub(crate) struct LoadResult {
     /// Length of the window.
@@ -159,7 +159,7 @@ pub(crate) struct LoadResult {
     pub(crate) tally: Tally,
     /// CPU time of the server within the window, when its process is known.
     pub(crate) server_cpu: Option<Duration>,
-    /// What the first connection that broke died of.
+    /// Why the first connection broke.
     pub(crate) first_break: Option<String>,
     /// The time of day at which the clock of the tally was 0.
     pub(crate) origin: SystemTime,
@@ -204,9 +204,10 @@ fn kind_json(kind: &KindTally, seconds: f64) -> serde_json::Value {
             "mean": kind.latency.mean() / 1e3,
             "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999), "max": us(1.0),
         },
-        // Seconds into the window and the longest latency in µs of what began then.
+        // For each stretch, its start in seconds and the longest latency in µs of the requests that
+        // began in it.
         "longest_us": kind.timeline.to_json(),
-        // Upper edge in µs and count of every bucket that is not empty.
+        // The upper edge in µs and the count of each non-empty bucket.
         "histogram_us": kind.latency.iter_recorded()
             .map(|step| json!([
                 step.value_iterated_to() as f64 / 1e3,
@@ -225,15 +226,16 @@ struct KeyLoad {
     random: fastrand::Rng,
 }
 
-/// Prepared requests that change something.
+/// Prepared writes.
 enum Writes {
     /// One of a random znode.
     Set(Template),
-    /// One without a name: the server numbers them.
+    /// A create without a name of its own: the server numbers the znodes.
     Create(Template),
-    /// Those of each connection's own znode; which of them is next, and the number of the first connection.
+    /// Requests for each connection's own znode, which of the two is next, and the number of the
+    /// first connection.
     CreateAndDelete { create: Template, delete: Template, is_there: Vec<bool>, first: usize },
-    /// So many of random znodes, of these paths.
+    /// A multi of this many random znodes among these paths.
     Multi { count: usize, paths: Vec<String>, data: Vec<u8> },
 }
 
@@ -315,7 +317,7 @@ impl Workload for KeyLoad {
     }
 }
 
-/// The same request for each of a list of paths, once.
+/// The same request once for each of several numbers.
 pub(crate) struct Each {
     template: Template,
     kind: Kind,
@@ -341,7 +343,7 @@ impl Workload for Each {
     }
 }
 
-/// How deep a pipeline may be that carries values of this size, so that it stays below a megabyte.
+/// The largest pipeline depth that keeps values of this size below a megabyte.
 pub(crate) fn setup_depth(value_bytes: usize) -> u32 {
     ((1 << 20) / (value_bytes + 100)).clamp(1, 250) as u32
 }
@@ -370,7 +372,7 @@ pub(crate) fn expect_errors(what: &str, tally: &Tally, expected: &[i32]) -> anyh
     }
 }
 
-/// Creates the znodes of `spec`, each with a value of the right size.
+/// Creates the znodes of `spec`, with values of its size.
 pub(crate) fn prepare(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
     spec.check()?;
     let (mut client, _) = Client::enter(&spec.entry, server, Duration::from_secs(10), 30_000)?;
@@ -407,7 +409,7 @@ impl Workload for Deletes {
     }
 }
 
-/// Deletes the znodes of `spec`, those that its writes have left, and their parent.
+/// Deletes the znodes of `spec`, those that its writes have created, and their parent.
 pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
     let (mut client, _) = Client::enter(&spec.entry, server, Duration::from_secs(10), 30_000)?;
     let names = client.children(&spec.root)?;
@@ -426,7 +428,8 @@ pub(crate) fn clean(server: SocketAddr, spec: &LoadSpec) -> anyhow::Result<()> {
     client.close()
 }
 
-/// Puts the load on `servers`, whose znodes are prepared and whose processes these are, and measures.
+/// Runs the load against `servers`, whose znodes are prepared. Measures it, with the CPU time of
+/// `processes`.
 pub(crate) fn measure(
     servers: &[SocketAddr],
     processes: &[Process],
@@ -439,7 +442,7 @@ pub(crate) fn measure(
     for index in 0..threads {
         let share = (0..spec.connections).skip(index).step_by(threads).count();
         let mut swarm = Swarm::new(clock)?.by(&spec.entry);
-        // Thread by thread the first server is another one, so that all get their share.
+        // Each thread begins with another server, so the connections are spread evenly.
         let mut servers = servers.to_vec();
         let first = index % servers.len();
         servers.rotate_left(first);

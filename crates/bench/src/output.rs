@@ -6,10 +6,10 @@ use zebu_figures::number;
 
 use anyhow::Context;
 
-/// The two channels of a run's results.
+/// The destinations of a run's results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output<'a> {
-    /// File of the raw numbers; `-` is stdout, and the text moves to stderr.
+    /// The file of the raw numbers. With `-` they go to stdout, and the text to stderr.
     json: Option<&'a str>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Output<'a> {
         self.text(&format!("{line}\n"));
     }
 
-    /// Lines of text. A reader that went away is not an error.
+    /// Lines of text. A closed pipe is not an error.
     pub(crate) fn text(&self, text: &str) {
         let _ = match self.json {
             Some("-") => std::io::stderr().write_all(text.as_bytes()),
@@ -44,7 +44,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Puts `text` into a file, which has either all of it or what it had before; what is no file is written to.
+/// Replaces the content of a file as a whole. If the path is no file, writes to it.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if path.metadata().is_ok_and(|meta| !meta.is_file()) {
         return std::fs::write(path, text);

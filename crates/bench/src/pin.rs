@@ -13,8 +13,8 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// The first `count` cores for the server, the others for the generator; where none are left, both share
-    /// all of them.
+    /// The first `count` cores for the server and the others for the generator. If none is left,
+    /// both share all cores.
     pub(crate) fn new(all: &[usize], count: usize) -> Self {
         let (server, rest) = all.split_at(count.min(all.len()));
         let own = if rest.is_empty() { all } else { rest };
@@ -32,7 +32,8 @@ pub(crate) fn cores() -> anyhow::Result<Vec<usize>> {
     cores_of_thread()
 }
 
-/// Keeps the calling thread, and what it starts from now on, on these cores until it is dropped.
+/// Keeps the calling thread, and the threads and processes that it starts, on these cores until it
+/// is dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     before: Vec<usize>,
@@ -106,7 +107,7 @@ mod tests {
             {
                 let _pinned = Pinned::to(&all[..1]).unwrap();
                 assert_eq!(cores().unwrap(), all[..1]);
-                // What it starts stays there too.
+                // Threads that it starts stay on these cores too.
                 assert_eq!(std::thread::spawn(|| cores().unwrap()).join().unwrap(), all[..1]);
             }
             assert_eq!(cores().unwrap(), all);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A process that is measured while it serves.
+/// A process that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process(pub(crate) u32);
 
@@ -19,7 +19,7 @@ impl Process {
         Some(pages * rustix::param::page_size() as u64)
     }
 
-    /// The most memory that was ever resident, in bytes.
+    /// The peak of the resident memory, in bytes.
     pub(crate) fn rss_peak(self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -38,7 +38,7 @@ impl Process {
 
 /// User and system time from a line of `/proc/PID/stat`.
 fn cpu_ticks(stat: &str) -> Option<u64> {
-    // The second field is the command's name in parentheses and may hold anything.
+    // The second field is the command's name in parentheses, and may contain anything.
     let (_, after) = stat.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
@@ -46,8 +46,8 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Raises this process's limit of open files as far as it may, and returns it. Servers started later
-/// inherit it.
+/// Raises this process's limit of open files as far as possible, and returns it. Servers that start
+/// later inherit it.
 pub(crate) fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -59,12 +59,12 @@ pub(crate) fn raise_open_files() -> u64 {
     limit.current.unwrap_or(u64::MAX)
 }
 
-/// How many threads have run, or waited for a core or a disk, on average over the last minute.
+/// The average number of threads that ran, or waited for a core or a disk, in the last minute.
 pub(crate) fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The machine, for whoever reads the figures later.
+/// A description of the machine.
 pub(crate) fn machine() -> serde_json::Value {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {

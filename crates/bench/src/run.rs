@@ -20,7 +20,7 @@ use crate::sketch;
 use crate::table::Table;
 use crate::tally::{Kind, KindTally};
 
-/// What is asked of the server.
+/// The requests of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Op {
     /// getData

@@ -8,8 +8,9 @@ const WIDTH: u64 = 40;
 /// Upper edges of the bars within a decade.
 const STEPS: [u64; 3] = [1, 2, 5];
 
-/// A line for each stretch between 1, 2, 5, 10 ... µs, from the shortest latency to the longest: how many of all,
-/// in percent, and a bar. Stretches without any between others are lines too, so that gaps show. The values are ns.
+/// A line for each range between 1, 2, 5, 10 ... µs, from the shortest latency to the longest: its
+/// share in percent, and a bar. Empty ranges in between have lines too, so gaps are visible. The
+/// values are in ns.
 pub(crate) fn latencies(histogram: &Histogram<u64>) -> String {
     if histogram.is_empty() {
         return String::new();
@@ -33,7 +34,7 @@ pub(crate) fn latencies(histogram: &Histogram<u64>) -> String {
     let mut text = String::new();
     for (edge, count) in counts {
         let share = count as f64 * 100.0 / histogram.len() as f64;
-        // What is there at all is seen.
+        // A bar has at least one character.
         let length = (count * WIDTH).div_ceil(most);
         let bar = "#".repeat(length as usize);
         let edge = format!("< {} us", number(edge as f64 / 1e3));

@@ -31,9 +31,9 @@ use crate::process::Process;
 
 /// The znode below which all suites work.
 pub(crate) const ROOT: &str = "/zebu-bench";
-/// Patience for one step of a suite.
+/// The time limit for one step of a suite.
 pub(crate) const STEP_LIMIT: Duration = Duration::from_secs(600);
-/// Patience for one answer.
+/// The time limit for one answer.
 pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A session for single requests.
@@ -41,12 +41,13 @@ pub(crate) fn client(running: &Running) -> anyhow::Result<Client> {
     client_of(running.address)
 }
 
-/// The same at some address.
+/// The same, at any address.
 pub(crate) fn client_of(server: SocketAddr) -> anyhow::Result<Client> {
     Client::connect(server, ANSWER_LIMIT)
 }
 
-/// The load that suites vary: half reads and half writes, some of both in flight, for one window.
+/// The common load of several suites: half reads and half writes, a few of both in flight, for one
+/// window.
 pub(crate) fn mixed_load(bout: &Bout<'_>) -> LoadSpec {
     LoadSpec {
         read_percent: 50,
@@ -64,8 +65,8 @@ pub(crate) fn mixed_load(bout: &Bout<'_>) -> LoadSpec {
     }
 }
 
-/// Makes the znodes of the load, and puts it on servers that have just started, so that Java's compiler has done
-/// its work when it counts.
+/// Creates the znodes of the load, and runs the load on freshly started servers, so that the Java
+/// compiler has done its work before the measurement.
 pub(crate) fn warm_up(
     bout: &Bout<'_>,
     servers: &[SocketAddr],
@@ -73,7 +74,7 @@ pub(crate) fn warm_up(
 ) -> anyhow::Result<()> {
     let spec = mixed_load(bout);
     prepare(servers[0], &spec)?;
-    // What only answers, inside this process, has nothing to compile.
+    // A server inside this process that only answers has nothing to compile.
     if bout.args.server_warmup > 0.0 && !bout.contestant.is_bound() {
         let spec = LoadSpec { seconds: bout.args.server_warmup, warmup: 0.0, ..spec };
         measure(servers, processes, &spec)?;
@@ -81,7 +82,7 @@ pub(crate) fn warm_up(
     Ok(())
 }
 
-/// Bytes as MB, of a million.
+/// Bytes in MB of a million bytes.
 pub(crate) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
@@ -91,22 +92,23 @@ pub(crate) fn seconds(ns: Nanos) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Growth from `before` to `after` by each of `count`; negative when it shrank.
+/// The growth from `before` to `after`, divided by `count`; negative after a decrease.
 pub(crate) fn each(before: Option<u64>, after: Option<u64>, count: usize) -> Option<f64> {
     Some((after? as f64 - before? as f64) / count as f64)
 }
 
-/// Memory of a server, in bytes, as far as it can be known.
+/// The memory of a server in bytes, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     /// Resident memory.
     pub(crate) rss: Option<u64>,
-    /// What is really in use: for Java the heap after a full collection, if `jcmd` can tell; else resident memory.
+    /// The memory in use: for Java the heap after a full collection, if `jcmd` reports it, and
+    /// resident memory otherwise.
     pub(crate) live: Option<u64>,
 }
 
 impl Memory {
-    /// Memory as it is now. Resident memory is looked at first, so that the collection does not count.
+    /// The current memory. Resident memory is read first, so the collection does not affect it.
     pub(crate) fn of(running: &Running) -> Self {
         let rss = running.process().and_then(Process::rss);
         Self { rss, live: if running.has_heap() { running.live_heap() } else { rss } }

@@ -35,11 +35,11 @@ use crate::wire::{self, SessionKey};
 const EVENTS_MAX: usize = 1024;
 /// Bytes read per system call.
 const READ_BYTES: usize = 256 << 10;
-/// Longest wait for an event, so that deadlines are noticed.
+/// The longest wait for an event, so that deadlines are noticed.
 const TURN_MAX: Duration = Duration::from_millis(20);
-/// How long after the last request replies may still arrive.
+/// How long the run waits for replies after the last request.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
-/// How often idle sessions are looked through for those that need a ping.
+/// The interval of checks for sessions that need a ping.
 const PING_ROUND: Nanos = 50_000_000;
 /// The token of the open loop's timer.
 const TIMER: Token = Token(usize::MAX - 1);
@@ -51,21 +51,21 @@ pub(crate) struct Swarm {
     events: Events,
     timer: Option<Timer>,
     conns: Vec<Conn>,
-    /// How servers are entered.
+    /// TLS and SASL, if configured.
     entry: Entry,
     scratch: Vec<u8>,
     clock: Clock,
-    /// Requests in flight over all connections.
+    /// Requests in flight on all connections.
     in_flight: u64,
-    /// Sessions that are established.
+    /// Established sessions.
     ready: usize,
-    /// What the first connection that broke died of.
+    /// Why the first connection broke.
     first_break: Option<String>,
     last_ping_round: Nanos,
 }
 
 impl Swarm {
-    /// No sessions yet.
+    /// A swarm without sessions.
     pub(crate) fn new(clock: Clock) -> anyhow::Result<Self> {
         Ok(Self {
             poll: Poll::new().context("create an epoll instance")?,
@@ -82,12 +82,13 @@ impl Swarm {
         })
     }
 
-    /// Enters servers that way.
+    /// Opens sessions with these settings.
     pub(crate) fn by(self, entry: &Entry) -> Self {
         Self { entry: entry.clone(), ..self }
     }
 
-    /// Opens `count` sessions more, spread over `servers`, at most `opening_max` at a time.
+    /// Opens `count` more sessions, spread over `servers`. At most `opening_max` are in the
+    /// handshake at a time.
     pub(crate) fn open(
         &mut self,
         servers: &[SocketAddr],
@@ -140,7 +141,7 @@ impl Swarm {
         self.add(TcpStream::connect(server)?.into())
     }
 
-    /// Opens one session with what has to come before it: TLS and SASL.
+    /// Opens one session, after its TLS handshake and SASL exchange.
     fn enter(
         &mut self,
         server: SocketAddr,
@@ -171,7 +172,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// What the first connection that broke died of.
+    /// Why the first connection broke.
     pub(crate) fn first_break(&self) -> Option<&str> {
         self.first_break.as_deref()
     }
@@ -183,7 +184,7 @@ impl Swarm {
         }
     }
 
-    /// Works through `work` as `plan` says and counts into `tally`.
+    /// Runs `work` according to `plan`, and counts into `tally`.
     pub(crate) fn drive<W: Workload>(
         &mut self,
         work: &mut W,
@@ -215,7 +216,7 @@ impl Swarm {
             if self.in_flight == 0 && !(waits && sending) {
                 break;
             }
-            // A machine that stood still for that long has replies that only have to be read.
+            // After a pause of the whole machine, replies may only wait to be read.
             if is_silent && now > plan.stop.saturating_add(nanos(DRAIN)) {
                 break;
             }
@@ -240,7 +241,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Reads what is there, fills the pipeline again, writes what there is to write.
+    /// Reads replies, fills the pipeline, and writes requests.
     fn advance<W: Workload>(
         &mut self,
         id: usize,
@@ -284,7 +285,7 @@ impl Swarm {
         tally: &mut Tally,
     ) {
         while let Some(due) = schedule.due(now) {
-            // Whose turn it is, passing over those that are full or gone.
+            // The next connection that is open and has room.
             let count = self.conns.len();
             let turn = (0..count).map(|skip| (schedule.turn + skip) % count).find(|&id| {
                 self.conns[id].phase == Phase::Ready && self.conns[id].in_flight < plan.depth
@@ -304,8 +305,8 @@ impl Swarm {
                 self.flush(id, tally);
             }
         }
-        // A request that is due already waits for room in a pipeline, and the reply that makes it
-        // is an event of its own.
+        // A request that is due already waits for room in a pipeline. The reply that makes room is
+        // an event of its own.
         if let (Some(timer), Some(due)) = (&self.timer, schedule.next())
             && due > now
         {
@@ -349,7 +350,7 @@ impl Swarm {
         let _ = self.poll.registry().deregister(conn.stream.socket()); // it is going away either way
     }
 
-    /// Ends all sessions in order and waits, at most `limit`, for the server to say so.
+    /// Closes all sessions, and waits up to `limit` for the answers.
     pub(crate) fn close(mut self, limit: Duration) -> anyhow::Result<Tally> {
         let mut tally = Tally::whole();
         let mut work = Once::new(self.conns.len(), |xid, out| {

@@ -1,6 +1,6 @@
 //! Tables for people.
 
-/// Rows of text under a header; the first column flush left, the others flush right.
+/// Rows of text below a header. The first column is left-aligned, the others are right-aligned.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,

@@ -10,12 +10,12 @@ use hdrhistogram::Histogram;
 use crate::clock::Nanos;
 use crate::timeline::Timeline;
 
-/// Longest latency told apart, in ns: ten minutes. Longer ones count as this.
+/// The largest latency that is recorded exactly, in ns: ten minutes. Longer ones count as this.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
 /// Significant decimal digits of a recorded latency.
 const LATENCY_DIGITS: u8 = 3;
 
-/// Requests are counted in two kinds.
+/// The kinds of requests that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Changes nothing.
@@ -35,19 +35,19 @@ pub(crate) struct KindTally {
     pub(crate) timeline: Timeline,
 }
 
-/// Everything one thread saw.
+/// The counts of one thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// What counts: warm-up lies before it, draining after it.
+    /// The measured window: warm-up is before it, draining after it.
     pub(crate) window: Range<Nanos>,
-    /// Whether latency counts from when a request was due rather than from when it was sent.
+    /// Whether a latency begins when the request was due, and not when it was sent.
     pub(crate) open_loop: bool,
     kinds: [KindTally; 2],
-    /// Replies with an error, by code, whenever they arrived.
+    /// Error replies by code, at any time.
     pub(crate) errors: BTreeMap<i32, u64>,
     /// Requests whose connection broke before the reply.
     pub(crate) lost: u64,
-    /// Requests sent and never answered within the time given, or due and never sent.
+    /// Requests that were sent and not answered in time, or were due and never sent.
     pub(crate) unanswered: u64,
     /// CPU time of the generator within the window.
     pub(crate) cpu: Duration,
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// A tally for work that is counted as a whole, whenever it happens.
+    /// A tally that counts everything, at any time.
     pub(crate) fn whole() -> Self {
         Self::new(0..Nanos::MAX, false)
     }
@@ -91,8 +91,8 @@ impl Tally {
         if self.window.contains(&now) {
             to.completed += u64::from(count);
         }
-        // An open loop measures the requests that were due within the window, however late they
-        // are answered: leaving out the late ones would hide exactly what it is there to show.
+        // An open loop counts the requests that were due within the window, however late their
+        // replies are. To leave out the late ones would hide what an open loop must show.
         let counts = if self.open_loop { began } else { now };
         if self.window.contains(&counts) {
             let latency = now.saturating_sub(began).max(1);
@@ -101,14 +101,14 @@ impl Tally {
         }
     }
 
-    /// All kinds together.
+    /// Both kinds together.
     pub(crate) fn total(&self) -> KindTally {
         let [mut all, other] = self.kinds.clone();
         merge(&mut all, &other);
         all
     }
 
-    /// Replies with an error.
+    /// The number of error replies.
     pub(crate) fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }

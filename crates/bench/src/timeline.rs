@@ -5,29 +5,29 @@ use std::ops::Range;
 
 use crate::clock::Nanos;
 
-/// The shortest stretch told apart.
+/// The shortest stretch.
 const STRETCH_NS_MIN: Nanos = 5_000_000;
-/// Stretches of a run; longer runs have longer ones.
+/// The most stretches of a run. Longer runs have longer stretches.
 const STRETCHES_MAX: u64 = 6_000;
 
-/// The longest latency of the requests that began in each stretch of a window.
+/// For each stretch of a window, the longest latency of the requests that began in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     start: Nanos,
     stretch: Nanos,
-    /// By stretch from `start` on; 0 where no request began.
+    /// By stretch, beginning at `start`; 0 for stretches without a request.
     longest: Vec<Nanos>,
 }
 
 impl Timeline {
-    /// Nothing yet, of a window.
+    /// An empty timeline of a window.
     pub(crate) fn new(window: &Range<Nanos>) -> Self {
         let length = window.end.saturating_sub(window.start);
         let stretch = (length / STRETCHES_MAX).max(STRETCH_NS_MIN);
         Self { start: window.start, stretch, longest: Vec::new() }
     }
 
-    /// A request began and took so long.
+    /// Adds a request.
     #[inline]
     pub(crate) fn record(&mut self, began: Nanos, latency: Nanos) {
         let index = (began.saturating_sub(self.start) / self.stretch).min(STRETCHES_MAX) as usize;
@@ -37,7 +37,7 @@ impl Timeline {
         self.longest[index] = self.longest[index].max(latency);
     }
 
-    /// Adds what another thread saw of the same window.
+    /// Adds another thread's timeline of the same window.
     pub(crate) fn merge(&mut self, other: &Self) {
         let length = self.longest.len().max(other.longest.len());
         self.longest.resize(length, 0);
@@ -46,7 +46,8 @@ impl Timeline {
         }
     }
 
-    /// The longest latency of the requests that may have been under way in any of `times`, and that of the others.
+    /// The longest latency of the requests that may have been in flight during any of `times`, and
+    /// that of all others.
     pub(crate) fn split(&self, times: &[Range<Nanos>]) -> (Option<Nanos>, Option<Nanos>) {
         let (mut within, mut outside) = (None, None);
         for (index, &longest) in self.longest.iter().enumerate().filter(|(_, ns)| **ns > 0) {
@@ -59,7 +60,7 @@ impl Timeline {
         (within, outside)
     }
 
-    /// Seconds since the window's start and longest latency in µs, for each stretch in which requests began.
+    /// For each stretch with requests, its start in seconds and the longest latency in µs.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let points = self.longest.iter().enumerate().filter(|(_, ns)| **ns > 0);
         let points = points.map(|(index, &longest)| {
@@ -82,7 +83,7 @@ mod tests {
     fn what_was_under_way_in_a_time_is_told_from_the_rest() {
         let mut timeline = Timeline::new(&(100 * MS..10_000 * MS));
         timeline.record(101 * MS, 3 * MS);
-        // Began before the time, and still under way in it.
+        // This request began before the time, and is still in flight within it.
         timeline.record(200 * MS, 150 * MS);
         timeline.record(310 * MS, 7 * MS);
         timeline.record(500 * MS, 9 * MS);

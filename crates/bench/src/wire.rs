@@ -29,27 +29,27 @@ pub(crate) const XID_PING: i32 = -2;
 pub(crate) const PERSISTENT: i32 = 0;
 /// The flags of a `create` of an ephemeral znode.
 pub(crate) const EPHEMERAL: i32 = 1;
-/// The same, and the server appends a number to its name.
+/// The same, for a sequential znode.
 pub(crate) const SEQUENTIAL: i32 = 2;
 
-/// The znode is not there.
+/// The znode does not exist.
 pub(crate) const ERR_NO_NODE: i32 = -101;
-/// The znode is there already.
+/// The znode exists already.
 pub(crate) const ERR_NODE_EXISTS: i32 = -110;
 
 /// Bytes of the length in front of every frame.
 pub(crate) const LENGTH_BYTES: usize = 4;
 /// Bytes of a reply's header, without the frame length: xid, zxid, err.
 pub(crate) const REPLY_HEADER_BYTES: usize = 16;
-/// Largest reply this generator takes; more is a broken server.
+/// The largest accepted reply. A longer one is a fault of the server.
 pub(crate) const REPLY_BYTES_MAX: usize = 64 << 20;
 /// Digits of a numbered path component.
 pub(crate) const DIGITS: usize = 7;
-/// How many names [`digits`] can tell apart.
+/// The number of names that [`digits`] can form.
 pub(crate) const NAMES_MAX: usize = 10_000_000;
 
-/// Where a path starts in a request that begins with one: after length, xid, opcode and the path's
-/// own length.
+/// The offset of the path in a request that begins with one: after the length, the xid, the opcode
+/// and the length of the path.
 const PATH_AT: usize = 16;
 
 /// Appends one request frame: header and body.
@@ -69,14 +69,14 @@ pub(crate) fn seal(out: &mut [u8], start: usize) {
     out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Who a session is.
+/// The identity of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SessionKey {
     pub(crate) id: i64,
     pub(crate) password: [u8; 16],
 }
 
-/// A framed connect request: for a new session, with the key of none, or for one that goes on elsewhere.
+/// A framed connect request: for a new session, with the key of none, or to resume a session.
 pub(crate) fn connect_request(timeout_ms: i32, session: &SessionKey) -> Vec<u8> {
     let mut out = Vec::with_capacity(49);
     let mut to = Encoder::new(&mut out);
@@ -91,8 +91,8 @@ pub(crate) fn connect_request(timeout_ms: i32, session: &SessionKey) -> Vec<u8> 
     out
 }
 
-/// The session that a connect response grants; `None` when the server refused or the bytes are not a
-/// connect response.
+/// The session that a connect response grants. `None` if the server has refused, or if the bytes
+/// are no connect response.
 pub(crate) fn granted(payload: &[u8]) -> Option<SessionKey> {
     let mut from = Decoder::new(payload);
     from.int().ok()?; // protocol version
@@ -107,7 +107,7 @@ pub(crate) fn ping(out: &mut Vec<u8>) {
     frame(out, XID_PING, op::PING, |_| {});
 }
 
-/// The body of a `create` of a persistent znode that everybody may do everything to.
+/// The body of a `create` of a persistent znode with an open ACL.
 pub(crate) fn create_body(to: &mut Encoder<'_>, path: &str, data: &[u8]) {
     create_body_of(to, path, data, PERSISTENT);
 }
@@ -123,7 +123,7 @@ pub(crate) fn create_body_of(to: &mut Encoder<'_>, path: &str, data: &[u8], flag
     to.int(flags);
 }
 
-/// The body of a `setData` that takes any version.
+/// The body of a `setData` for any version.
 pub(crate) fn set_body(to: &mut Encoder<'_>, path: &str, data: &[u8]) {
     to.text(path);
     to.buffer(Some(data));
@@ -136,13 +136,14 @@ pub(crate) fn read_body(to: &mut Encoder<'_>, path: &str, watch: bool) {
     to.boolean(watch);
 }
 
-/// The body of a `delete` that takes any version.
+/// The body of a `delete` for any version.
 pub(crate) fn delete_body(to: &mut Encoder<'_>, path: &str) {
     to.text(path);
     to.int(-1);
 }
 
-/// One `multi` that does the same to every one of `paths`: `body` writes what a request of its own would have.
+/// A `multi` with the same operation for each of `paths`. `body` writes the body that a single
+/// request would have.
 pub(crate) fn multi_body<'p>(
     to: &mut Encoder<'_>,
     opcode: i32,
@@ -172,9 +173,8 @@ pub(crate) fn names(body: &[u8]) -> Option<Vec<String>> {
     (0..count).map(|_| name(&mut from)).collect()
 }
 
-/// The header of a reply: xid and error. The zxid between them is of no use here.
-///
-/// `None` when the frame is too short to be a reply.
+/// The xid and the error of a reply's header. This generator does not need the zxid. ¶ `None` if
+/// the frame is too short for a reply.
 pub(crate) fn reply_header(payload: &[u8]) -> Option<(i32, i32)> {
     let header = payload.first_chunk::<REPLY_HEADER_BYTES>()?;
     let xid = i32::from_be_bytes(*header.first_chunk().expect("16 bytes hold 4"));
@@ -193,7 +193,8 @@ pub(crate) fn digits(number: usize) -> [u8; DIGITS] {
     text
 }
 
-/// A request frame that is built once; only the xid and the numbers in its path change per request.
+/// A request frame that is encoded once. Only the xid and the numbers in its path differ between
+/// requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
@@ -202,8 +203,8 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// A request whose body begins with `pattern`, in which each `#` stands for a number of
-    /// [`DIGITS`] digits.
+    /// A request whose body begins with the path `pattern`, in which each `#` stands for a number
+    /// of [`DIGITS`] digits.
     pub(crate) fn new(
         opcode: i32,
         pattern: &str,
@@ -234,7 +235,7 @@ impl Template {
     }
 }
 
-/// The path that `pattern` stands for, with `numbers` (or zeros) in place of each `#`.
+/// The path of `pattern`, with each `#` replaced by one of `numbers`, or by zeros.
 pub(crate) fn path(pattern: &str, numbers: &[usize]) -> String {
     let mut numbers = numbers.iter().copied();
     let mut path = String::with_capacity(pattern.len() + 2 * DIGITS);
@@ -247,7 +248,7 @@ pub(crate) fn path(pattern: &str, numbers: &[usize]) -> String {
     path
 }
 
-/// `bytes` bytes that look like data: not all equal, the same in every run.
+/// `bytes` bytes that differ from each other and are the same in every run.
 pub(crate) fn value(bytes: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(bytes as u64);
     (0..bytes).map(|_| random.u8(..)).collect()
@@ -259,7 +260,7 @@ mod tests {
 
     #[test]
     fn get_data_of_the_root_is_the_documented_frame() {
-        // From the worked bytes of the protocol: getData "/" without a watch, xid 1.
+        // The example bytes of the protocol's reference: getData "/" without a watch, xid 1.
         let mut out = Vec::new();
         frame(&mut out, 1, op::GET_DATA, |to| read_body(to, "/", false));
         let payload = [0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1, 0x2f, 0];

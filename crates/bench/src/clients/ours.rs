@@ -9,7 +9,7 @@ use zebu_client::{Client, Connector, Pending, Version};
 
 use super::{DriveArgs, Load, PATIENCE, path};
 
-/// A request of either kind.
+/// A read or a write.
 enum Request {
     Get(Pending<(bytes::Bytes, zebu_client::Stat)>),
     Set(Pending<zebu_client::Stat>),
@@ -46,7 +46,7 @@ impl Driver<'_> {
         });
     }
 
-    /// Waits for the oldest one; answers come in order.
+    /// Waits for the answer to the oldest request.
     async fn settle(&mut self) {
         if let Some(request) = self.under_way.pop_front() {
             self.answered += 1;
@@ -55,7 +55,7 @@ impl Driver<'_> {
     }
 }
 
-/// Runs one load and tells what was done.
+/// Runs one load. Returns the results.
 pub(super) fn run(args: &DriveArgs) -> anyhow::Result<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(drive(args))
@@ -87,7 +87,7 @@ async fn drive(args: &DriveArgs) -> anyhow::Result<Value> {
             driver.settle().await;
         }
     } else {
-        // The first fifth does not count.
+        // The first fifth of the time is warm-up.
         for (share, counts) in [(0.2, false), (1.0, true)] {
             if counts {
                 (before, start) = (driver.answered, Instant::now());

@@ -89,15 +89,15 @@ impl Suite {
         format!("{self:?}").to_lowercase()
     }
 
-    /// Whether it makes sense for a server: of those that only answer, the durable one makes an ensemble, which
-    /// survives nothing.
+    /// Whether the suite makes sense for a server. Of the servers that only answer, only the
+    /// durable one can be an ensemble, which survives no failure.
     pub(super) fn suits(self, contestant: &Contestant) -> bool {
         match self {
             Self::Ensemble | Self::Writes => *contestant != Contestant::Echo,
             Self::Tls | Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
                 !contestant.is_bound()
             }
-            // The original's HTTP server needs libraries beside its own.
+            // The original's HTTP server needs additional libraries.
             Self::Admin | Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
             _ => true,
         }
@@ -269,7 +269,7 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// The same with this size of what the suite varies.
+    /// The same arguments, with another size of the suite's main object.
     pub(super) fn sized(&self, suite: Suite, size: Option<usize>) -> Self {
         let mut sized = self.clone();
         if let (Some(size), Some(own)) = (size, sized.size_of(suite)) {
@@ -278,7 +278,7 @@ impl CompareArgs {
         sized
     }
 
-    /// What the suite has very many of, where it has something like that.
+    /// The number that `--sizes` replaces for the suite, if there is one.
     fn size_of(&mut self, suite: Suite) -> Option<&mut usize> {
         match suite {
             Suite::Znodes | Suite::Watches => Some(&mut self.count),
@@ -289,7 +289,7 @@ impl CompareArgs {
         }
     }
 
-    /// Refuses what cannot be measured.
+    /// Refuses arguments that cannot be measured.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.sizes.is_empty() || self.servers.len() == 1,
@@ -340,7 +340,7 @@ impl CompareArgs {
         Ok(())
     }
 
-    /// What to measure.
+    /// The suites to run.
     pub(super) fn suites(&self) -> Vec<Suite> {
         match self.suite.contains(&Suite::All) {
             true => Suite::EVERY.to_vec(),
@@ -348,13 +348,13 @@ impl CompareArgs {
         }
     }
 
-    /// How long sessions stay idle.
+    /// The time for which sessions are idle.
     pub(crate) fn hold(&self) -> Duration {
         let default = Duration::from_secs(self.session_timeout) * 3 / 2;
         self.hold.and_then(|hold| Duration::try_from_secs_f64(hold).ok()).unwrap_or(default)
     }
 
-    /// Who takes part.
+    /// The servers to compare.
     pub(super) fn contestants(&self) -> anyhow::Result<Vec<Contestant>> {
         self.servers.iter().map(|&name| self.contestant(name)).collect()
     }
@@ -365,7 +365,7 @@ impl CompareArgs {
             ServerName::Durable => Contestant::Durable,
             ServerName::Zebu => Contestant::Zebu {
                 program: match &self.zebu {
-                    // The server is started in another directory.
+                    // The server starts in another directory.
                     Some(path) => std::path::absolute(path)?,
                     None => std::env::current_exe().context("find this executable")?,
                 },
@@ -393,7 +393,7 @@ impl CompareArgs {
         })
     }
 
-    /// Everything that was asked, for the raw output.
+    /// All arguments, for the raw output.
     pub(super) fn to_json(&self) -> serde_json::Value {
         json!({
             "rounds": self.rounds,

@@ -5,21 +5,21 @@ use super::CompareArgs;
 use super::args::Suite;
 use crate::contestant::Contestant;
 
-/// How fast a kind of server is, roughly, on two cores.
+/// The approximate speed of a kind of server, on two cores.
 struct Pace {
-    /// Seconds from the start of a process until it serves, and until it has ended.
+    /// Seconds to start a process until it serves, and to stop it.
     start: f64,
     /// Seconds until an ensemble serves.
     ensemble: f64,
     /// Creates per second.
     creates: f64,
-    /// Znodes per second of a start.
+    /// Znodes that a start loads per second.
     loads: f64,
     /// Watches set per second.
     watches: f64,
     /// Sessions opened per second.
     sessions: f64,
-    /// Seconds of a failover and of the way back.
+    /// Seconds of a failover, and of the server's return.
     fault: f64,
 }
 
@@ -57,7 +57,7 @@ impl Pace {
     }
 }
 
-/// A line on how long everything takes, and each suite.
+/// A line about the duration of everything and of each suite.
 pub(super) fn describe(args: &CompareArgs, suites: &[Suite], contestants: &[Contestant]) -> String {
     let each: Vec<(Suite, f64)> = suites
         .iter()
@@ -91,7 +91,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// One round of one suite with one server.
+/// The duration of one round of one suite with one server.
 fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
     let pace = Pace::of(contestant);
     let window = args.seconds + args.warmup + 0.1;
@@ -119,7 +119,7 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
         }
         Suite::Neighbours => {
             let watchers = args.fanout as f64 / pace.sessions + window;
-            // Sessions that expire live four seconds, and are looked at for four more.
+            // The sessions live for four seconds, and the expiry is measured for four more.
             let expiry = sessions + args.sessions as f64 / pace.creates + 8.0;
             let listed = args.listed as f64 / pace.creates;
             pace.start + warm + listed + 2.0 * (3.0 * window + watchers + expiry)
@@ -149,13 +149,13 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
         }
         Suite::Ensemble => pace.ensemble + warm + 4.0 * depths * window,
         Suite::Failover => {
-            // A leader that stands still is given up after the sync limit.
+            // The others give up a paused leader after the sync limit.
             let silence = f64::from(args.tick * args.sync_limit) / 1e3;
             pace.ensemble + args.faults as f64 * (2.0 * pace.fault + silence)
         }
         Suite::Rejoin => {
             let count = args.rejoin_count as f64;
-            // Three servers on one disk write it, and then one of them comes back three times.
+            // Three servers write the znodes to one disk, and then one of them returns three times.
             pace.ensemble + 3.0 * count / pace.creates + 3.0 * pace.fault + count / pace.loads
         }
         Suite::Moving => pace.ensemble + pace.fault + 3.0 * sessions,

@@ -13,10 +13,10 @@ use crate::floor;
 use crate::output::Output;
 use crate::process;
 
-/// A load average above which something else is at work.
+/// A load average above this shows that other programs are running.
 const BUSY: f64 = 0.7;
 
-/// The machine, who takes part, and where the results go.
+/// The machine, the servers, and the destination of the results.
 pub(super) struct Record<'a> {
     args: &'a CompareArgs,
     machine: Value,
@@ -28,7 +28,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Looks at the machine before anything is measured.
+    /// Examines the machine before the first measurement.
     pub(super) fn new(args: &'a CompareArgs) -> anyhow::Result<Self> {
         let load_average = process::load_average();
         if let Some(busy) = load_average.filter(|busy| *busy > BUSY) {
@@ -45,7 +45,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// One more that takes part.
+    /// Adds a server.
     pub(super) fn add(&mut self, contestant: &Contestant, version: Option<String>) {
         self.servers.push(json!({
             "name": contestant.name(),
@@ -54,7 +54,7 @@ impl<'a> Record<'a> {
         }));
     }
 
-    /// Writes what has been measured so far to the file of raw figures, if there is to be one.
+    /// Writes the results so far to the file of raw figures, if there is one.
     pub(super) fn keep(&self, board: &Board) -> anyhow::Result<()> {
         match self.args.json.as_deref() {
             None | Some("-") => Ok(()), // a stream gets the whole at the end

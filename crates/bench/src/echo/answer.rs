@@ -9,7 +9,7 @@ use super::replies::Replies;
 use crate::wire::{self, op};
 
 impl Echo {
-    /// Grants a session; `None` when it is no request for one.
+    /// Grants a session; `None` if the frame is no connect request.
     pub(super) fn greet(&mut self, conn: &mut Conn, payload: &[u8]) -> Option<()> {
         let mut from = Decoder::new(payload);
         self.log(payload);
@@ -30,7 +30,7 @@ impl Echo {
         Some(())
     }
 
-    /// Answers one request; `None` when it is not one.
+    /// Answers one request; `None` if the frame is no request.
     #[inline]
     pub(super) fn answer(
         &mut self,
@@ -108,7 +108,7 @@ impl Echo {
         Some(())
     }
 
-    /// Remembers the size of the last value, which is what reads answer.
+    /// Remembers the size of the last value. Reads return a value of this size.
     fn wrote(&mut self, bytes: usize) {
         if self.replies.value_bytes != bytes {
             self.replies = Replies::new(bytes);
@@ -127,7 +127,8 @@ impl Echo {
         Some(())
     }
 
-    /// Queues the notifications of a change to `path`; `conn` is `id`'s own connection.
+    /// Queues the notifications of a change of `path`. `conn` is the connection with the number
+    /// `id`.
     fn fire(&mut self, path: &[u8], id: usize, conn: &mut Conn, notified: &mut Vec<usize>) {
         if self.watches.is_empty() {
             return;
@@ -150,7 +151,7 @@ impl Echo {
             }
             match self.order.ticket() {
                 None => notified.push(watcher),
-                // For what changed to be durable.
+                // The notification waits until the change is durable.
                 Some(ticket) if to.hold(ticket) => self.waiting.push_back((ticket, watcher)),
                 Some(_) => {}
             }

@@ -7,32 +7,30 @@ use mio::net::TcpStream;
 
 use super::order::Ticket;
 
-/// Bytes that were sent and are still at the front of the answers before these are moved.
+/// So many sent bytes may stay at the front of the buffer before the rest is moved.
 const SENT_BYTES_MAX: usize = 256 << 10;
 
-/// A connection and its answers. Some of them wait for what they tell of to be durable, where the server makes anything
-/// durable.
-///
-/// **Invariant:** answers keep their order: those before `written` are sent, those before `released` may be sent, and
-/// `held` says what the others wait for, in order.
+/// A connection and its answers. If the server makes writes durable, some answers wait for that. ¶
+/// **Invariant:** answers keep their order: those before `written` are sent, those before
+/// `released` may be sent, and `held` contains the tickets that the others wait for, in order.
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) stream: TcpStream,
     pub(super) greeted: bool,
-    /// The start of a request whose end has not come.
+    /// The beginning of a request whose end has not arrived.
     pub(super) partial: Vec<u8>,
-    /// Answers.
+    /// Queued answers.
     pub(super) out: Vec<u8>,
     written: usize,
     released: usize,
-    /// What answers wait for, and where the last that waits for it ends.
+    /// Tickets that answers wait for, each with the end of the last answer that waits for it.
     held: VecDeque<(Ticket, usize)>,
-    /// Whether nothing more is read before it has been sent something.
+    /// Whether reading is paused until something is sent.
     pub(super) is_paused: bool,
     pub(super) closing: bool,
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Serve,
@@ -54,18 +52,18 @@ impl Conn {
         }
     }
 
-    /// Bytes of answers that have not been sent.
+    /// The number of unsent bytes.
     pub(super) fn unsent(&self) -> usize {
         self.out.len() - self.written
     }
 
-    /// Whether answers wait for anything.
+    /// Whether any answers wait.
     pub(super) fn is_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// All answers that wait for nothing yet wait for `ticket`, or for what those before them wait for. Whether it is to
-    /// be told of this ticket.
+    /// Makes all answers that do not wait yet wait for `ticket`, or for the ticket of the answers
+    /// before them. Returns whether the connection must hear of `ticket`.
     pub(super) fn hold(&mut self, ticket: Ticket) -> bool {
         match self.held.back_mut() {
             Some((last, end)) if *last >= ticket => {
@@ -79,7 +77,7 @@ impl Conn {
         }
     }
 
-    /// What waits for tickets up to this one may be sent.
+    /// Allows the answers that wait for tickets up to `ticket`.
     pub(super) fn release(&mut self, ticket: Ticket) {
         while let Some(&(waits_for, end)) = self.held.front()
             && waits_for <= ticket
@@ -92,13 +90,13 @@ impl Conn {
         }
     }
 
-    /// All answers may be sent: none waits.
+    /// Allows all answers.
     pub(super) fn release_all(&mut self) {
         debug_assert!(self.held.is_empty(), "answers keep their order");
         self.released = self.out.len();
     }
 
-    /// Sends as much as the kernel takes of what may be sent.
+    /// Sends the allowed answers, as far as the kernel takes them.
     pub(super) fn flush(&mut self) -> Next {
         while self.written < self.released {
             match self.stream.write(&self.out[self.written..self.released]) {

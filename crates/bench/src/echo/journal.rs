@@ -17,16 +17,17 @@ use std::thread;
 use anyhow::Context;
 use mio::Waker;
 
-/// Size of the file. Small, so that filling it does not keep the disk busy while what follows is measured.
+/// The size of the file: small, so that filling it does not keep the disk busy during the
+/// measurement.
 const FILE_BYTES: u64 = 4 << 20;
 /// Its name.
 const FILE: &str = "log";
-/// Up to so many requests are synced without a change of threads.
+/// Up to this many requests are synced without a change of threads.
 const SMALL: usize = 64;
-/// Bytes zeros are written in.
+/// Zeros are written in blocks of this size.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// The requests that are to be durable, and the sync that is under way.
+/// Requests that must become durable, and the sync in progress.
 #[derive(Debug)]
 pub(super) struct Journal {
     log: Arc<Mutex<Log>>,
@@ -50,7 +51,7 @@ impl Journal {
         let (report, done) = channel();
         let shared = Arc::clone(&log);
         thread::Builder::new().name("echo-sync".into()).spawn(move || {
-            // Ends when the journal is dropped.
+            // The loop ends when the journal is dropped.
             for mut bytes in todo {
                 let result = write(&shared, &bytes).map(|()| {
                     bytes.clear();
@@ -64,26 +65,25 @@ impl Journal {
         Ok(Self { log, pending: Vec::new(), count: 0, work, done, is_busy: false })
     }
 
-    /// One more request to be made durable.
+    /// Adds a request.
     pub(super) fn add(&mut self, request: &[u8]) {
         self.pending.extend_from_slice(&(request.len() as u64).to_be_bytes());
         self.pending.extend_from_slice(request);
         self.count += 1;
     }
 
-    /// How many requests wait for a sync to begin.
+    /// The number of requests that wait for the next sync.
     pub(super) fn waiting(&self) -> usize {
         self.count
     }
 
-    /// Whether a sync is under way.
+    /// Whether a sync is in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    /// Makes durable what waits: `true` when it is by now, `false` when [`Journal::is_done`] will tell.
-    ///
-    /// # Errors
+    /// Syncs the waiting requests. Returns `true` if the sync is complete, and `false` if
+    /// [`Journal::is_done`] will report that. ¶ # Errors
     /// The disk failed.
     pub(super) fn sync(&mut self) -> io::Result<bool> {
         assert!(!self.is_busy, "one sync at a time");
@@ -103,9 +103,7 @@ impl Journal {
         Ok(false)
     }
 
-    /// Whether the sync that was under way is over.
-    ///
-    /// # Errors
+    /// Whether the sync that was in progress is complete. ¶ # Errors
     /// The disk failed.
     pub(super) fn is_done(&mut self) -> io::Result<bool> {
         match self.done.try_recv() {
@@ -133,7 +131,7 @@ fn write(log: &Mutex<Log>, bytes: &[u8]) -> io::Result<()> {
 #[derive(Debug)]
 struct Log {
     file: File,
-    /// Where the next bytes go.
+    /// The position of the next write.
     at: u64,
 }
 
@@ -149,7 +147,7 @@ impl Log {
         Ok(Self { file, at: 0 })
     }
 
-    /// Writes all of `bytes`, from the beginning again where the file ends, and syncs once.
+    /// Writes all of `bytes`, with wrap-around at the end of the file, and syncs once.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let room = usize::try_from(FILE_BYTES - self.at).unwrap_or(usize::MAX);

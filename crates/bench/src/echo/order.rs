@@ -9,24 +9,24 @@ use mio::{Registry, Waker};
 use super::journal::Journal;
 use super::quorum::{Follower, Leader};
 
-/// Tells what was asked for earlier from what was later: answers wait for the ticket that their requests have.
+/// Numbers writes: an answer waits for the ticket of its request.
 pub(super) type Ticket = u64;
 
-/// What requests that change something go through before they are answered.
+/// How writes are ordered and made durable before their answers.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Nothing: they are answered at once.
+    /// Not at all: answers are immediate.
     Free,
-    /// The log.
+    /// In this server's log.
     Alone(Alone),
-    /// The logs of a quorum; this server decides on the order.
+    /// In the logs of a quorum. This server is the leader.
     Leading(Leader),
-    /// The same; another server decides.
+    /// In the logs of a quorum. Another server is the leader.
     Following(Follower),
 }
 
 impl Order {
-    /// One more request.
+    /// Adds a request.
     pub(super) fn add(&mut self, request: &[u8]) {
         match self {
             Self::Free => {}
@@ -36,7 +36,7 @@ impl Order {
         }
     }
 
-    /// What the answer to a request that is added now waits for; `None`: nothing.
+    /// The ticket that the answer to the next request waits for; `None` if it need not wait.
     pub(super) fn ticket(&self) -> Option<Ticket> {
         match self {
             Self::Free => None,
@@ -46,7 +46,7 @@ impl Order {
         }
     }
 
-    /// Something may have come on one of the links to other servers, or can be sent there.
+    /// A link to another server may have received something, or may have room.
     pub(super) fn ready(&mut self, link: usize) {
         match self {
             Self::Free | Self::Alone(_) => {}
@@ -55,10 +55,9 @@ impl Order {
         }
     }
 
-    /// Does what can be done now, to be called again until there is nothing: whose answers may be sent by now.
-    ///
-    /// # Errors
-    /// The disk or the other servers failed.
+    /// Takes one step. Returns the newest ticket whose answers may be sent. The caller repeats this
+    /// until nothing is left. ¶ # Errors
+    /// The disk or another server failed.
     pub(super) fn turn(&mut self) -> io::Result<Option<Ticket>> {
         match self {
             Self::Free => Ok(None),
@@ -69,7 +68,7 @@ impl Order {
     }
 }
 
-/// A log of its own. A ticket is a sync.
+/// A log of its own. Each sync has one ticket.
 #[derive(Debug)]
 pub(super) struct Alone {
     journal: Journal,
@@ -77,10 +76,8 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// With a log in `dir`; `registry` has the events of the caller's thread, who is woken when a sync is over.
-    ///
-    /// # Errors
-    /// The file cannot be made or filled.
+    /// With a log in `dir`. A complete sync wakes the thread of `registry`. ¶ # Errors
+    /// The file cannot be created or filled.
     pub(super) fn new(dir: &Path, registry: &Registry) -> anyhow::Result<Self> {
         let journal = Journal::new(dir, Waker::new(registry, super::SYNCED)?)?;
         Ok(Self { journal, begun: 0 })

@@ -20,25 +20,25 @@ use mio::{Interest, Registry, Token, Waker};
 use super::journal::Journal;
 use super::order::Ticket;
 
-/// The links of a server have the tokens from this one on.
+/// The first token of a link.
 pub(super) const LINKS: Token = Token(usize::MAX - 16);
 /// Bytes read from a link per system call.
 const READ_BYTES: usize = 256 << 10;
 /// Kind, number and length of a message.
 const HEADER_BYTES: usize = 1 + 8 + 4;
-/// Followers of an ensemble.
+/// The number of followers.
 pub(super) const FOLLOWERS: usize = 2;
 
-/// What servers tell each other, each with a number.
+/// The messages between servers, each with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// To the leader: requests of clients. The number is the sender's count of such messages.
+    /// To the leader: requests of clients. The number counts these messages of the sender.
     Forward,
-    /// To a follower: requests in their order. The number is the leader's count of these.
+    /// To a follower: requests in their order. The number counts the leader's proposals.
     Propose,
     /// To the leader: proposals up to this number are durable.
     Ack,
-    /// To a follower: what it has forwarded up to this number is committed.
+    /// To a follower: its forwarded messages up to this number are committed.
     Commit,
 }
 
@@ -50,7 +50,7 @@ impl Kind {
     }
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug)]
 struct Message<'b> {
     kind: Kind,
@@ -62,18 +62,16 @@ struct Message<'b> {
 #[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
-    /// Whether something may have come.
+    /// Whether something may have arrived.
     is_ready: bool,
     came: Vec<u8>,
-    /// What is to be sent; what is before `written` is.
+    /// Bytes to send. Those before `written` are sent.
     out: Vec<u8>,
     written: usize,
 }
 
 impl Link {
-    /// Two ends of one connection over loopback.
-    ///
-    /// # Errors
+    /// Both ends of a loopback connection. ¶ # Errors
     /// The system has no port or no socket.
     pub(super) fn pair() -> io::Result<(Self, Self)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -123,7 +121,7 @@ impl Link {
         Ok(())
     }
 
-    /// Takes everything that has come, message by message.
+    /// Takes all received messages.
     fn take(&mut self, mut each: impl FnMut(Message<'_>)) -> io::Result<()> {
         if !std::mem::take(&mut self.is_ready) {
             return Ok(());
@@ -153,7 +151,7 @@ impl Link {
     }
 }
 
-/// The first message of `bytes` and its length, if it is there as a whole.
+/// The first message of `bytes` and its length, if it is complete.
 fn message(bytes: &[u8]) -> io::Result<Option<(Message<'_>, usize)>> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [kind, n0, n1, n2, n3, n4, n5, n6, n7, l0, l1, l2, l3] = *header;
@@ -164,7 +162,7 @@ fn message(bytes: &[u8]) -> io::Result<Option<(Message<'_>, usize)>> {
     Ok(Some((Message { kind, number, bytes }, HEADER_BYTES + length)))
 }
 
-/// The log of a member, and up to which number it is durable.
+/// A member's log, with the last durable number.
 #[derive(Debug)]
 struct Log {
     journal: Journal,
@@ -185,7 +183,8 @@ impl Log {
         self.added = number;
     }
 
-    /// Begins a sync of what waits, unless one is under way; whether more is durable than before.
+    /// Starts a sync of the waiting requests, unless one is in progress. Returns whether more is
+    /// durable than before.
     fn turn(&mut self) -> io::Result<bool> {
         let is_over = if self.journal.is_busy() {
             self.journal.is_done()?
@@ -202,20 +201,21 @@ impl Log {
     }
 }
 
-/// Who decides on the order. A ticket is a proposal.
+/// The server that orders the requests. Each proposal has one ticket.
 #[derive(Debug)]
 pub(super) struct Leader {
     log: Log,
     links: [Link; FOLLOWERS],
-    /// What each follower has made durable.
+    /// The last durable proposal of each follower.
     acked: [u64; FOLLOWERS],
     /// Requests that are not proposed yet.
     pending: Vec<u8>,
     proposed: u64,
     committed: u64,
-    /// Proposals, the follower among whose requests they have some, and the number it gave these.
+    /// Proposals, each with a follower whose requests it contains and the number that the follower
+    /// gave them.
     forwarded: std::collections::VecDeque<(u64, usize, u64)>,
-    /// What has been forwarded since the last proposal.
+    /// Messages that were forwarded since the last proposal.
     taken: Vec<(usize, u64)>,
 }
 
@@ -252,7 +252,7 @@ impl Leader {
         self.proposed + 1
     }
 
-    /// Something may have come from a follower.
+    /// A follower may have sent something.
     pub(super) fn ready(&mut self, index: usize) {
         self.links[index].is_ready = true;
     }
@@ -291,7 +291,7 @@ impl Leader {
         self.log.add(self.proposed, &self.pending);
         for link in &mut self.links {
             link.tell(Kind::Propose, self.proposed, &self.pending);
-            // The followers' disks work while this server's does.
+            // The followers' disks work at the same time as this server's.
             link.flush()?;
         }
         self.pending.clear();
@@ -311,13 +311,13 @@ impl Leader {
             theirs[index] = Some(forward);
         }
         for (link, forward) in self.links.iter_mut().zip(theirs) {
-            // A real leader tells of each commit, whoever asked for it.
+            // A real leader sends every commit to all followers.
             link.tell(Kind::Commit, forward.unwrap_or(0), &[]);
         }
     }
 }
 
-/// Who leaves the order to another server. A ticket is what was forwarded together.
+/// A server that forwards requests to the leader. Each forwarded message has one ticket.
 #[derive(Debug)]
 pub(super) struct Follower {
     log: Log,
@@ -346,7 +346,7 @@ impl Follower {
         self.forwarded + 1
     }
 
-    /// Something may have come from the leader.
+    /// The leader may have sent something.
     pub(super) fn ready(&mut self) {
         self.link.is_ready = true;
     }
@@ -367,7 +367,7 @@ impl Follower {
         let is_more = released > self.released;
         self.released = released;
         if is_more {
-            // Clients have their answers before the disk is busy again.
+            // Clients get their answers before the next sync.
             return Ok(Some(released));
         }
         if self.log.turn()? {

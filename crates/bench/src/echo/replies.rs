@@ -7,7 +7,7 @@ use crate::wire::{self, LENGTH_BYTES};
 /// Bytes of a `Stat`.
 const STAT_BYTES: usize = 68;
 
-/// Replies that are built once.
+/// Replies that are encoded once.
 #[derive(Debug)]
 pub(super) struct Replies {
     pub(super) value_bytes: usize,

@@ -17,11 +17,12 @@ use crate::load::{LoadSpec, measure};
 use crate::suite::{ANSWER_LIMIT, ROOT, client, mixed_load, pipeline, warm_up, znodes};
 use crate::tally::Kind;
 
-/// Clients that wait for each answer.
+/// Clients that wait for each answer before the next request.
 const CLIENTS: usize = 4;
-/// Connections that ask the HTTP server.
+/// Connections that send HTTP requests.
 const ASKERS: u32 = 4;
-/// What is asked, in turn: the commands of monitoring and of operators. `snapshot` and `restore` have limits of their own.
+/// The requested paths, in turn: the commands of monitoring and of operators. `snapshot` and
+/// `restore` have their own limits.
 const PATHS: [&str; 16] = [
     "/commands/monitor",
     "/commands/stats",
@@ -72,7 +73,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The median and the 99th percentile of what clients wait, in µs, while an address is asked.
+/// The median and the 99th percentile of the clients' latency in µs, while HTTP requests go to an
+/// address.
 fn look(
     bout: &Bout<'_>,
     running: &Running,
@@ -119,7 +121,7 @@ fn look(
     Ok([0.5, 0.99].map(|quantile| latency.value_at_quantile(quantile) as f64 / 1e3))
 }
 
-/// Asks at equal intervals, whatever the server does.
+/// Sends requests at equal intervals, whatever the server does.
 fn asks(
     admin: SocketAddr,
     first: u32,
@@ -129,7 +131,7 @@ fn asks(
 ) -> anyhow::Result<()> {
     let interval = Duration::from_secs_f64(1.0 / rate);
     let mut due = Instant::now() + interval * first / ASKERS;
-    // Each connection begins elsewhere, so that different paths are asked at a time.
+    // Each connection begins with another path, so different paths are requested at a time.
     let from = first as usize * PATHS.len() / ASKERS as usize;
     for path in PATHS.iter().cycle().skip(from) {
         if is_over.load(Ordering::Relaxed) {
@@ -143,7 +145,7 @@ fn asks(
     Ok(())
 }
 
-/// One request on a connection of its own, as probes and scripts send it.
+/// Sends one request on its own connection, as probes and scripts do.
 fn ask(admin: SocketAddr, path: &str) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect_timeout(&admin, ANSWER_LIMIT)?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;

@@ -17,11 +17,11 @@ use crate::suite::ROOT;
 use crate::suite::rolling::{self, Rolled};
 use crate::wire::{self, op};
 
-/// How long a server may take to answer before it is asked anew.
+/// The time limit for an answer, before the request is sent again.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The pause before a server that refused is asked again.
+/// The pause before the next attempt at a server that has refused.
 const RETRY: Duration = Duration::from_millis(2);
-/// How long nothing happens before each fault.
+/// The quiet time before each fault.
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
@@ -33,9 +33,9 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             let leader = ensemble.leader()?;
             ensemble.wait_for_all()?;
             let others = ensemble.others(leader);
-            // Both are known to take writes before anything happens.
+            // Both servers accept writes before the fault.
             for server in &others {
-                // Who has just come back may still send clients away.
+                // A server that has just returned may still close connections.
                 retried(|| write(*server)).with_context(|| format!("write to {server}"))?;
             }
             thread::sleep(QUIET);
@@ -84,7 +84,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     ensemble.stop()
 }
 
-/// What happens to the leader.
+/// The fault of the leader.
 #[derive(Clone, Copy)]
 enum Kind {
     Killed,
@@ -110,7 +110,8 @@ fn write(server: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The time from `fault` to the first write that began after it and is acknowledged by any of `servers`.
+/// The time from `fault` until the acknowledgement, by any of `servers`, of the first write that
+/// was sent after `fault`.
 fn first_write(servers: &[SocketAddr], fault: Instant) -> anyhow::Result<Duration> {
     let is_over = AtomicBool::new(false);
     let first = thread::scope(|scope| {

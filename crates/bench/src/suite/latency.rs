@@ -14,11 +14,11 @@ use crate::load::{LoadSpec, measure};
 use crate::process::Process;
 use crate::suite::{mixed_load, pipeline, warm_up};
 
-/// Connections of the open loop, each used in turn.
+/// The connections of the open loop, used in turn.
 const CONNECTIONS: usize = 16;
-/// Requests of a connection that may be in flight; those beyond wait, and their wait counts.
+/// The most requests in flight on a connection. Later requests wait, and their wait counts.
 const DEPTH: u32 = 1024;
-/// Quantiles by which the tail is drawn, beside those that all suites enter.
+/// Further quantiles of the tail, besides those of all suites.
 const TAIL: [(&str, f64); 3] =
     [("latency p90, us", 0.9), ("latency p9999, us", 0.9999), ("latency max, us", 1.0)];
 
@@ -69,8 +69,8 @@ fn open_loop(
     Ok(())
 }
 
-/// One connection that waits for each answer, and around it what the write's durability and its way there and
-/// back take by themselves.
+/// One connection that waits for each answer. Before and after it, measures the time of a sync and
+/// of a round trip alone.
 fn one_at_a_time(
     bout: &Bout<'_>,
     server: SocketAddr,
@@ -79,7 +79,7 @@ fn one_at_a_time(
 ) -> anyhow::Result<()> {
     let group = "one at a time, us";
     let us = |each: Duration| each.as_secs_f64() * 1e6;
-    // Before and after, for the disk may change its pace meanwhile.
+    // Before and after, because the disk's speed may change.
     let sync_before = us(floor::sync_latency(bout.dir)?);
     let mut set = None;
     for (op, read_percent) in [("getData", 100), ("setData", 0)] {

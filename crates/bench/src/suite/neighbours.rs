@@ -17,33 +17,33 @@ use crate::swarm::Swarm;
 use crate::tally::Kind;
 use crate::wire::{self, EPHEMERAL, Template, op};
 
-/// Clients that wait for each answer.
+/// Clients that wait for each answer before the next request.
 const NEIGHBOURS: usize = 4;
-/// Clients that list.
+/// Clients that list children.
 const LISTERS: usize = 3;
-/// Requests in flight of the client whose pipeline is deep.
+/// Requests in flight of the client with the deep pipeline.
 const DEPTH: u32 = 2048;
 /// The timeout of the sessions that expire: the shortest that a tick of 2 s allows.
 const TIMEOUT: Duration = Duration::from_secs(4);
-/// The time from one change of the watched znode to the next, unless the notifications take longer.
+/// The time between two changes of the watched znode, unless the notifications take longer.
 const CHANGE_PAUSE: Duration = Duration::from_millis(250);
-/// How long before the first of them may expire the neighbours begin.
+/// The measurement begins this long before the first session may expire.
 const AHEAD: Duration = Duration::from_secs(1);
-/// How long the neighbours are measured while sessions expire: servers expire them by ticks.
+/// How long the expiry is measured: servers expire sessions at ticks.
 const EXPIRY_SECONDS: f64 = 4.0;
 
-/// Who else uses the server.
+/// The other users of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    /// Nobody.
+    /// None.
     Nobody,
-    /// One whose pipeline of reads or writes is deep.
+    /// One client with a deep pipeline of reads or writes.
     Deep(Kind),
-    /// Those that list.
+    /// Clients that list children.
     Listers,
-    /// So many that watch a znode, which changes a few times a second.
+    /// Clients that watch a znode, which changes several times a second.
     Watchers(usize),
-    /// So many sessions that nobody keeps alive, with an ephemeral znode each.
+    /// Abandoned sessions with one ephemeral znode each.
     Expiring(usize),
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The median and the 99th percentile of what neighbours wait, in µs.
+/// The median and the 99th percentile of the neighbours' latency, in µs.
 fn look(
     bout: &Bout<'_>,
     running: &Running,
@@ -109,7 +109,7 @@ fn look(
             }
             Ok(())
         };
-        // Whoever drops it is ready, or has failed.
+        // A thread drops its sender when it is ready or has failed.
         let (ready, is_ready) = mpsc::channel();
         let others: Vec<_> = match beside {
             Beside::Nobody => vec![],
@@ -164,7 +164,8 @@ fn watch(
     Ok(())
 }
 
-/// Opens `count` sessions with an ephemeral znode each, and leaves them alone. Is ready shortly before they expire.
+/// Opens `count` sessions with one ephemeral znode each, and abandons them. Reports ready shortly
+/// before they expire.
 fn abandon(running: &Running, count: usize, ready: Sender<()>) -> anyhow::Result<()> {
     let clock = Clock::start();
     let mut swarm = Swarm::new(clock)?;
@@ -180,7 +181,7 @@ fn abandon(running: &Running, count: usize, ready: Sender<()>) -> anyhow::Result
     Ok(())
 }
 
-/// The parent of the znodes that expire.
+/// The parent of the znodes of the expiring sessions.
 fn parent() -> String {
     format!("{ROOT}-expiring")
 }

@@ -15,13 +15,14 @@ use crate::contestant::{Contestant, Running};
 use crate::load::{LoadSpec, measure};
 use crate::suite::{mixed_load, pipeline, warm_up};
 
-/// Lines of both configurations: enough snapshots that scrub and purge have work.
+/// Lines for both configurations: enough snapshots that scrub and purge have work.
 const BOTH: [&str; 1] = ["snapCount=20000"];
-/// What protects. The scrub reads everything anew every few seconds, instead of once a day.
+/// The protections. The scrub reads all files again every few seconds instead of once a day.
 const WITH: [&str; 2] = ["zebu.scrubInterval=5s", "autopurge.purgeInterval=1"];
-/// What takes the protections away that can be.
+/// Switches off the protections that can be switched off.
 const WITHOUT: [&str; 2] = ["zebu.scrubInterval=0", "digest.enabled=false"];
-/// Requests of a connection of the open loop that may be in flight; those beyond wait, and their wait counts.
+/// The most requests in flight on a connection of the open loop. Later requests wait, and their
+/// wait counts.
 const DEPTH: u32 = 1024;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
@@ -43,7 +44,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         pipeline::put(sheet, name, &result);
         anyhow::Ok(result.throughput())
     };
-    // In this order, so that a machine that becomes slower or faster takes as much from both.
+    // The order spreads a change of the machine's speed evenly over both.
     let (name, other) = ("set, with all protections", "set, without");
     let first = [rate(&with, name, sheet)?, rate(&without, other, sheet)?];
     let second = [rate(&without, other, sheet)?, rate(&with, name, sheet)?];
@@ -85,7 +86,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What `work` returns while one backup of this server follows the other.
+/// Runs `work` while backups of this server follow each other.
 fn beside_backups<T>(
     program: &Path,
     dir: &Path,

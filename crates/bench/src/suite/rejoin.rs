@@ -15,9 +15,9 @@ use crate::floor;
 use crate::suite::{ROOT, STEP_LIMIT, client_of, megabytes, snapshots, znodes};
 use crate::wire::{self, op};
 
-/// Writes that a server misses: fewer than leaders keep in memory.
+/// The writes that a server misses: fewer than leaders keep in memory.
 const MISSED: usize = 300;
-/// The least share of the time that has to be the tree's, for its speed to be told from that of the start.
+/// The smallest share of the tree's transfer in the time that allows to compute its speed.
 const SHARE_MIN: f64 = 0.2;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     ensemble.stop()
 }
 
-/// Ends `late`, takes its history if it is to be wiped, and times its way back.
+/// Stops `late`, deletes its history if `is_wiped`, and measures the time until it serves again.
 fn rejoin(
     ensemble: &mut Ensemble<'_>,
     leader: usize,
@@ -61,7 +61,7 @@ fn rejoin(
     Ok(took)
 }
 
-/// A znode that is new, and the last write so far.
+/// A new znode, which is the last write so far.
 fn last_of(client: &mut Client) -> anyhow::Result<String> {
     for number in 0.. {
         let path = format!("{ROOT}/last-{number}");
@@ -73,8 +73,8 @@ fn last_of(client: &mut Client) -> anyhow::Result<String> {
     bail!("no name is left")
 }
 
-/// How fast the tree went over: with the start and the election that everybody needs, and from what it took longer
-/// than an empty one.
+/// The speed of the transfer: once with the start and the election, and once from the time beyond
+/// that of an empty tree.
 fn speed(
     bout: &Bout<'_>,
     ensemble: &Ensemble<'_>,

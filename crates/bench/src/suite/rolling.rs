@@ -16,30 +16,30 @@ use crate::ensemble::{Ensemble, MEMBERS};
 use crate::suite::ROOT;
 use crate::wire::{self, SessionKey, op};
 
-/// Writers of each server.
+/// Writers for each server.
 const WRITERS: usize = 4;
 /// Sessions of all writers.
 pub(crate) const SESSIONS: usize = WRITERS * MEMBERS;
 /// Writes per second, of all writers together.
 const RATE: u32 = 4_000;
-/// How long a server may take to answer before a writer goes to the next one.
+/// The time limit for an answer, before a writer goes to the next server.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause before servers that refused are asked again.
+/// The pause before the next attempt at servers that have refused.
 const RETRY: Duration = Duration::from_millis(2);
-/// How long nothing happens before each restart, and behind the last one.
+/// The quiet time before each restart and after the last one.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// What a rolling restart has cost.
+/// The costs of a rolling restart.
 pub(crate) struct Rolled {
-    /// Writes per second over the whole time.
+    /// Writes per second over the whole run.
     pub(crate) rate: f64,
-    /// The longest time in which no write was acknowledged.
+    /// The longest time without an acknowledged write.
     pub(crate) gap: Duration,
-    /// Sessions that were over when their writers went on with them.
+    /// Sessions that had expired when their writers resumed them.
     pub(crate) lost: usize,
 }
 
-/// Restarts all servers, one by one.
+/// Restarts all servers, one after the other.
 pub(crate) fn restart(ensemble: &mut Ensemble<'_>) -> anyhow::Result<Rolled> {
     ensemble.wait_for_all()?;
     let servers = ensemble.addresses().to_vec();
@@ -74,7 +74,7 @@ pub(crate) fn restart(ensemble: &mut Ensemble<'_>) -> anyhow::Result<Rolled> {
     })
 }
 
-/// One session that writes at its share of the rate.
+/// A session that writes at its share of the rate.
 struct Writer<'s> {
     servers: &'s [SocketAddr],
     at: usize,
@@ -107,7 +107,7 @@ impl<'s> Writer<'s> {
                     continue;
                 }
             }
-            // Whoever was held up does not catch up.
+            // A delayed writer does not catch up.
             next = (next + pause).max(Instant::now());
             thread::sleep(next.saturating_duration_since(Instant::now()));
         }

@@ -29,7 +29,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     progress(&format!("  {count} sessions open in {} s", number(opening)));
     let after = Memory::of(&running);
 
-    // Idle but for pings, unless told otherwise longer than a session lives without them.
+    // By default, the sessions are idle except for pings, for longer than their timeout.
     let hold = match bout.contestant.is_bound() {
         true => Duration::ZERO, // it has no process to look at
         false => bout.args.hold(),

@@ -20,27 +20,27 @@ use crate::process::Process;
 use crate::suite::{megabytes, mixed_load};
 use crate::tally::Kind;
 
-/// How long a server may take to begin a snapshot after a start, should it take one.
+/// If a server takes a snapshot after a start, it begins within this time.
 const BEGIN: Duration = Duration::from_secs(3);
-/// How long a snapshot may take.
+/// The time limit for a snapshot.
 const LIMIT: Duration = Duration::from_secs(300);
-/// A file that has not grown for this long is taken as complete.
+/// A file that has not grown for this long counts as complete.
 const QUIET: Duration = Duration::from_millis(500);
-/// File times are this coarse.
+/// The resolution of file times.
 const TIME_GRAIN: Duration = Duration::from_millis(20);
-/// The pause between two looks at memory.
+/// The interval of memory measurements.
 const LOOK: Duration = Duration::from_millis(5);
-/// Requests of a connection that may be in flight; those beyond wait, and their wait counts.
+/// The most requests in flight on a connection. Later requests wait, and their wait counts.
 const DEPTH: u32 = 1024;
 
-/// The setting with which a server takes some snapshots during [`under_load`]: it waits for between half of
-/// `snapCount` and all of it.
+/// The setting for several snapshots during [`under_load`]: a server takes one after between half
+/// of `snapCount` and all of it.
 pub(crate) fn often(bout: &Bout<'_>) -> String {
     let writes = bout.args.snapshot_rate / 2.0 * bout.args.snapshot_seconds;
     format!("snapCount={}", (writes / 2.0).max(2.0) as u64)
 }
 
-/// Waits for the snapshot that a start takes and enters its size and time.
+/// Waits for the snapshot of a start, and enters its size and time.
 pub(crate) fn of_start(
     data: &Path,
     restart: SystemTime,
@@ -66,7 +66,7 @@ pub(crate) fn of_start(
         sheet.note("the start took no snapshot; size and time are those of one taken earlier");
     }
     sheet.put("disk, MB", "newest snapshot", Better::Lower, megabytes(meta.len()));
-    // A file that was there before and is written again keeps its birth: no time then.
+    // A file that is written again keeps its creation time, so the time is unknown.
     let took = match (meta.created(), meta.modified()) {
         (Ok(born), Ok(done)) if !fresh || is_since(Ok(born), since) => {
             done.duration_since(born).ok()
@@ -77,8 +77,9 @@ pub(crate) fn of_start(
     Ok(())
 }
 
-/// Reads and writes at a fixed rate while snapshots of all there is are written: the longest request meanwhile
-/// and otherwise, and how much memory a snapshot takes. The server has to be started with [`often`].
+/// Sends reads and writes at a fixed rate while snapshots are written. Enters the longest latency
+/// during snapshots and otherwise, and the memory that a snapshot needs. The server must have been
+/// started with [`often`].
 pub(crate) fn under_load(
     bout: &Bout<'_>,
     running: &Running,
@@ -114,7 +115,7 @@ pub(crate) fn under_load(
     Ok(())
 }
 
-/// Enters what happened while the snapshots were written.
+/// Enters the results of the time in which the snapshots were written.
 fn put(
     sheet: &mut Sheet<'_>,
     result: &LoadResult,
@@ -163,7 +164,7 @@ fn put(
     }
 }
 
-/// Resident memory just before a snapshot, and the most while it was written.
+/// Resident memory just before a snapshot, and its maximum during the snapshot.
 fn growth(memory: &[(SystemTime, u64)], time: &Range<SystemTime>) -> Option<(u64, u64)> {
     let start = time.start.checked_sub(TIME_GRAIN)?;
     let before = memory.iter().rev().find(|(at, _)| *at < start)?.1;
@@ -182,7 +183,7 @@ fn watch_memory(process: Process, is_over: &AtomicBool) -> Vec<(SystemTime, u64)
     seen
 }
 
-/// When the requests that count were due.
+/// The time in which the counted requests were due.
 fn window_of(result: &LoadResult) -> Range<SystemTime> {
     let at = |ns: Nanos| result.origin + Duration::from_nanos(ns);
     at(result.tally.window.start)..at(result.tally.window.end)
@@ -208,7 +209,8 @@ fn is_since(at: std::io::Result<SystemTime>, since: SystemTime) -> bool {
     at.is_ok_and(|at| at >= since)
 }
 
-/// From the birth of each complete snapshot to the last change of its bytes or, when it was renamed, its name.
+/// For each complete snapshot, the time from its creation to the last change of its content or, if
+/// it was renamed, of its name.
 fn times(data: &Path) -> anyhow::Result<Vec<Range<SystemTime>>> {
     let complete = files(data)?.into_iter().filter(|(zxid, _)| zxid.is_some());
     let time = |(_, meta): (Option<u64>, Metadata)| {
@@ -237,11 +239,11 @@ fn files(data: &Path) -> anyhow::Result<Vec<(Option<u64>, Metadata)>> {
         let Some(name) = name.to_str().filter(|name| name.contains("snapshot.")) else { continue };
         let zxid = name.strip_prefix("snapshot.").and_then(|rest| {
             let (hex, suffix) = rest.split_once('.').unwrap_or((rest, ""));
-            // A name with more than a compression's suffix is not complete yet.
+            // A name with any other suffix than that of a compression is not complete yet.
             let is_complete = matches!(suffix, "" | "gz" | "snappy");
             u64::from_str_radix(hex, 16).ok().filter(|_| is_complete)
         });
-        // It may be gone again by now.
+        // The file may have been removed.
         if let Ok(meta) = entry.metadata() {
             files.push((zxid, meta));
         }

@@ -32,7 +32,7 @@ use crate::suite::{ANSWER_LIMIT, mixed_load};
 const AUTHORITY: &str = include_str!("tls/ca.pem");
 /// The server's key, of the curve prime256v1, and its certificate.
 const SERVER: &str = include_str!("tls/server.pem");
-/// Handshakes at a time.
+/// The most handshakes at a time.
 const HANDSHAKING: usize = 16;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
@@ -42,7 +42,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     store(&key_store, SERVER)?;
     store(&authority, AUTHORITY)?;
     let lines = [
-        // What the original needs for TLS.
+        // The original needs these settings for TLS.
         "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
         format!("secureClientPort={port}"),
         "secureClientPortAddress=127.0.0.1".to_owned(),
@@ -96,7 +96,7 @@ fn store(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
-/// How sessions get there: as a user says it.
+/// The settings of the sessions, as a user gives them.
 fn entry(dir: &Path, authority: &Path) -> anyhow::Result<Entry> {
     let file: PathBuf = dir.join("client.properties");
     let trust = authority.display();
@@ -108,7 +108,7 @@ fn entry(dir: &Path, authority: &Path) -> anyhow::Result<Entry> {
     Entry::new(&CredentialArgs { client_configuration: Some(file) }, [].into())
 }
 
-/// Every handshake is a full one.
+/// A configuration in which every handshake is a full one.
 fn without_resumption() -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY.as_bytes())?)?;
@@ -121,8 +121,8 @@ fn without_resumption() -> anyhow::Result<ClientConfig> {
     Ok(config)
 }
 
-/// Makes connections for some time, each with a question that shows that the handshake is over on both sides. How many, and
-/// how long it really took.
+/// Opens connections for a while. Each sends a request, whose answer shows that both sides have
+/// completed the handshake. Returns the number of connections and the exact time.
 fn handshakes(
     config: &Arc<ClientConfig>,
     server: SocketAddr,
@@ -153,7 +153,7 @@ fn handshake(config: &Arc<ClientConfig>, server: SocketAddr) -> anyhow::Result<(
     let mut stream = rustls::Stream::new(&mut tls, &mut socket);
     stream.write_all(b"srvr")?;
     let mut answer = Vec::new();
-    // The original ends the connection without the last word of TLS.
+    // The original closes the connection without TLS's `close_notify`.
     if let Err(error) = stream.read_to_end(&mut answer)
         && answer.is_empty()
     {

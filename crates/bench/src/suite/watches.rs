@@ -16,13 +16,13 @@ use crate::swarm::{Plan, Swarm, Workload};
 use crate::tally::{Kind, Tally};
 use crate::wire::{self, Template, digits, op};
 
-/// What watching sessions ask for: the longest a tick of 2 s allows.
+/// The timeout of watching sessions: the longest that a tick of 2 s allows.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(40);
-/// When an idle watching session is pinged.
+/// The idle time after which a session is pinged.
 const PING_AFTER: Duration = Duration::from_secs(10);
 /// Requests in flight per session while watches are set.
 const DEPTH: u32 = 128;
-/// Znodes one transaction changes.
+/// Znodes that one transaction changes.
 const CHANGED: usize = 100;
 
 /// Sets a watch on each of the first znodes, on every connection.
@@ -129,7 +129,7 @@ fn create(running: &Running, znodes: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the watches; how long it took, in seconds.
+/// Sets the watches. Returns the time in seconds.
 pub(crate) fn watch(
     swarm: &mut Swarm,
     clock: Clock,
@@ -148,8 +148,8 @@ pub(crate) fn watch(
     Ok(took)
 }
 
-/// Changes the first `changed` znodes in one transaction, `repeats` times, and times the
-/// notifications, from the request's sending to the last one's arrival.
+/// Changes the first `changed` znodes in one transaction, `repeats` times. Measures the time from
+/// the request to the last notification.
 #[expect(clippy::too_many_arguments, reason = "one caller, and every argument is its own thing")]
 fn spread(
     swarm: &mut Swarm,
@@ -181,8 +181,8 @@ fn spread(
     Ok(())
 }
 
-/// Changes these znodes in one transaction, and waits for `wanted` notifications. Returns the milliseconds from the
-/// request's sending to the arrival of the first and of the last one.
+/// Changes these znodes in one transaction, and waits for `wanted` notifications. Returns the times
+/// in milliseconds from the request to the first and to the last notification.
 pub(crate) fn change(
     swarm: &mut Swarm,
     clock: Clock,

@@ -13,7 +13,7 @@ use crate::suite::{mixed_load, pipeline, warm_up};
 /// Operations of a multi.
 const MULTI: usize = 5;
 
-/// What is asked for: its name, the share of reads in percent, the writes, and how often the bytes of `--size`.
+/// The kinds of requests: name, percentage of reads, write, and size as a multiple of `--size`.
 const KINDS: [(&str, u8, Write, usize); 8] = [
     ("set", 0, Write::Set, 1),
     ("set, 10 times the size", 0, Write::Set, 10),
@@ -25,7 +25,7 @@ const KINDS: [(&str, u8, Write, usize); 8] = [
     ("90 % reads", 90, Write::Set, 1),
 ];
 
-/// Bytes that connections may have in flight together: what servers take without holding anybody.
+/// The most bytes in flight on all connections together: servers accept them without back-pressure.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {

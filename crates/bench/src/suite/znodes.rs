@@ -22,12 +22,12 @@ use crate::wire::{self, Template, digits, op};
 
 /// Children of one parent.
 const CHILDREN: usize = 1000;
-/// Sessions that load.
+/// Sessions that create znodes.
 const CONNECTIONS: usize = 4;
-/// Creates in flight per session: together the original's global limit of outstanding requests.
+/// Creates in flight for each session. All sessions together reach the original's global limit.
 const DEPTH: u32 = 250;
 
-/// Creates parents' children, `next` counting all of them.
+/// Creates children of several parents. `next` counts all children.
 struct Creates {
     template: Template,
     next: usize,
@@ -79,7 +79,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     sheet.put("disk, MB", "after restart", Better::Lower, megabytes(disk_bytes(&running.data)?));
     running.stop()?;
 
-    // Once more, because this setting would let a start take a snapshot.
+    // Another start, because this setting lets a start take a snapshot.
     let (running, _) = bout.start_with(&last, &[snapshots::often(bout)])?;
     snapshots::under_load(bout, &running, sheet)?;
     running.stop()?;
@@ -100,8 +100,8 @@ fn load(bout: &Bout<'_>, running: &Running, sheet: &mut Sheet<'_>) -> anyhow::Re
     Ok(())
 }
 
-/// Creates `count` znodes of `bytes`, [`CHILDREN`] to a parent below the root, which is there; how long it took, in
-/// seconds, without the parents.
+/// Creates `count` znodes of `bytes` bytes below the existing root, with [`CHILDREN`] children for
+/// each parent. Returns the time in seconds, without that of the parents.
 pub(crate) fn fill(server: SocketAddr, count: usize, bytes: usize) -> anyhow::Result<f64> {
     let data = wire::value(bytes);
     let clock = Clock::start();
@@ -138,12 +138,12 @@ fn memory_rows(sheet: &mut Sheet<'_>, when: &str, before: &Memory, after: &Memor
     sheet.put(group, format!("in use {when}"), Better::Lower, live);
 }
 
-/// Space taken by all files below `dir`.
+/// The size of all files below `dir`.
 fn disk_bytes(dir: &Path) -> anyhow::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        // Servers rename and purge meanwhile.
+        // Servers rename and purge files meanwhile.
         let Ok(meta) = entry.metadata() else { continue };
         sum += if meta.is_dir() { disk_bytes(&entry.path())? } else { meta.blocks() * 512 };
     }

@@ -10,12 +10,12 @@ use crate::clock::{Clock, Nanos};
 use crate::tally::{Kind, Tally};
 use crate::wire::{self, LENGTH_BYTES, SessionKey};
 
-/// No further requests are queued on a connection with this much unsent.
+/// No more requests are queued on a connection with this many unsent bytes.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// What a connection dies of whose session a server does not know.
+/// The error of a connection whose session the server does not know.
 pub(super) const NO_SESSION: &str = "the server granted no session";
 
-/// A run of requests of one kind that began together.
+/// Consecutive requests of one kind that began at the same time.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     began: Nanos,
@@ -36,10 +36,10 @@ pub(super) struct Conn {
     pub(super) stream: Link,
     pub(super) phase: Phase,
     pub(super) session: SessionKey,
-    /// Requests not yet taken by the kernel; those before `written` are.
+    /// Requests for the kernel. Those before `written` are sent.
     pub(super) out: Vec<u8>,
     pub(super) written: usize,
-    /// The start of a reply whose end has not arrived.
+    /// The beginning of a reply whose end has not arrived.
     pub(super) partial: Vec<u8>,
     /// Requests in flight, oldest first. Invariant: the sum of `left` is `in_flight`.
     runs: VecDeque<Run>,
@@ -60,7 +60,7 @@ impl From<io::Error> for Broken {
 }
 
 impl Conn {
-    /// A session that is about to connect.
+    /// A session before its connection is established.
     pub(super) fn new(stream: Link, now: Nanos) -> Self {
         Self {
             stream,
@@ -77,7 +77,7 @@ impl Conn {
         }
     }
 
-    /// Forgets what is in flight and what is to be sent; how many requests were in flight.
+    /// Drops the requests in flight and the unsent ones. Returns how many were in flight.
     pub(super) fn give_up(&mut self) -> u32 {
         self.phase = Phase::Gone;
         self.runs.clear();
@@ -86,7 +86,7 @@ impl Conn {
         std::mem::take(&mut self.in_flight)
     }
 
-    /// Takes a connection further towards a session; `true` when it has one now.
+    /// Continues the handshake of a session. Returns `true` once the session is established.
     pub(super) fn greet(&mut self, hello: &[u8], scratch: &mut [u8]) -> Result<bool, Broken> {
         if self.phase == Phase::Connecting {
             if let Some(error) = self.stream.socket().take_error()? {
@@ -122,7 +122,7 @@ impl Conn {
         Ok(true)
     }
 
-    /// Reads all that is there; the time of the last read, if any.
+    /// Reads all received bytes. Returns the time of the last read, if there was one.
     pub(super) fn read<W: Workload>(
         &mut self,
         id: usize,
@@ -156,7 +156,7 @@ impl Conn {
         }
     }
 
-    /// Takes the whole replies at the start of `bytes`; how many bytes they had.
+    /// Takes the complete replies at the start of `bytes`. Returns their length.
     fn replies<W: Workload>(
         &mut self,
         id: usize,
@@ -166,7 +166,7 @@ impl Conn {
         tally: &mut Tally,
     ) -> Result<usize, Broken> {
         let mut at = 0;
-        // Successful replies to the oldest run that are not in the tally yet.
+        // Successful replies to the oldest run that the tally does not contain yet.
         let mut good = 0;
         while let Some(payload) = payload_at(&bytes[at..])? {
             at += LENGTH_BYTES + payload.len();
@@ -212,7 +212,7 @@ impl Conn {
         {}
     }
 
-    /// Queues one request that began at `began`; `false` when there is none.
+    /// Queues one request with the starting time `began`. Returns `false` if the workload has none.
     pub(super) fn push<W: Workload>(
         &mut self,
         id: usize,
@@ -250,7 +250,7 @@ impl Conn {
     }
 }
 
-/// The payload of the frame at the start of `bytes`, when all of it is there.
+/// The payload of the frame at the start of `bytes`, if it is complete.
 #[inline]
 pub(super) fn payload_at(bytes: &[u8]) -> Result<Option<&[u8]>, Broken> {
     let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
@@ -265,7 +265,7 @@ pub(super) fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// The xid after this one; positive for ever.
+/// The next xid, which is always positive.
 fn following(xid: i32) -> i32 {
     xid.checked_add(1).unwrap_or(1)
 }

@@ -20,7 +20,7 @@ impl From<TcpStream> for Link {
 }
 
 impl Link {
-    /// After the handshake of TLS, if there was one.
+    /// A connection after its TLS handshake, if there was one.
     pub(super) fn new(socket: TcpStream, tls: Option<Box<ClientConnection>>) -> Self {
         Self { socket, tls }
     }
@@ -30,7 +30,8 @@ impl Link {
         &mut self.socket
     }
 
-    /// Whether a read that does not fill its buffer may leave something in the socket: records come whole.
+    /// Whether a read that does not fill its buffer may leave bytes in the socket. TLS records
+    /// arrive whole.
     pub(super) fn may_have_more(&self) -> bool {
         self.tls.is_some()
     }
@@ -54,12 +55,12 @@ impl Read for Link {
 }
 
 impl Write for Link {
-    /// Takes as many bytes as there is room for. Records that the socket did not take wait for [`Write::flush`].
+    /// Takes as many bytes as fit. Records that the socket has not taken wait for [`Write::flush`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.tls.is_none() {
             return self.socket.write(bytes);
         }
-        // What the socket has not taken bounds what is encrypted ahead of it.
+        // Unsent records limit what is encrypted ahead.
         self.flush()?;
         let taken = match self.tls.as_deref_mut() {
             Some(tls) => tls.writer().write(bytes)?,

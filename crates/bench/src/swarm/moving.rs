@@ -13,38 +13,38 @@ use super::{Swarm, TURN_MAX};
 use crate::clock::{Nanos, nanos};
 use crate::wire::{self, LENGTH_BYTES, op};
 
-/// How long a session rests between two attempts.
+/// The pause of a session between two attempts.
 const REST: Nanos = 20_000_000;
-/// The xid of the request that has to be answered.
+/// The xid of the `sync` request.
 const ASKED_XID: i32 = i32::MAX - 1;
 
-/// What became of the sessions.
+/// The results of the sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Moved {
-    /// When each was answered, earliest first.
+    /// The time of each answer, earliest first.
     pub(crate) answered: Vec<Nanos>,
-    /// Sessions of which a server said that there are none.
+    /// The number of expired sessions.
     pub(crate) lost: usize,
-    /// Connections that broke, or could not be made.
+    /// The number of connections that broke or failed.
     pub(crate) broken: usize,
 }
 
-/// Where a session is on its way.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Has asked, or asks as soon as it is connected.
+    /// The session has sent its request, or sends it once it is connected.
     Asking,
-    /// Tries again at this time.
+    /// The session tries again at this time.
     Resting(Nanos),
     Answered,
     Lost,
 }
 
 impl Swarm {
-    /// Every session sends a `sync` to the server it has, or, when its connection breaks or is silent for a third
-    /// of the session's time, to another of `servers`, until one answers. At most `opening_max` of them are in the handshake at a time.
-    ///
-    /// Nothing may be in flight before.
+    /// Every session sends a `sync` to its server. If the connection breaks, or is silent for a
+    /// third of the session's timeout, the session tries another of `servers`, until one answers.
+    /// At most `opening_max` sessions are in the handshake at a time. ¶ No requests may be in
+    /// flight at the call.
     pub(crate) fn move_on(
         &mut self,
         servers: &[SocketAddr],
@@ -74,7 +74,7 @@ impl Swarm {
             }
             for id in 0..ways.len() {
                 if ways[id] == Way::Asking && now > asked[id] + patience {
-                    // As clients do: a server that says nothing is given up.
+                    // As clients do: a silent server is given up.
                     opening -= usize::from(self.conns[id].is_opening());
                     moved.broken += 1;
                     self.drop_conn(id);
@@ -101,7 +101,7 @@ impl Swarm {
                 let id = event.token().0;
                 let Some(conn) = self.conns.get_mut(id) else { continue };
                 if ways[id] != Way::Asking {
-                    // Whoever has been answered may lose its connection afterwards.
+                    // A connection may break after the answer.
                     continue;
                 }
                 let was_opening = conn.is_opening();
@@ -171,7 +171,8 @@ impl Conn {
         let _ = self.flush(); // a broken connection shows when it is read
     }
 
-    /// Goes further towards the answer: `true` when it is there, `false` when the session is no more.
+    /// Continues the session. Returns `true` once the answer has arrived, and `false` if the
+    /// session has expired.
     fn go_on(&mut self, hello: &[u8], scratch: &mut [u8]) -> Result<Option<bool>, Broken> {
         if self.is_opening() {
             let session = self.session;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::clock::{Nanos, thread_cpu};
 use crate::tally::Tally;
 
-/// When the requests of an open loop are due: at equal intervals, from start to stop.
+/// The times at which the requests of an open loop are due: at equal intervals from start to stop.
 #[derive(Debug)]
 pub(super) struct Schedule {
     start: Nanos,
     interval_ns: f64,
     count: u64,
     index: u64,
-    /// The connection whose turn it is.
+    /// The next connection.
     pub(super) turn: usize,
 }
 
@@ -24,13 +24,13 @@ impl Schedule {
         Self { start, interval_ns, count, index: 0, turn: 0 }
     }
 
-    /// When the next request is due; `None` when the schedule is done.
+    /// The time of the next request; `None` at the end of the schedule.
     pub(super) fn next(&self) -> Option<Nanos> {
         let due = self.start + (self.index as f64 * self.interval_ns) as u64;
         (self.index < self.count).then_some(due)
     }
 
-    /// When the next request was due, if it is by now.
+    /// The time of the next request, if it has passed.
     pub(super) fn due(&self, now: Nanos) -> Option<Nanos> {
         self.next().filter(|&due| due <= now)
     }
@@ -44,7 +44,7 @@ impl Schedule {
     }
 }
 
-/// CPU time of this thread between the edges of the window.
+/// The CPU time of this thread during the window.
 #[derive(Default)]
 pub(super) struct CpuWindow {
     at_start: Option<Duration>,

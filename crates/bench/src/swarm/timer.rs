@@ -46,8 +46,8 @@ mod linux {
     }
 }
 
-/// Without a timer of the kernel's, requests of an open loop go out up to `TURN_MAX` late, which
-/// their latency then includes.
+/// Without a kernel timer, requests of an open loop are sent up to `TURN_MAX` late. Their latency
+/// includes that delay.
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::io;

@@ -5,21 +5,21 @@ use std::time::Duration;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::tally::Kind;
 
-/// What to ask.
+/// The requests of a run.
 pub(crate) trait Workload {
-    /// Appends the next request of connection `conn` to `out`, or nothing when it has no more.
+    /// Appends the next request of connection `conn` to `out`, or nothing if there is none.
     fn next(&mut self, conn: usize, xid: i32, out: &mut Vec<u8>) -> Option<Kind>;
 
     /// A notification arrived at connection `conn`.
     fn notified(&mut self, _conn: usize, _now: Nanos) {}
 
-    /// Whether all that was waited for has happened.
+    /// Whether everything that the workload waits for has happened.
     fn is_done(&self) -> bool {
         false
     }
 }
 
-/// Asks nothing.
+/// Sends no requests.
 pub(crate) struct Idle;
 
 impl Workload for Idle {
@@ -28,26 +28,27 @@ impl Workload for Idle {
     }
 }
 
-/// How to ask.
+/// How requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Requests a connection may have in flight.
+    /// The most requests in flight on a connection.
     pub(crate) depth: u32,
     /// Requests per second over all connections, at fixed intervals whatever the replies do (open
     /// loop); `None` sends the next request when a reply arrives (closed loop).
     pub(crate) rate: Option<f64>,
-    /// When to begin; only the open loop's schedule depends on it.
+    /// The start of the open loop's schedule.
     pub(crate) start: Nanos,
     /// No request is sent after this.
     pub(crate) stop: Nanos,
-    /// Whether to stay until `stop` or until the workload is done, though all is answered.
+    /// Whether to stay until `stop`, or until the workload is done, even if all requests are
+    /// answered.
     pub(crate) linger: bool,
-    /// Idle sessions are pinged after this long.
+    /// Idle sessions are pinged after this time.
     pub(crate) ping_after: Option<Duration>,
 }
 
 impl Plan {
-    /// Everything the workload has, as fast as replies come, within `limit`.
+    /// Sends the whole workload as fast as replies arrive, within `limit`.
     pub(crate) fn all(clock: Clock, depth: u32, limit: Duration) -> Self {
         let start = clock.now();
         Self {
