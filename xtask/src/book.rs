@@ -25,7 +25,7 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// Copies the pages of the book, what they link to, and the summary.
+/// Copies the pages of the book, the files that they link to, and the summary.
 fn copy(root: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;
@@ -48,7 +48,7 @@ fn copy(root: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The summary with links from the root of the repository, where its copy is.
+/// The summary with links that start at the root of the repository, where the copy is.
 fn from_root(summary: &str) -> String {
     let mut text = String::new();
     for line in summary.lines() {

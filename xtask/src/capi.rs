@@ -13,7 +13,7 @@ use crate::steps::{cargo, root, run, target};
 const SONAME: &str = "2";
 const FILE: &str = "2.0.0";
 
-/// What the archive of a Rust library needs of the system.
+/// The system libraries that the archive of a Rust library needs.
 const SYSTEM: [&str; 6] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lrt", "-lc"];
 
 /// One of the two libraries.
@@ -101,13 +101,13 @@ impl Flavour {
 
         let whole = lib.join(format!("lib{}.a", self.name));
         fs::copy(archive, &whole)?;
-        // What an archiver says of bitcode it does not know concerns nobody, unless it fails.
+        // Warnings about unknown bitcode do not matter unless the archiver fails.
         let added = Command::new("ar").arg("q").arg(&whole).arg(&object).output()?;
         ensure!(added.status.success(), "ar: {}", String::from_utf8_lossy(&added.stderr));
         Ok(fs::remove_file(object)?)
     }
 
-    /// What pkg-config says of it.
+    /// The content of the pkg-config file.
     fn package(&self, prefix: &str) -> String {
         let Self { name, define, .. } = self;
         let version = env!("CARGO_PKG_VERSION");

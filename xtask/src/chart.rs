@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::deps;
 use crate::steps::{root, run};
 
-/// Values in which the chart has to be valid, as helm takes them.
+/// Values with which the chart must be valid, as helm takes them.
 const VALID: [&[&str]; 6] = [
     &[],
     &["replicas=1", "persistence.enabled=false", "metrics.enabled=false"],
@@ -27,7 +27,7 @@ const VALID: [&[&str]; 6] = [
     ],
 ];
 
-/// Renders a release named `zebu`. A helm that `go` has built takes an old version of Kubernetes for granted.
+/// Renders a release named `zebu`. A helm that `go` has built assumes an old version of Kubernetes.
 const TEMPLATE: [&str; 5] = ["template", "zebu", "zebu", "--kube-version", "1.30.0"];
 
 /// Values that the chart's schema refuses.
@@ -41,7 +41,8 @@ const REFUSED: [&str; 7] = [
     "ports.client=70000",
 ];
 
-/// Renders and validates; with `write` the plain manifests are written, else compared.
+/// Renders and validates the chart. Writes the plain manifests if `write` is true, and compares
+/// them otherwise.
 pub(crate) fn check(write: bool) -> Result<()> {
     let programs = deps::install_chart()?;
     let helm = |words: &[&str]| {
@@ -80,14 +81,14 @@ pub(crate) fn check(write: bool) -> Result<()> {
     Ok(())
 }
 
-/// The head of the plain manifests.
+/// The header of the plain manifests.
 const PLAIN: &str = "\
 # An ensemble of three, for those without Helm: kubectl apply -f zebu.yaml
 # Made by `cargo xtask chart --write` from deploy/helm/zebu, for the namespace `default`: a change of the namespace also
 # changes the names in ZOO_SERVERS.
 ";
 
-/// Leaves out what only Helm has a use for.
+/// Removes the parts that only Helm needs.
 fn without_helm(text: &str) -> String {
     let is_helms = |line: &&str| {
         let line = line.trim_start();

@@ -13,13 +13,14 @@ use anyhow::{Context, Result};
 
 use crate::steps::{root, run};
 
-/// Group, name and version of what Maven installs; a version may be followed by a colon and a classifier.
+/// Group, name and version of a Maven artifact. A colon and a classifier may follow the version.
 type Artifact = (&'static str, &'static str, &'static str);
 
-/// Debian: the 3.8.0 server and command line, the C client with and without threads and its programs, the logger that shows
-/// what they say, what builds the C client from its source, what counts the cost of a request, a key distribution centre of
-/// Kerberos and what kazoo's module for it is built with, the browser that opens the console, what judges the packages in
-/// `deploy`, and what makes file systems and cuts their power.
+/// Debian packages: the 3.8.0 server and command line; the C client with and without threads, and
+/// its programs; their log library; build tools for the C client; valgrind's instruction counter; a
+/// Kerberos key distribution centre; build dependencies of kazoo's Kerberos module; a browser for
+/// the console; checkers for the packages in `deploy`; tools that create file
+/// systems and shut them down.
 const DEBIAN: [&str; 29] = [
     "chromium",
     "zookeeper",
@@ -52,8 +53,8 @@ const DEBIAN: [&str; 29] = [
     "xfsprogs",
 ];
 
-/// Maven: the server and command line of the oracle. The later ones are libraries which the first one
-/// expects to be provided by its distribution.
+/// Maven: the server and command line of the oracle. The first artifact expects its distribution to
+/// provide the others.
 const MAVEN: [Artifact; 5] = [
     ("org.apache.zookeeper", "zookeeper", "3.9.5"),
     ("commons-cli", "commons-cli", "1.5.0"),
@@ -65,8 +66,8 @@ const MAVEN: [Artifact; 5] = [
 /// Maven: Curator, over the client of the oracle.
 const CURATOR: [Artifact; 1] = [("org.apache.curator", "curator-recipes", "5.9.0")];
 
-/// Maven: the HTTP admin server and the Prometheus page of the oracle, which its package does not bring. The page of its
-/// own release is not published.
+/// Maven: the oracle's HTTP admin server and Prometheus page, which its package lacks. The
+/// Prometheus page of the oracle's own release is not published.
 const HTTP: [Artifact; 4] = [
     ("org.apache.zookeeper", "zookeeper-prometheus-metrics", "3.9.4"),
     ("org.eclipse.jetty", "jetty-server", "9.4.58.v20250814"),
@@ -74,15 +75,16 @@ const HTTP: [Artifact; 4] = [
     ("com.fasterxml.jackson.core", "jackson-databind", "2.15.2"),
 ];
 
-/// What [`CURATOR`] and [`HTTP`] would bring in other versions.
+/// Dependencies of [`CURATOR`] and [`HTTP`] in other versions, which are left out.
 const ORACLE_HAS: [&str; 2] = ["org.apache.zookeeper", "org.slf4j"];
 
-/// What runs the tests of [`SUITES`], and those of our own extension of it. Its older modules, which a suite may bring, stay out.
+/// The test runner for [`SUITES`] and for our own extension of JUnit. Older JUnit modules of a
+/// suite are left out.
 const JUNIT: [Artifact; 1] =
     [("org.junit.platform", "junit-platform-console-standalone", "1.10.2")];
 
-/// Maven: test-suites that were published, by the name of their folder, and the libraries of tests that they
-/// need but do not name.
+/// Maven: published test suites by the name of their folder, with libraries that they need but do
+/// not name.
 const SUITES: [(&str, &[Artifact]); 3] = [
     (
         "suite-curator",
@@ -139,11 +141,11 @@ const DEPENDANTS: [(&str, &[Artifact]); 3] = [
     ("dependant-solr", &[("org.apache.solr", "solr-test-framework", "9.8.1")]),
 ];
 
-/// Python: an object store of another hand, which takes what Amazon's S3 takes.
+/// Python: an independent object store with the interface of Amazon S3.
 const MOTO: [&str; 1] = ["moto[server]==5.2.5"];
 
-/// Python: kazoo, whose wheel contains its tests, and what those import. pyOpenSSL 25 dropped a call that
-/// kazoo's harness makes.
+/// Python: kazoo, whose wheel contains its tests, and the modules that the tests import. pyOpenSSL
+/// 25 lacks a call that kazoo's harness makes.
 const PYTHON: [&str; 10] = [
     "kazoo==2.11.0",
     "pytest==8.4.2",
@@ -157,23 +159,24 @@ const PYTHON: [&str; 10] = [
     "kerberos==1.3.1",
 ];
 
-/// Python, apart from kazoo: what builds the wheel of our own package, and what checks its types.
+/// Python, separate from kazoo: the builder of our own package's wheel, and a type checker for it.
 const WHEEL: [&str; 2] = ["maturin==1.9.6", "mypy==1.18.2"];
 
-/// Go: what renders the Helm chart, and what holds Kubernetes' schemas against the result.
+/// Go: the renderer of the Helm chart, and the checker against the schemas of Kubernetes.
 const CHART: [&str; 2] =
     ["helm.sh/helm/v3/cmd/helm@v3.19.0", "sigs.k8s.io/kubectl-validate@v0.0.4"];
 
 const NODE: &str = "node-zookeeper-client@1.1.3";
 
-/// The folder of a Go program of ours over Porcupine, which decides whether histories are linearizable. Its `go.mod` names
-/// the version.
+/// The folder of our Go program over Porcupine, which decides whether histories are linearizable.
+/// Its `go.mod` contains the version.
 const PORCUPINE: &str = "tests/interop/clients/porcupine";
 
-/// The folder of a Rust program of ours over `zookeeper-client` with TLS. Its `Cargo.lock` names the versions.
+/// The folder of our Rust program over `zookeeper-client` with TLS. Its `Cargo.lock` contains the
+/// versions.
 const RUST_TLS: &str = "tests/interop/clients/rust-tls";
 
-/// Installs what is missing.
+/// Installs the missing programs.
 pub(crate) fn install() -> Result<()> {
     let folder = root().join(".deps");
     fs::create_dir_all(&folder)?;
@@ -209,7 +212,7 @@ pub(crate) fn install() -> Result<()> {
     })
 }
 
-/// Installs the suites of tests that only run when somebody asks for them.
+/// Installs the test suites that run only on request.
 pub(crate) fn install_suites() -> Result<()> {
     let folder = root().join(".deps");
     for (name, artifacts) in SUITES {
@@ -220,7 +223,7 @@ pub(crate) fn install_suites() -> Result<()> {
     Ok(())
 }
 
-/// Installs the applications of [`DEPENDANTS`], which only run when somebody asks for them.
+/// Installs the applications of [`DEPENDANTS`], which run only on request.
 pub(crate) fn install_dependants() -> Result<()> {
     let folder = root().join(".deps");
     for (name, artifacts) in DEPENDANTS {
@@ -229,7 +232,7 @@ pub(crate) fn install_dependants() -> Result<()> {
     Ok(())
 }
 
-/// Installs what judges the Helm chart; returns the folder of the programs.
+/// Installs the checkers of the Helm chart. Returns the folder of the programs.
 pub(crate) fn install_chart() -> Result<PathBuf> {
     let folder = root().join(".deps");
     fs::create_dir_all(&folder)?;
@@ -244,7 +247,8 @@ pub(crate) fn install_chart() -> Result<PathBuf> {
     Ok(folder.join("chart"))
 }
 
-/// Runs `make` unless the folder `name` holds what `wanted` describes; half an installation is removed.
+/// Runs `make` unless the folder `name` contains the installation that `wanted` describes. Removes
+/// incomplete installations.
 fn once(
     folder: &Path,
     name: &str,
@@ -268,7 +272,7 @@ fn once(
 
 fn debian() -> Result<()> {
     let mut missing: Vec<&str> = DEBIAN.into_iter().filter(|name| !has_package(name)).collect();
-    // Whichever version is there will do.
+    // Any version is good enough.
     if Command::new("javac").arg("-version").output().is_err() {
         missing.push("default-jdk-headless");
     }
@@ -299,7 +303,7 @@ fn has_package(name: &str) -> bool {
     query.output().is_ok_and(|output| output.stdout.starts_with(b"ii"))
 }
 
-/// Copies artifacts and what they depend on, but for some groups, to `path`.
+/// Copies artifacts and their dependencies to `path`, except for some groups.
 fn maven(path: &Path, artifacts: &[Artifact], without: &[&str]) -> Result<()> {
     let exclusions: String = without
         .iter()
@@ -344,7 +348,7 @@ fn python(path: &Path, packages: &[&str]) -> Result<()> {
         command.args(["-m", "venv"]).arg(path);
         run(command)
     };
-    // Debian keeps this part of its Python in a package of its own.
+    // Debian has this part of Python in a separate package.
     venv().or_else(|_| apt_install(&["python3-venv"]).and_then(|()| venv()))?;
     let mut pip = Command::new(path.join("bin/pip"));
     pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages);

@@ -18,10 +18,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::steps::{root, run, target};
 
-/// What can be made, by the names of `--only`.
+/// The kinds of files for `--only`.
 const KINDS: [&str; 4] = ["tar", "deb", "image", "bill"];
 
-/// What everything is made of.
+/// The inputs of all files.
 #[derive(Default)]
 struct Parts {
     /// The program, stripped.
@@ -30,13 +30,13 @@ struct Parts {
     pages: Vec<(String, Vec<u8>)>,
     /// Completions by the path below `usr/share` where their shell looks.
     completions: Vec<(&'static str, Vec<u8>)>,
-    /// As in `Cargo.toml`.
+    /// The version in `Cargo.toml`.
     version: String,
     /// The time of the commit, in seconds.
     time: u64,
     /// The newest symbol version of the C library that the program needs; none for a static program.
     libc: Option<String>,
-    /// For which machine it is, as in the names of the files.
+    /// The machine, as in the names of the files.
     machine: &'static str,
 }
 
@@ -49,7 +49,7 @@ struct Static {
     strip: (&'static str, &'static str),
 }
 
-/// What can be built beside the program for this machine's own C library.
+/// Static targets besides the program for this machine's C library.
 const STATIC: [Static; 2] = [
     Static {
         triple: "x86_64-unknown-linux-musl",
@@ -88,7 +88,7 @@ pub(crate) struct Options {
     version: String,
 }
 
-/// Makes the files that the options ask for.
+/// Makes the requested files.
 pub(crate) fn make(options: &Options) -> Result<()> {
     let out = options.out.clone().unwrap_or_else(|| target().join("dist"));
     let to = options.target.as_deref().and_then(|it| STATIC.iter().find(|to| to.triple == it));
@@ -134,7 +134,7 @@ pub(crate) fn make(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds a release, for this machine's own C library or a static one.
+/// Builds a release, for this machine's C library or as a static program.
 fn build(to: Option<&Static>) -> Result<PathBuf> {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--release", "--locked", "-p", "zebu"]).current_dir(root());
@@ -234,7 +234,7 @@ fn folder_of(folder: &Path, at: &str, mode: u32) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The time that all files have: `SOURCE_DATE_EPOCH`, or that of the commit.
+/// The time of all files: `SOURCE_DATE_EPOCH`, or the time of the commit.
 fn time() -> Result<u64> {
     if let Ok(time) = std::env::var("SOURCE_DATE_EPOCH") {
         return time.parse().context("SOURCE_DATE_EPOCH is a number of seconds");

@@ -18,12 +18,12 @@ use anyhow::{Context, Result, ensure};
 
 use figures::Figures;
 
-/// Where the tables go: a page, and which of them.
+/// The pages and their kinds.
 const PAGES: [(&str, pages::Page); 2] =
     [("docs/performance.md", pages::Page::Full), ("README.md", pages::Page::Short)];
-/// Where the plots go.
+/// The directory of the plots.
 const PLOTS: &str = "docs/plots";
-/// Lines between which a page's tables stand.
+/// The marks before and after the tables of a page.
 const BEGIN: &str = "<!-- measured: what follows is written by `cargo xtask bench-report` -->";
 const END: &str = "<!-- measured: end -->";
 
@@ -75,7 +75,7 @@ mod tests {
 
     const FIXTURE: &str = include_str!("report/fixture.json");
 
-    /// A repository with the pages and nothing else.
+    /// A repository with the pages only.
     fn repository() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("docs")).unwrap();
@@ -113,7 +113,8 @@ mod tests {
         let dir = repository();
         let files = report(dir.path());
         let page = &files.iter().find(|(name, _)| name == "docs/performance.md").unwrap().1;
-        // 900, 1,000 and 1,100 against 100 each: medians, the median of the ratios, and their spread.
+        // 900, 1,000 and 1,100 against 100 each: the medians, the median of the ratios, and their
+        // spread.
         let line = "| get, depth 1, 1 conn | 1,000 | 100 | 10.0 (9.00 to 11.0) |";
         assert!(page.contains(line), "{page}");
         // Lower is better: 4 against 10, 5 against 30, 6 against 12.
@@ -122,7 +123,7 @@ mod tests {
         assert!(page.contains(line), "{page}");
         let line = "| 221 bytes | 824 bytes | 3.73 | at most 250 bytes | met |";
         assert!(page.contains(line), "{page}");
-        // Java has no figure of it.
+        // Java has no value for this figure.
         assert!(page.contains("| 0.500 s | – | – | 10 times java's | – |"), "{page}");
         assert!(
             page.contains("3 rounds. `zebu bench compare --suite pipeline --rounds 3`"),
@@ -136,7 +137,7 @@ mod tests {
             assert!(files.iter().any(|(file, _)| file.ends_with(name)), "{name}");
             assert!(page.contains(&format!("(plots/{name})")), "{name}: {page}");
         }
-        // Nothing was measured for it.
+        // There are no measurements for this plot.
         assert!(!page.contains("plots/ensemble.svg"), "{page}");
         assert!(!page.contains("Three servers"), "{page}");
         let readme = &files.iter().find(|(name, _)| name == "README.md").unwrap().1;
@@ -201,14 +202,15 @@ mod tests {
         write(dir.path(), &files).unwrap();
         let page = fs::read_to_string(dir.path().join("docs/performance.md")).unwrap();
         for line in [
-            // Of the first file the ratio to Java, of the second the share of echo's: each of servers that took turns.
+            // The ratio to Java comes from the first file, the share of echo's from the second:
+            // servers of one file took turns.
             "| getData/s, one at a time, 16 connections | pipeline | 140 | 50.0 | 199 | 200 | 3.30 (3.20 to 3.40) \
              | 0.8 of echo's | missed by 12.5 % (0.700 of echo's) |",
             "| getData/s, depth 16, 16 connections | pipeline | 1,300 | 100 | – | – | 13.0 (12.0 to 14.0) \
              | 12 times java's | met |",
             "| longest write while a snapshot is written | znodes | 12.5 ms | 900 ms | – | – | 72.0 \
              | at most 5 ms | missed by 7.50 ms |",
-            // Who did not take part has no column.
+            // A server that did not take part has no column.
             "| longest request, ms | zebu | java | zebu : java |",
             "| requests/s | zebu | java | durable | echo | zebu : java | zebu : durable | zebu : echo |",
             "2 to 3 rounds. `zebu bench compare --suite pipeline --rounds 2`, \

@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use crate::steps::{cargo, root};
 
-/// An executable that takes longer than this hangs. Its process is killed.
+/// The time limit of an executable. The task kills its process then.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// How often a running executable is looked at.
+/// The interval of checks of a running executable.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One executable of tests.
@@ -43,7 +43,7 @@ impl Executable {
         self.package.join(&self.source).display().to_string()
     }
 
-    /// The executable that a line of cargo's messages announces, if it announces one of tests.
+    /// The test executable that a line of cargo's messages names, if it names one.
     fn announced(line: &str, root: &Path) -> Option<Self> {
         let message: Value = serde_json::from_str(line).ok()?;
         if message["profile"]["test"] != true {
@@ -60,7 +60,7 @@ impl Executable {
     }
 }
 
-/// An executable with the words that it gets.
+/// An executable with its arguments.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) executable: Executable,
@@ -79,7 +79,8 @@ pub(crate) fn build() -> Result<Vec<Executable>> {
     Ok(text.lines().filter_map(|line| Executable::announced(line, &root)).collect())
 }
 
-/// Runs all jobs, `at_once` at a time, even if some fail. The output of each is shown when it ends.
+/// Runs all jobs, `at_once` at a time, even if some fail. Shows the output of each job when it
+/// ends.
 pub(crate) fn run(jobs: Vec<Job>, at_once: usize) -> Result<()> {
     let waiting = Mutex::new(VecDeque::from(jobs));
     let failed = Mutex::new(Vec::new());

@@ -11,12 +11,11 @@ use anyhow::{Context, Result, ensure};
 use crate::runner::{Executable, Job};
 use crate::{deps, runner, tidy};
 
-/// Executables of tests that run at the same time. Most of them wait most of the time.
+/// The number of test executables that run at the same time. Most of them mostly wait.
 const AT_ONCE: usize = 2;
 
-/// The packages with tests that need third-party programs, and the word that asks for those tests.
-///
-/// Of the other packages than zebu-interop, the tests that need no such program run beforehand.
+/// The packages with tests that need third-party programs, and the argument that selects those
+/// tests. ¶ In all packages except zebu-interop, the tests without such programs run beforehand.
 const WITH_PROGRAMS: [(&str, &str); 4] = [
     ("tests/interop", "--include-ignored"),
     ("examples", "--ignored"),
@@ -24,7 +23,7 @@ const WITH_PROGRAMS: [(&str, &str); 4] = [
     ("xtask", "--ignored"),
 ];
 
-/// The crates that other projects use, and what these need of this repository.
+/// The crates that other projects use.
 const PUBLISHED: [&str; 8] = [
     "zebu-auth",
     "zebu-client",
@@ -36,7 +35,7 @@ const PUBLISHED: [&str; 8] = [
     "zebu-session",
 ];
 
-/// Everything a submission must pass.
+/// Runs all checks and tests.
 pub(crate) fn test() -> Result<()> {
     let start = Instant::now();
     section("formatting", || run(cargo(&["fmt", "--all", "--check"])))?;
@@ -68,7 +67,7 @@ pub(crate) fn test() -> Result<()> {
     all([ours, examples, threads, interop, released, counted])
 }
 
-/// The failures of all steps, as one.
+/// Combines the failures of all steps.
 fn all(steps: impl IntoIterator<Item = Result<()>>) -> Result<()> {
     let failures = steps.into_iter().filter_map(Result::err);
     let failures: Vec<String> = failures.map(|error| format!("{error:#}")).collect();
@@ -90,13 +89,13 @@ fn packages() -> Result<()> {
     run(command)
 }
 
-/// The interop tests; they are ignored without the third-party programs, so they are asked for.
+/// Runs the interop tests. They are ignored by default because they need third-party programs.
 pub(crate) fn interop(words: &[String]) -> Result<()> {
     deps::install()?;
     with_programs(&runner::build()?, words)
 }
 
-/// Of all tests those that need third-party programs.
+/// Runs the tests that need third-party programs.
 fn with_programs(tests: &[Executable], words: &[String]) -> Result<()> {
     let mut jobs = Vec::new();
     for (package, which) in WITH_PROGRAMS {
@@ -114,7 +113,7 @@ fn job(test: &Executable, words: Vec<String>) -> Job {
     Job { executable: test.clone(), words, variables: vec![("ZEBU_BIN", zebu)] }
 }
 
-/// A command that runs beside the steps, with little of the machine. Its output is shown at its end.
+/// A background command that uses little of the machine. The task shows its output at its end.
 struct Background {
     child: Child,
     command: Command,
@@ -140,21 +139,21 @@ impl Background {
     }
 }
 
-/// The test-suites of Java programs against our server.
+/// Runs the test suites of Java programs against our server.
 pub(crate) fn suites(words: &[String]) -> Result<()> {
     deps::install()?;
     deps::install_suites()?;
     program("suites", words)
 }
 
-/// Applications over servers that change from the original to ours and back.
+/// Runs applications while their servers change from the original to Zebu and back.
 pub(crate) fn dependants(words: &[String]) -> Result<()> {
     deps::install()?;
     deps::install_dependants()?;
     program("dependants", words)
 }
 
-/// A program of zebu-interop.
+/// Runs a program of zebu-interop.
 fn program(name: &str, words: &[String]) -> Result<()> {
     run(cargo(&["build", "-p", "zebu", "-p", "zebu-interop", "--bins"]))?;
     let debug = target().join("debug");
@@ -166,12 +165,13 @@ fn program(name: &str, words: &[String]) -> Result<()> {
     run(command)
 }
 
-/// The build whose costs are counted.
+/// The build for counted costs.
 fn release() -> Command {
     cargo(&["build", "--release", "-p", "zebu", "-p", "zebu-counted"])
 }
 
-/// What a request costs a release build, against the limits; with `--steps` also where.
+/// Compares the costs of a request in a release build with the limits. With `--steps`, also shows
+/// where they arise.
 pub(crate) fn counted(words: &[String]) -> Result<()> {
     deps::install()?;
     run(release())?;
@@ -181,7 +181,7 @@ pub(crate) fn counted(words: &[String]) -> Result<()> {
     run(command)
 }
 
-/// The differential test alone.
+/// Runs the differential test only.
 pub(crate) fn diff(ops: Option<u64>, seed: Option<u64>) -> Result<()> {
     let variables = [
         ("ZEBU_DIFF_OPS", ops.map(|ops| ops.to_string())),
@@ -190,7 +190,7 @@ pub(crate) fn diff(ops: Option<u64>, seed: Option<u64>) -> Result<()> {
     one_test("differential", "random_operations", &variables)
 }
 
-/// Ensembles of real processes under faults, as long as one likes.
+/// Runs ensembles of real processes under faults, for as long as requested.
 pub(crate) fn torture(
     minutes: Option<u64>,
     seed: Option<u64>,
@@ -206,19 +206,19 @@ pub(crate) fn torture(
     one_test("torture", "ensembles_outlive_everything", &variables)
 }
 
-/// Servers that are killed at their system calls.
+/// Kills servers at their system calls.
 pub(crate) fn crash_points(points: Option<u64>) -> Result<()> {
     let variables = [("ZEBU_CRASH_POINTS", points.map(|points| points.to_string()))];
     one_test("crash_points", "that_is_killed_at_any_call", &variables)
 }
 
-/// Servers whose disks lose their power.
+/// Cuts the power of servers' disks.
 pub(crate) fn power_cuts(cuts: Option<u64>) -> Result<()> {
     let variables = [("ZEBU_POWER_CUTS", cuts.map(|cuts| cuts.to_string()))];
     one_test("power_cuts", "acknowledged", &variables)
 }
 
-/// One interop test; the options that were given become environment variables.
+/// Runs one interop test. The given options become environment variables.
 fn one_test(file: &str, name: &str, variables: &[(&str, Option<String>)]) -> Result<()> {
     deps::install()?;
     let mut command = cargo(&["test", "-p", "zebu-interop", "--test", file, "--"]);
@@ -235,14 +235,14 @@ fn one_test(file: &str, name: &str, variables: &[(&str, Option<String>)]) -> Res
     run(command)
 }
 
-/// The simulator, as fast as it gets and with every assertion.
+/// Runs the simulator, optimized and with every assertion.
 pub(crate) fn sim(words: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "--profile", "sim", "-p", "zebu-sim", "--"]);
     command.args(words);
     run(command)
 }
 
-/// The simulator over code with faults put in on purpose; one build has them all.
+/// Runs the simulator with deliberate faults. One build contains all of them.
 pub(crate) fn mutants(words: &[String]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "--profile", "sim", "-p", "zebu-sim"]);
     command.args(["--features", "mutants", "--", "--mutants"]);
@@ -259,7 +259,7 @@ fn section<T>(title: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
     result
 }
 
-/// The space that is left for what the steps write.
+/// The free disk space.
 fn room() -> String {
     let space = |path: &Path| {
         let output = Command::new("df").args(["--output=avail", "-h"]).arg(path).output().ok()?;
@@ -279,7 +279,7 @@ pub(crate) fn cargo(words: &[&str]) -> Command {
     command
 }
 
-/// Runs a command with our own input and output.
+/// Runs a command with this process's input and output.
 pub(crate) fn run(mut command: Command) -> Result<()> {
     let status = command.status().with_context(|| format!("{command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");

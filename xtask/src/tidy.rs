@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::steps::root;
 
-/// The rows of the house, from the bottom; a crate may use those of lower rows only.
+/// The layers, from the bottom. A crate may use crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["jute", "model"],
     &["proto", "gssapi"],
@@ -30,32 +30,32 @@ const LAYERS: &[&[&str]] = &[
     &["zebu", "python"],
 ];
 
-/// Crates outside of the shipped house: they may use what they like, and nobody may use them.
+/// Crates outside the layers. They may use any crate, and no crate may use them.
 const OUTSIDE: &[&str] = &["bench", "figures"];
 
-/// What tests share, and the crates that are tests as a whole: no other crate ships with it.
+/// The crate for tests, and the crates that consist of tests. No shipped crate may depend on it.
 const TESTKIT: &str = "testkit";
 const TESTS: &[&str] = &["sim"];
 
-/// The crates of `crates` that are programs. The others are libraries: their callers get typed errors, so that a caller can
-/// tell them apart without reading their text.
+/// The crates in `crates` that are programs. The others are libraries, whose errors have types, so
+/// that callers can distinguish them without reading their text.
 const PROGRAMS: &[&str] = &["bench", "zebu"];
 
-/// Errors without a type.
+/// The crate for errors without a type.
 const UNTYPED: &str = "anyhow";
 
-/// The folders with what is written by hand.
+/// The folders with hand-written files.
 const FOLDERS: [&str; 6] = ["crates", "docs", "examples", "fuzz", "tests", "xtask"];
 
-/// How the names of files end that are read.
+/// The extensions of the files that are read.
 const TEXTS: [&str; 8] = ["c", "java", "md", "py", "rs", "sh", "toml", "txt"];
 
 const LINES_MAX: usize = 1000;
 
-/// Words that mean that something is not finished. In pieces, so that this file passes.
+/// Words that mark unfinished code. They are split, so that this file passes.
 const UNFINISHED: [&str; 3] = [concat!("dbg", "!("), concat!("todo", "!("), concat!("FIX", "ME")];
 
-/// Checks everything and reports all that is wrong.
+/// Runs all checks, and reports all violations.
 pub(crate) fn check() -> Result<()> {
     let mut wrong = Vec::new();
     layers(&mut wrong)?;
@@ -157,7 +157,7 @@ fn layers(wrong: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The crates of ours that a manifest names as dependencies; those of tests do not count.
+/// The workspace crates that a manifest depends on, except for dev-dependencies.
 fn used_crates(manifest: &str) -> Vec<String> {
     dependencies(manifest)
         .filter_map(|name| name.strip_prefix("zebu-"))
@@ -165,7 +165,7 @@ fn used_crates(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a manifest names as dependencies, without those of tests.
+/// The dependencies in a manifest, except for dev-dependencies.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut counts = false;
     manifest.lines().map(str::trim).filter_map(move |line| {

@@ -13,7 +13,7 @@ use tower_service::Service as _;
 
 use crate::http::Client;
 
-/// An answer as a whole.
+/// A complete answer.
 pub(crate) struct Answered {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -26,7 +26,7 @@ pub(crate) fn runtime() -> Runtime {
 }
 
 impl Answered {
-    /// The answer to a request of a client without a certificate, on this machine.
+    /// The answer to a request of a local client without a certificate.
     pub(crate) fn to(mut request: Request<Body>, router: &Router, runtime: &Runtime) -> Self {
         let address = (Ipv4Addr::LOCALHOST, 1).into();
         request.extensions_mut().insert(Client { address, subject: None });
@@ -51,7 +51,7 @@ impl Answered {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The value as a JSON parser reads it.
+    /// The JSON value of the body.
     pub(crate) fn json(&self) -> serde_json::Value {
         assert_eq!(self.header("content-type"), "application/json");
         serde_json::from_slice(&self.body).unwrap()

@@ -17,7 +17,7 @@ const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requ
 /// A command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
-    /// As an answer shows it.
+    /// The name in an answer.
     pub name: &'static str,
     /// Other names.
     pub also: &'static [&'static str],
@@ -43,7 +43,7 @@ impl Command {
     }
 }
 
-/// All of them, by name.
+/// All commands, sorted by name.
 pub const COMMANDS: &[Command] = &[
     command("configuration", &["conf", "config"]),
     command("connection_stat_reset", &["crst"]),
@@ -77,10 +77,10 @@ pub const COMMANDS: &[Command] = &[
 
 /// The command that takes a snapshot and sends it.
 pub const SNAPSHOT: &str = "snapshot";
-/// The command that replaces the state by a snapshot, which this server does not do.
+/// The command that replaces the state of a standalone server by a snapshot.
 pub const RESTORE: &str = "restore";
 
-/// The command of that name.
+/// The command with this name or alias.
 pub fn by_name(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name || command.also.contains(&name))
 }
@@ -91,12 +91,12 @@ pub fn list(url: &str) -> String {
     COMMANDS.iter().map(link).collect()
 }
 
-/// What a command is answered with.
+/// The answer to a command.
 #[derive(Debug)]
 pub enum Answer {
     /// These fields, `command` and `error`.
     Fields(Json),
-    /// A text that comes page by page, whole with `command` and `error`.
+    /// A text that is sent page by page. It contains `command` and `error` too.
     Pages(Pages),
 }
 
@@ -106,7 +106,7 @@ impl Answer {
     }
 }
 
-/// An error answer of the kind that the original's command itself makes: `error` comes first.
+/// An error in the form of the original's own commands, with `error` first.
 fn own_error(error: &str, command: &str) -> Answer {
     Answer::Fields(Json::object([("error", error.into()), ("command", command.into())]))
 }
@@ -116,7 +116,7 @@ pub fn failed(command: &str, error: impl Into<Json>) -> Json {
     Json::object([("command", command.into()), ("error", error.into())])
 }
 
-/// Whether a command is not answered at the moment, and with what instead.
+/// The answer if the command is refused at the moment; `None` if it is not.
 pub fn refused(command: &Command, serving: Option<Mode>) -> Option<Json> {
     (command.needs_serving && serving.is_none()).then(|| failed(command.name, NOT_SERVING))
 }
@@ -124,9 +124,9 @@ pub fn refused(command: &Command, serving: Option<Mode>) -> Option<Json> {
 /// The settings with which the server was started.
 #[derive(Debug, Clone, Default)]
 pub struct Started {
-    /// The text of its configuration file, without secrets.
+    /// The text of the configuration file, without secrets.
     pub configuration: String,
-    /// Its properties, without secrets, by name.
+    /// The properties by name, without secrets.
     pub properties: std::collections::BTreeMap<String, String>,
 }
 
@@ -456,7 +456,8 @@ fn zabstate(facts: &dyn Served, serving: Option<Mode>) -> Vec<Field> {
     fields
 }
 
-/// The addresses of a member in every way the original shows them. Whether one can be reached is not tried.
+/// The addresses of a member in all forms that the original shows. The server does not check
+/// whether they are reachable.
 fn multiple(member: &Member, port: fn(&zebu_zab::config::PeerAddress) -> u16) -> Json {
     let all: Vec<String> =
         member.addresses.iter().map(|at| host_port(&at.host, port(at))).collect();
@@ -477,7 +478,7 @@ fn multiple(member: &Member, port: fn(&zebu_zab::config::PeerAddress) -> u16) ->
     ])
 }
 
-/// Figures as fields.
+/// Figures as fields of an answer.
 struct Fields(Vec<Field>);
 
 impl Visitor for Fields {

@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 use crate::served::Served;
 use signed::Signed;
 
-/// How the console is served.
+/// Settings of the console.
 #[derive(Debug, Clone, Default)]
 pub struct ConsoleOptions {
     /// Names by which browsers may reach the server, besides `localhost` and all addresses.
@@ -43,7 +43,7 @@ pub struct ConsoleOptions {
     pub idle: Duration,
 }
 
-/// What everything of the console shares.
+/// State that all parts of the console share.
 struct Console {
     served: Arc<dyn Served>,
     signed: Arc<Signed>,
@@ -53,11 +53,11 @@ struct Console {
     reads_history: Arc<Semaphore>,
 }
 
-/// Nothing but the page's own files; texts become scripts nowhere.
+/// The browser may load the page's own files only, and must not run text as a script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// The files of the page, by the last part of their path.
+/// The files of the page, by the last component of their path.
 const FILES: &[(&str, &str, &str)] = &[
     ("", "text/html; charset=utf-8", include_str!("../console/index.html")),
     ("style.css", "text/css; charset=utf-8", include_str!("../console/style.css")),
@@ -77,7 +77,7 @@ const FILES: &[(&str, &str, &str)] = &[
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Everything below `/console`.
+/// The routes below `/console`.
 pub(crate) fn console(
     served: Arc<dyn Served>,
     options: ConsoleOptions,
@@ -132,7 +132,7 @@ async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Ne
 }
 
 impl Console {
-    /// Whether a request comes to an address or a name of this server.
+    /// Whether a request names an address or a name of this server as its host.
     fn is_own_name(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let name = match host.strip_prefix('[') {

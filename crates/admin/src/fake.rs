@@ -27,13 +27,13 @@ pub struct Fake {
     pub member: Option<MemberFacts>,
     pub metrics: Metrics,
     pub watchers: Vec<Watcher>,
-    /// A member with an ensemble around it.
+    /// Set for a member of an ensemble.
     pub ensemble: Option<EnsembleFacts>,
     pub observers: Vec<ObserverFacts>,
     /// The number of turns of its replica. Each observation adds one unless `stands` is set.
     pub turns: AtomicU64,
     pub stands: bool,
-    /// What it was asked to do.
+    /// The operations that were requested.
     pub asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -205,7 +205,7 @@ impl Fake {
     }
 }
 
-/// `root:root` has all permissions; every other password has some.
+/// `root:root` has all permissions. All other passwords have some.
 impl Served for Fake {
     fn progress(&self) -> Progress {
         let turns = self.turns.fetch_add(u64::from(!self.stands), Ordering::Relaxed);
@@ -331,7 +331,7 @@ impl Served for Fake {
     }
 }
 
-/// More than is read at a time.
+/// Longer than a single read.
 pub static SNAPSHOT: [u8; 100_000] = [7; 100_000];
 
 /// A session that answers every request with nothing, except the one of `lost`, which has ended.

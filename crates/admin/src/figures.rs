@@ -5,13 +5,13 @@ use zebu_metrics::Visitor;
 
 use crate::four_letter::{Facts, LeaderFacts, MemberFacts, Mode, full_version};
 
-/// Receives facts of the moment by name.
+/// Receives the current facts by name.
 pub trait Figures: Visitor {
     /// A text.
     fn text(&mut self, name: &str, value: &str);
     /// A set begins: its numbers follow, if it has any.
     fn set(&mut self, _name: &str) {}
-    /// A number of a set: `key` is whose it is.
+    /// A number of a set. `key`: the member of the set.
     fn keyed(&mut self, name: &str, key: &str, value: i64);
 }
 
@@ -24,7 +24,7 @@ const LOOKING: &str = "leaderelection";
 pub fn gauges(facts: &dyn Facts, mode: Option<Mode>, out: &mut dyn Figures) {
     out.text("version", &full_version());
     out.text("server_state", mode.map_or(LOOKING, Mode::name));
-    // Without a leader it takes no part in the ensemble.
+    // A server without a leader does not take part in the ensemble.
     let member = facts.member().filter(|_| mode.is_some_and(|mode| mode != Mode::ReadOnly));
     if member.is_some() {
         let doing = match mode {

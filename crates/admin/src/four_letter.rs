@@ -29,7 +29,7 @@ pub use facts::{
 pub use zebu_config::words::{Effect, Received, Whitelist, Word};
 pub use zebu_proto::{BUILT_ON, VERSION};
 
-/// Trace mask of a fresh server: what `gtmk` prints until `stmk` changes it.
+/// The trace mask of a new server: `gtmk` prints it until `stmk` changes it.
 pub const TRACE_MASK_DEFAULT: i64 = 306;
 
 /// Version and date, as `srvr`, `stat`, `envi` and `mntr` print them.

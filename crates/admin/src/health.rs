@@ -8,26 +8,26 @@
 
 use std::time::Duration;
 
-/// How long something may stand still before the server no longer counts as living.
+/// A server without progress for longer than this is not alive.
 pub const STANDSTILL_MAX: Duration = Duration::from_secs(15);
 
-/// How often to look.
+/// The interval of observations.
 pub const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How far the write path has come: one look.
+/// The progress of the write path at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Turns of the replica since the start: it takes some each second, also without any work.
+    /// Turns of the replica since the start. An idle replica takes some turns each second, too.
     pub turns: u64,
     /// Records that wait for the log.
     pub waiting: usize,
-    /// Batches of the log that are durable; another number than before means that it moves.
+    /// Durable batches of the log. A change of the number shows progress.
     pub batches: u64,
-    /// Whether log and tree are being made anew, which takes its time.
+    /// Whether log and tree are being rebuilt, which takes long.
     pub remaking: bool,
 }
 
-/// What does not move.
+/// The part that makes no progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standstill {
     /// The replica takes no turns.
@@ -37,7 +37,7 @@ pub enum Standstill {
 }
 
 impl Standstill {
-    /// In words.
+    /// The description.
     pub fn text(self) -> &'static str {
         match self {
             Self::Replica => "the replica takes no turns",
@@ -46,7 +46,7 @@ impl Standstill {
     }
 }
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Debug, Default)]
 pub struct Health {
     last: Progress,
@@ -55,10 +55,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Takes a look; `elapsed` is the time since the last one.
-    ///
-    /// A late observation proves nothing about the time before it: the whole process may have been
-    /// paused.
+    /// Adds an observation. `elapsed`: the time since the last one. ¶ A late observation proves
+    /// nothing about the time before it: the whole process may have been paused.
     pub fn look(&mut self, now: Progress, elapsed: Duration) {
         let elapsed = elapsed.min(INTERVAL * 2);
         let stands = |still: bool, before: Duration| {
@@ -71,7 +69,7 @@ impl Health {
         self.last = now;
     }
 
-    /// What has not moved for too long.
+    /// The part that has made no progress for too long.
     pub fn standstill(&self) -> Option<Standstill> {
         if self.replica_stands > STANDSTILL_MAX {
             Some(Standstill::Replica)
@@ -113,7 +111,7 @@ mod tests {
     fn a_log_that_takes_no_records_is_found() {
         let look = |turns| Progress { turns, waiting: 3, batches: 9, remaking: false };
         assert_eq!(seen((1..LOOKS).map(look)), Some(Standstill::Log));
-        // It moves, or has nothing to do, or is busy with something else.
+        // It makes progress, has nothing to do, or is rebuilding.
         let moving = |turns| Progress { batches: turns, ..look(turns) };
         assert_eq!(seen((1..LOOKS).map(moving)), None);
         assert_eq!(seen((1..LOOKS).map(|turns| Progress { waiting: 0, ..look(turns) })), None);

@@ -33,56 +33,55 @@ use tower_service::Service;
 use tracing::{debug, info, warn};
 use zebu_transport::{HttpPort, HttpStream};
 
-/// Connections to one listener at a time.
+/// The most connections to one listener.
 pub const CONNECTIONS_MAX: usize = 64;
 /// Maximum bytes of a request's header, and of data that are read ahead.
 const HEADER_BYTES_MAX: usize = 16 << 10;
-/// Lines of the header of a request.
+/// The most header lines of a request.
 const HEADERS_MAX: usize = 64;
-/// Threads for what blocks, such as taking a snapshot.
+/// Threads for blocking work, such as taking a snapshot.
 const BLOCKING_THREADS_MAX: usize = 2;
-/// Time to wait after a connection could not be accepted.
+/// The pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest that a handshake of TLS may take.
+/// The time limit for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
-/// Tells a browser to come back with TLS only, for a day, as the original does.
-///
-/// Source: `JettyAdminServer.DEFAULT_STS_MAX_AGE`.
+/// Tells browsers to use TLS only, for a day, as the original does. ¶ Source:
+/// `JettyAdminServer.DEFAULT_STS_MAX_AGE`.
 const COME_BACK_SECURELY: HeaderValue =
     HeaderValue::from_static("max-age=86400; includeSubDomains");
 
 /// The sender of a request.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where the connection comes from.
+    /// The address from which the connection comes.
     pub address: SocketAddr,
-    /// The subject of the certificate that the client has shown, which is trusted.
+    /// The subject of the client's certificate, which the server trusts.
     pub subject: Option<Arc<str>>,
 }
 
-/// Hears of a connection without TLS.
+/// Is called for a connection without TLS.
 pub type OnPlain = Arc<dyn Fn() + Send + Sync>;
 
-/// Something to serve.
+/// A listener with its content.
 pub struct Site {
-    /// Where.
+    /// The listener.
     pub listener: TcpListener,
-    /// What.
+    /// The content.
     pub router: Router,
     /// Its TLS, if it has any.
     pub tls: Option<Arc<HttpPort>>,
-    /// Hears of each connection without TLS, where connections with TLS are taken, too.
+    /// Is called for each connection without TLS to a listener that accepts TLS too.
     pub on_plain: Option<OnPlain>,
-    /// How long a client may take for the header of a request, or to take more of an answer.
+    /// The time limit for the header of a request, and for progress while an answer is sent.
     pub idle_timeout: Duration,
 }
 
-/// Why nothing is served.
+/// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("{address} port {port} cannot be listened on: {source}")]
 pub struct BindError {
-    /// The address as it was given.
+    /// The configured address.
     pub address: String,
     /// The port.
     pub port: u16,
@@ -90,10 +89,8 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// Listens on an address or name, on all addresses if it is `0.0.0.0` or `::`.
-///
-/// # Errors
-/// The port is taken, or the address is not of this machine.
+/// Listens on an address or a name. `0.0.0.0` and `::` mean all addresses. ¶ # Errors
+/// The port is in use, or the address does not belong to this machine.
 pub fn bind(address: &str, port: u16) -> Result<TcpListener, BindError> {
     let attempt = || {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -121,7 +118,7 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// The thread that serves; dropping this ends it.
+/// The serving thread. Dropping this value ends the thread.
 #[derive(Debug)]
 pub struct Running {
     stop: Arc<Notify>,
@@ -129,9 +126,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves these sites, and polls `beside` meanwhile.
-    ///
-    /// # Errors
+    /// Serves these sites, and polls `beside` on the same thread. ¶ # Errors
     /// The system has no thread or no runtime left.
     pub fn start(
         sites: Vec<Site>,
@@ -160,7 +155,7 @@ impl Running {
                     }
                     stopped.notified().await;
                 });
-                // Tasks end at once; what blocks sees by itself that the server stops.
+                // Async tasks end at once. Blocking work notices the stop by itself.
                 runtime.shutdown_background();
             })?;
         Ok(Self { stop, thread: Some(thread) })
@@ -272,7 +267,7 @@ async fn serve(stream: HttpStream, address: SocketAddr, router: Router, idle_tim
 struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// Until when the peer has to take something.
+    /// The time until which the peer must read something.
     deadline: Pin<Box<Sleep>>,
     waits: bool,
 }
@@ -355,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// Far above anything that should happen.
+    /// Far longer than the test should take.
     const DEADLINE: Duration = Duration::from_secs(60);
 
     fn running(idle_timeout: Duration) -> (Running, SocketAddr) {
@@ -373,7 +368,7 @@ mod tests {
         stream
     }
 
-    /// What comes until the other end closes the connection, in which way whatsoever.
+    /// All bytes until the peer closes the connection, in any way.
     fn rest(stream: &mut Blocking) -> Vec<u8> {
         let (mut all, mut some) = (Vec::new(), [0; 4096]);
         loop {
@@ -409,7 +404,7 @@ mod tests {
         let mut silent = connect(at);
         let mut slow = connect(at);
         slow.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").unwrap();
-        // A connection that was used and is kept.
+        // An idle connection that was used before.
         let mut kept = connect(at);
         kept.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         rest(&mut silent);

@@ -7,35 +7,30 @@ use std::time::Duration;
 
 use zebu_proto::{ErrorCode, OpCode, SessionId};
 
-/// The session of a client, with the address and the identities of the person at the browser.
+/// A client's session inside this process, with the address and the identities of a user of the
+/// console.
 pub trait InsideSession: Send {
-    /// Its number.
+    /// Its id.
     fn id(&self) -> SessionId;
-    /// How long it may be silent.
+    /// Its timeout.
     fn timeout(&self) -> Duration;
-    /// Sends a request as a client does, with the bytes after its header, and waits for the answer.
-    ///
-    /// The caller may give up: the answer is then thrown away when it comes.
-    ///
-    /// # Errors
-    /// [`Lost`]; the session takes no more requests.
+    /// Sends a request as a client does, and waits for the answer. `body`: the bytes after the
+    /// header. ¶ If the caller drops the future, the answer is discarded. ¶ # Errors
+    /// [`Lost`]; the session takes no further requests.
     fn call<'s>(
         &'s mut self,
         op: OpCode,
         body: Vec<u8>,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, Lost>> + Send + 's>>;
-    /// Its identities as they are shown to people, without secrets.
+    /// Its identities as text for people, without secrets.
     fn identities(&self) -> Vec<String>;
     /// Whether it has every permission on `/`.
     fn may_do_everything(&self) -> bool;
-    /// Some children of a znode, in the order of their creation. Needs the permission to read the znode.
-    ///
-    /// # Errors
+    /// Some children of a znode, in the order of their creation. Requires the permission to read
+    /// the znode. ¶ # Errors
     /// The errors of getChildren.
     fn children(&self, page: &ChildrenPage<'_>) -> Result<Children, ErrorCode>;
-    /// Quotas in the order of their paths, at most `most`. Needs the permission to read them.
-    ///
-    /// # Errors
+    /// At most `most` quotas, sorted by path. Requires the permission to read them. ¶ # Errors
     /// The errors of getData.
     fn quotas(&self, most: usize) -> Result<Vec<QuotaFacts>, ErrorCode>;
 }
@@ -47,42 +42,42 @@ pub type Opening<'s> =
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// What went wrong, if anything.
+    /// The error code.
     pub err: ErrorCode,
     /// The bytes after the header.
     pub body: Vec<u8>,
 }
 
-/// A session that has ended, and why.
+/// The session has ended, for this reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the session has ended: {0}")]
 pub struct Lost(pub &'static str);
 
-/// Which children.
+/// The children to list.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildrenPage<'a> {
-    /// Of this znode.
+    /// The parent.
     pub path: &'a str,
-    /// Behind this one; from the first where it is empty.
+    /// The child before the page; empty for the first page.
     pub after: &'a str,
-    /// Those whose names begin so.
+    /// Only children with this prefix.
     pub prefix: &'a str,
-    /// So many at most.
+    /// The most children in the page.
     pub most: usize,
     /// The maximum number of children to examine.
     pub looked_at: usize,
 }
 
-/// Some children of a znode.
+/// A page of children.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Children {
-    /// They.
+    /// The children.
     pub children: Vec<Child>,
-    /// How many the znode has.
+    /// The number of all children of the znode.
     pub total: u32,
-    /// The child that was looked at last, unless it was the last of all.
+    /// The last examined child, unless it is the last of all.
     pub next: Option<String>,
-    /// The child after which the list continues was deleted: begin again.
+    /// Whether the child before the page was deleted. Then the caller must begin again.
     pub is_gone: bool,
 }
 
@@ -91,7 +86,7 @@ pub struct Children {
 pub struct Child {
     /// Its name.
     pub name: String,
-    /// How many children it has.
+    /// The number of its children.
     pub children: u32,
     /// Bytes of its data.
     pub bytes: u64,
@@ -99,11 +94,11 @@ pub struct Child {
     pub is_ephemeral: bool,
 }
 
-/// A quota; a limit of −1 is none.
+/// A quota. A limit of −1 means none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // As `listquota` prints them.
 pub struct QuotaFacts {
-    /// Of this znode and everything below.
+    /// The znode whose subtree it limits.
     pub path: String,
     pub count: i64,
     pub bytes: i64,

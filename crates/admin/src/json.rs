@@ -14,7 +14,7 @@ pub enum Json {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// A number with a fraction; one that is none is `"NaN"`, as in the original.
+    /// A number with a fraction. NaN is printed as `"NaN"`, as in the original.
     Decimal(f64),
     /// A text.
     Text(String),
@@ -25,12 +25,12 @@ pub enum Json {
 }
 
 impl Json {
-    /// An object of these keys.
+    /// An object with these keys.
     pub fn object<const N: usize>(fields: [(&str, Self); N]) -> Self {
         Self::Object(fields.map(|(key, value)| (key.to_owned(), value)).into())
     }
 
-    /// A list of these values.
+    /// A list with these values.
     pub fn list<T: Into<Self>>(values: impl IntoIterator<Item = T>) -> Self {
         Self::List(values.into_iter().map(Into::into).collect())
     }
@@ -78,7 +78,7 @@ impl std::fmt::Display for Json {
     }
 }
 
-/// A new line with a key, up to where its value begins.
+/// Begins a new line with a key.
 pub fn write_key(key: &str, depth: usize, out: &mut String) {
     new_line(depth, out);
     write_text(key, out);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn it_looks_as_that_of_the_original() {
-        // Recorded from 3.9.5, but for the values.
+        // Recorded from 3.9.5, with other values.
         let connection = Json::object([("interest_ops", 1_i64.into()), ("sent", 0_i64.into())]);
         let answer = Json::object([
             ("connections", Json::List(vec![connection.clone(), connection])),

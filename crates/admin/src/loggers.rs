@@ -9,15 +9,13 @@ use zebu_logs::line::Format;
 
 use crate::json::Json;
 
-/// Where it is.
+/// The path.
 pub const URL: &str = "/loggers";
 
 /// The answer if an application has set up its own log.
 const NOT_OURS: &str = "the log of this process was not set up by the server";
 
-/// The loggers that have levels, and what lines look like.
-///
-/// # Errors
+/// The loggers with their levels, and the format of lines. ¶ # Errors
 /// The log belongs to the application.
 pub fn list(control: Option<&Control>) -> Result<Json, String> {
     let control = control.ok_or_else(|| NOT_OURS.to_owned())?;
@@ -31,10 +29,8 @@ pub fn list(control: Option<&Control>) -> Result<Json, String> {
     Ok(Json::object([("loggers", Json::Object(levels.collect())), ("format", format)]))
 }
 
-/// Changes what the arguments `logger` and `level`, or `format`, say; the answer is the list afterwards.
-///
-/// # Errors
-/// What is wrong with the arguments; then nothing is changed.
+/// Applies the arguments `logger` and `level`, or `format`. Returns the new list. ¶ # Errors
+/// The arguments are invalid, and nothing was changed.
 pub fn change(
     control: Option<&Control>,
     arguments: &HashMap<String, String>,

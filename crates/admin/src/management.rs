@@ -28,12 +28,12 @@ use crate::json::Json;
 use crate::served::{Ended, LearnerFacts, Served};
 use crate::site::{authorized, json};
 
-/// Ephemerals of a session that are listed.
+/// The most ephemerals of a session in a list.
 const EPHEMERALS_MAX: usize = 1_000;
 
 type Shared = State<Arc<dyn Served>>;
 
-/// Everything below `/jmx`.
+/// The routes below `/jmx`.
 pub fn management(served: Arc<dyn Served>) -> Router {
     Router::new()
         .route("/jmx", get(server))
@@ -79,7 +79,7 @@ fn no_connection(session: &str) -> Response {
     json(StatusCode::NOT_FOUND, &commands::failed("connections", why))
 }
 
-/// A session's id, as `cons` prints it or as the commands do.
+/// Parses a session id in the form of `cons` or of the commands.
 pub(crate) fn session_of(text: &str) -> Option<SessionId> {
     let id = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()? as i64,
@@ -245,7 +245,7 @@ fn attributes(served: &dyn Served) -> Json {
     Json::Object(all)
 }
 
-/// What only a member of an ensemble has.
+/// The attributes of a member of an ensemble.
 fn of_member(served: &dyn Served, serving: Option<Mode>) -> Vec<(String, Json)> {
     let (Some(facts), Some(ensemble)) = (served.member(), served.ensemble()) else {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Metrics of the original's Prometheus page that this server does not have, because the event does
 //! not exist here or is not counted. Each value is 0, so dashboards and alert rules find the name.
 
-/// A name of the original, and why nothing is counted under it.
+/// Names of the original's metrics that this server never counts, and the reason.
 #[derive(Debug, Clone, Copy)]
 pub struct Never {
     /// The reason.
@@ -18,7 +18,7 @@ pub struct Never {
 
 const NONE: &[&str] = &[];
 
-/// All of them.
+/// All such names.
 pub const NEVER: [Never; 5] = [
     Never {
         why: "requests pass no processors with queues of their own",

@@ -9,7 +9,7 @@ use crate::four_letter::{Cursor, Mode};
 use crate::json::{Json, new_line, write_key};
 use crate::served::Served;
 
-/// What is listed.
+/// The kind of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Sessions by the time they expire, and ephemerals by session.
@@ -20,13 +20,13 @@ pub enum Kind {
     WatchesByPath,
 }
 
-/// An answer on its way.
+/// An answer in pages.
 pub struct Pages {
     served: Arc<dyn Served>,
     kind: Kind,
     command: &'static str,
     stage: Stage,
-    /// The key whose list is open.
+    /// The key of the unfinished list.
     heading: Option<String>,
 }
 
@@ -45,12 +45,12 @@ impl fmt::Debug for Pages {
 }
 
 impl Pages {
-    /// Begins one.
+    /// Begins an answer.
     pub fn new(served: Arc<dyn Served>, kind: Kind, command: &'static str) -> Self {
         Self { served, kind, command, stage: Stage::Start, heading: None }
     }
 
-    /// The next piece; nothing when the answer is complete. A piece may be empty.
+    /// The next piece; `None` if the answer is complete. A piece may be empty.
     pub fn next_page(&mut self) -> Option<String> {
         let mut out = String::new();
         match self.stage {
@@ -86,10 +86,8 @@ impl Pages {
         out.push('{');
     }
 
-    /// Sessions by their time of expiry, in ms since 1970. A learner knows it only for its own
-    /// sessions.
-    ///
-    /// Source: `LearnerSessionTracker.getSessionExpiryMap`.
+    /// Sessions by their time of expiry, in ms since 1970. A learner knows the time only for its
+    /// local sessions. ¶ Source: `LearnerSessionTracker.getSessionExpiryMap`.
     fn expiry(&self) -> Json {
         let mut buckets = self.served.session_buckets(true);
         if matches!(self.served.serving(), Some(Mode::Standalone | Mode::Leader)) {

@@ -22,10 +22,10 @@ use crate::four_letter::ConnectionFacts;
 use crate::never::{NEVER, Never};
 use crate::served::{LearnerFacts, Served};
 
-/// What the page is.
+/// The content type of the page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The other form.
+/// The content type of OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The format for a client with this `Accept` header: OpenMetrics only if the header names it and
@@ -45,16 +45,16 @@ pub fn content_type(accept: &str) -> &'static str {
     if wants { OPEN_METRICS } else { CONTENT_TYPE }
 }
 
-/// What the page has beside the metrics.
+/// Parts of the page besides the metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PageOptions {
-    /// Whether it has what the system knows of this process.
+    /// Whether to add facts of the system about this process.
     pub process: bool,
-    /// Of how many clients it tells, those with the most requests.
+    /// The number of clients to list: those with the most requests.
     pub top_clients: usize,
 }
 
-/// Makes the page of that type.
+/// Renders the page in this content type.
 pub fn page(served: &dyn Served, options: PageOptions, content_type: &str) -> String {
     let mut page = Page { is_open: content_type == OPEN_METRICS, ..Page::default() };
     figures::gauges(served, served.serving(), &mut page);
@@ -90,9 +90,9 @@ pub fn page(served: &dyn Served, options: PageOptions, content_type: &str) -> St
 #[derive(Default)]
 struct Page {
     text: String,
-    /// The family that was begun last.
+    /// The last metric family.
     family: String,
-    /// Whether it is a page of OpenMetrics.
+    /// Whether the page is in OpenMetrics.
     is_open: bool,
 }
 
@@ -104,7 +104,7 @@ impl Page {
                 "counter" if self.is_open && !is_named_so => "unknown",
                 kind => kind,
             };
-            // Samples of a counter have the suffix, its family has not.
+            // The samples of a counter have the suffix, but its family does not.
             let name = if self.is_open { name.trim_end_matches("_total") } else { name };
             // Writing to a String cannot fail.
             let _ = writeln!(self.text, "# HELP {name} {}", Escaped(help, false));
@@ -167,7 +167,7 @@ impl Page {
         let _ = writeln!(self.text, "{name}_count{labels} {count}\n{name}_sum{labels} {sum_s:?}");
     }
 
-    /// What is our own: times in seconds.
+    /// Zebu's own metrics of times, in seconds.
     fn histograms(&mut self, histograms: &Histograms) {
         let name = "zebu_request_phase_seconds";
         self.begin(name, "histogram", "Where the time of requests goes.");
@@ -221,9 +221,9 @@ impl Page {
         }
     }
 
-    /// What is our own: how far the followers of this leader are behind.
+    /// Zebu's own metrics: how far the followers of this leader are behind.
     fn followers(&mut self, learners: &[LearnerFacts], newest: Zxid) {
-        // A member that connects again may have two connections for a moment: the later one counts.
+        // A member that reconnects may have two connections for a moment. The later one counts.
         let followers: BTreeMap<_, _> = learners
             .iter()
             .filter(|it| !it.observes)
@@ -248,7 +248,7 @@ impl Page {
         }
     }
 
-    /// What is our own: the records for a collector of logs.
+    /// Zebu's own metrics of records for a log collector.
     fn otlp(&mut self, sent: u64, lost: u64) {
         for (name, help, value) in [
             ("zebu_log_otlp_sent_total", "Records of the log that the collector has taken.", sent),
@@ -258,7 +258,7 @@ impl Page {
         }
     }
 
-    /// What the page of a JVM tells under these names, too.
+    /// Facts about the process, under the names that a JVM uses.
     fn process(&mut self) {
         let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let status = file("/proc/self/status");
@@ -288,7 +288,7 @@ impl Page {
     }
 }
 
-/// A text in a line of help, or in a label: there quotes are escaped, too.
+/// A text in a help line or, with `true`, in a label, where quotes are escaped too.
 struct Escaped<'t>(&'t str, bool);
 
 impl std::fmt::Display for Escaped<'_> {
@@ -309,7 +309,7 @@ impl Visitor for Page {
 
     fn decimal(&mut self, name: &str, value: f64) {
         self.gauge(name, "gauge", name, value);
-        // Its meaning is that of the original's page.
+        // The metric has the meaning that it has in the original.
         if name == "open_file_descriptor_count" || name == "max_file_descriptor_count" {
             let other =
                 if name.starts_with("open") { "process_open_fds" } else { "process_max_fds" };
@@ -319,7 +319,7 @@ impl Visitor for Page {
 }
 
 impl Figures for Page {
-    // A text is no metric.
+    // Prometheus has no texts.
     fn text(&mut self, _: &str, _: &str) {}
 
     fn set(&mut self, name: &str) {
@@ -355,28 +355,28 @@ impl Exposition for Page {
     }
 }
 
-/// The number of a `name:   12 kB` line, in bytes.
+/// The value of a line `name:   12 kB`, in bytes.
 fn bytes_of(status: &str, name: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some((kib * 1024) as f64)
 }
 
-/// Times of a process, in seconds.
+/// The times of a process, in seconds.
 #[derive(Debug, PartialEq)]
 struct Times {
-    /// On a processor, all threads together.
+    /// CPU time of all threads.
     used_s: f64,
-    /// Since 1970.
+    /// The start, since 1970.
     started_s: f64,
 }
 
-/// What `/proc` counts in: Linux shows every program hundredths of a second, whatever it uses itself.
+/// The unit of `/proc`: Linux reports hundredths of a second to every program.
 const TICKS_PER_S: f64 = 100.0;
 
 impl Times {
     fn of(process: &str, system: &str) -> Option<Self> {
-        // The name of the program, in parentheses, may have spaces.
+        // The program's name is in parentheses, and may contain spaces.
         let fields: Vec<&str> = process.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<f64>().ok();
         let booted = system.lines().find_map(|line| line.strip_prefix("btime "))?;
@@ -421,10 +421,10 @@ mod tests {
         let epoch = 2 << 32;
         let learners = [
             learner(2, epoch + 9, Some(epoch + 9)),
-            // Its older connection.
+            // The older connection of the same learner.
             learner(3, epoch + 1, Some(epoch + 1)),
             learner(3, epoch + 9, Some(epoch + 4)),
-            // It has acknowledged nothing of this epoch.
+            // This learner has not acknowledged anything in this epoch.
             learner(4, epoch + 9, Some((1 << 32) + 7)),
             learner(5, epoch + 9, None),
         ];
@@ -530,7 +530,7 @@ mod tests {
         ] {
             assert_eq!(content_type(accept), CONTENT_TYPE, "{accept}");
         }
-        // As a Prometheus server of version 2 and 3 asks.
+        // The requests of a Prometheus server of version 2 and of version 3.
         let two = "application/openmetrics-text; version=1.0.0,application/openmetrics-text; version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         let three = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=1.0.0;q=0.4";
         for accept in [two, three, "application/openmetrics-text"] {

@@ -11,19 +11,19 @@ use hyper::body::Body as _;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-/// Pieces that wait for the reader.
+/// The most pieces that wait for the reader.
 const PIECES_MAX: usize = 4;
 
-/// A piece, or why there are no more.
+/// A piece, or the reason why none follows.
 type Piece = io::Result<Bytes>;
 
-/// What has arrived, for the thread that reads it.
+/// The received data, for the thread that reads them.
 pub struct Received {
     pieces: Receiver<Piece>,
     piece: Bytes,
 }
 
-/// The two ends.
+/// The sender and the reader.
 pub fn received() -> (Sender<Piece>, Received) {
     let (to, pieces) = channel(PIECES_MAX);
     (to, Received { pieces, piece: Bytes::new() })
@@ -38,7 +38,7 @@ pub async fn pass(mut body: Body, to: &Sender<Piece>, idle_timeout: Duration) {
             Ok(None) => return,
             Ok(Some(Ok(frame))) => match frame.into_data() {
                 Ok(data) => Ok(data),
-                // Trailers.
+                // This frame contains trailers.
                 Err(_) => continue,
             },
             Ok(Some(Err(error))) => Err(io::Error::other(error)),

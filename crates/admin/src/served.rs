@@ -17,103 +17,89 @@ use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::Opening;
 
-/// A server that is asked over HTTP.
-///
-/// Most of it only looks. What changes something is what the commands of that name do, and no more.
+/// A server as HTTP shows it. ¶ Most methods only read. The others do exactly what the commands of
+/// the same name do.
 pub trait Served: Facts + Send + Sync + 'static {
-    /// Its configuration.
+    /// The configuration.
     fn config(&self) -> Option<&Config> {
         None
     }
-    /// How far its write path has come.
+    /// The progress of the write path.
     fn progress(&self) -> Progress;
-    /// Files that were found damaged while the server runs, each as a sentence.
+    /// Files whose damage was found while the server runs, each as a sentence.
     fn damaged_files(&self) -> Vec<String>;
-    /// Starts the statistics of the server again (`stat_reset`).
+    /// Resets the statistics of the server (`stat_reset`).
     fn reset_stats(&self);
-    /// Starts the statistics of all connections again (`connection_stat_reset`).
+    /// Resets the statistics of all connections (`connection_stat_reset`).
     fn reset_connections(&self);
-    /// Starts the statistics of the connections of observers again (`observer_connection_stat_reset`).
+    /// Resets the statistics of the observers' connections (`observer_connection_stat_reset`).
     fn reset_observers(&self);
-    /// Sets what `get_trace_mask` shows.
+    /// Sets the mask for `get_trace_mask`.
     fn set_trace_mask(&self, mask: i64);
-    /// Times in buckets; they stand on the Prometheus page.
+    /// Histograms of times for the Prometheus page.
     fn histograms(&self) -> Option<&Histograms> {
         None
     }
-    /// What may be used up: the setting, how much of it is used, and how much there is.
+    /// Limited resources: the setting, the used amount, and the limit.
     fn limits(&self) -> Vec<(&'static str, u64, u64)> {
         Vec::new()
     }
-    /// Has the list of sessions renewed that [`Facts::session_buckets`] shows, if that does not take long.
+    /// Updates the list of sessions for [`Facts::session_buckets`], unless that takes long.
     fn renew_sessions(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
     /// The newest snapshot on the disk.
     fn last_snapshot(&self) -> Option<SnapshotFacts>;
-    /// The ensemble, at a member.
+    /// The ensemble, if the server is a member.
     fn ensemble(&self) -> Option<EnsembleFacts>;
-    /// At a server that serves observers: those that are connected.
+    /// The connected observers of a server that serves observers.
     fn observers(&self) -> Vec<ObserverFacts>;
-    /// At a server that has learners: those that are connected, observers included.
+    /// The connected learners of a server that has learners, including observers.
     fn learners(&self) -> Vec<LearnerFacts>;
-    /// Paths of a session's ephemerals, at most `most`.
+    /// At most `most` paths of a session's ephemerals.
     fn ephemerals_of(&self, session: SessionId, most: usize) -> Vec<String>;
     /// Ends a session as if it had expired.
     fn end_session(&self, session: SessionId) -> Ended;
-    /// Closes the connection of a session, which lives on.
+    /// Closes the connection of a session. The session stays.
     fn end_connection(&self, session: SessionId) -> Ended;
-    /// Starts the statistics of the connection of a session again.
+    /// Resets the statistics of the connection of a session.
     fn reset_connection(&self, session: SessionId) -> Ended;
-    /// Lets another server lead: `to`, or the best follower. Waits until this server no longer does.
-    ///
-    /// # Errors
-    /// Why not, in words for that person.
+    /// Hands over to `to`, or to the best follower. Waits until this server does not lead any more.
+    /// ¶ # Errors
+    /// The reason for a refusal, as a text for the user.
     fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_>;
-    /// Whether this client with these credentials has every permission on `/`. Waits for a scheme that takes its time.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Whether this client with these credentials has every permission on `/`. Waits for a slow
+    /// scheme. ¶ # Errors
+    /// The reason for a refusal.
     fn authorize<'s>(
         &'s self,
         client: &'s Client,
         scheme: &'s str,
         data: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>>;
-    /// Begins the session of a client inside this process, for this client; it has the identities of
-    /// its address and its certificate.
-    ///
-    /// # Errors
-    /// Why there is none, in words for that person.
+    /// Opens a session inside this process for this client. The session has the identities of the
+    /// client's address and certificate. ¶ # Errors
+    /// The reason for a refusal, as a text for the user.
     fn open_session<'s>(&'s self, client: &'s Client) -> Opening<'s>;
-    /// Takes a snapshot, which may take long; blocking.
-    ///
-    /// # Errors
-    /// Why there is none, in words for a log.
+    /// Takes a snapshot. Blocks, perhaps for a long time. ¶ # Errors
+    /// Why there is no snapshot, as a text for the log.
     fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
-    /// Replaces the state of a standalone server by the snapshot that `source` sends; blocking. `fuzzy`: also if the
-    /// digest in it differs.
-    ///
-    /// # Errors
-    /// Why the state is the old one still.
+    /// Replaces the state of a standalone server by the snapshot from `source`. Blocks. `fuzzy`:
+    /// whether to accept a snapshot whose digest differs. ¶ # Errors
+    /// Why the state was not replaced.
     fn restore(
         &self,
         source: &mut dyn std::io::Read,
         fuzzy: bool,
     ) -> Result<Restored, RestoreDenied>;
-    /// The logs, sidecars and snapshots on the disk; blocking.
-    ///
-    /// # Errors
-    /// Why they cannot be listed, in words for a log.
+    /// The logs, sidecars and snapshots on the disk. Blocks. ¶ # Errors
+    /// Why they cannot be listed, as a text for the log.
     fn data_files(&self) -> Result<Vec<DataFile>, String>;
-    /// Opens one of them; `None` when there is none of that name. Blocking.
-    ///
-    /// # Errors
-    /// Why it cannot be opened, in words for a log.
+    /// Opens such a file; `None` if there is no file with this name. Blocks. ¶ # Errors
+    /// Why the file cannot be opened, as a text for the log.
     fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String>;
-    /// Reads from the logs on the disk what happened to a znode, and with `below` to everything below it; blocking, for some
-    /// seconds, at a rate that slows no client.
-    ///
-    /// # Errors
-    /// The reason why there is none, as a text for the user.
+    /// Reads the changes of a znode, and with `below` those of all its descendants, from the logs
+    /// on the disk. Blocks for some seconds, and reads slowly enough not to delay clients. ¶ #
+    /// Errors
+    /// Why there is no history, as a text for the user.
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String>;
 }
 
@@ -146,12 +132,12 @@ pub enum Denied {
     Forbidden,
 }
 
-/// What became of the wish to do something to a session or its connection.
+/// The result of an operation on a session or its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It is done, or is on its way.
+    /// The operation is done or on its way.
     Done,
-    /// There is none.
+    /// There is no such session.
     Unknown,
     /// Only the leader can do it. Contains the leader, if there is one.
     Elsewhere(Option<ServerId>),
@@ -171,37 +157,37 @@ pub struct SnapshotFacts {
 pub struct DataFile {
     /// Its name.
     pub name: String,
-    /// Its length; that of a log without the room that is not used yet.
+    /// Its length; for a log without the preallocated rest.
     pub bytes: u64,
 }
 
 /// A snapshot that was just taken.
 #[derive(Debug)]
 pub struct TakenSnapshot {
-    /// Open for reading, so that nothing that removes it is in the way.
+    /// The open file. It stays readable even if the file is removed.
     pub file: File,
-    /// Its last transaction when it was begun.
+    /// The last transaction before the snapshot was begun.
     pub zxid: Zxid,
     /// Its length.
     pub bytes: u64,
 }
 
-/// A snapshot that has become the state.
+/// A snapshot that has replaced the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
-    /// The last zxid of the server since.
+    /// The last zxid of the server afterwards.
     pub zxid: Zxid,
-    /// The last transaction that is in the snapshot.
+    /// The last transaction in the snapshot.
     pub snapshot: Zxid,
-    /// How many znodes there are.
+    /// The number of znodes.
     pub znodes: usize,
-    /// How many sessions live on.
+    /// The number of sessions that continue.
     pub sessions: usize,
     /// Whether the snapshot has a digest.
     pub has_digest: bool,
 }
 
-/// Why a snapshot has not become the state.
+/// Why a snapshot has not replaced the state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreDenied {
     /// The server is a member of an ensemble.
@@ -222,7 +208,7 @@ pub enum RestoreDenied {
          with ?fuzzy=true it is restored all the same"
     )]
     Fuzzy,
-    /// The server stops.
+    /// The server is stopping.
     #[error("this server is stopping")]
     Stops,
     /// Another reason, as a text for the user.
@@ -248,12 +234,12 @@ pub struct LearnerFacts {
     pub observes: bool,
     /// Its connection.
     pub connection: ObserverFacts,
-    /// What it has acknowledged last; observers acknowledge nothing.
+    /// The last acknowledgement. Observers acknowledge nothing.
     pub acked: Option<Acked>,
 }
 
 impl LearnerFacts {
-    /// How many transactions of the epoch of `newest` it has not acknowledged.
+    /// The number of transactions in the epoch of `newest` that it has not acknowledged.
     pub fn unacknowledged(&self, newest: Zxid) -> Option<u64> {
         let acked = self.acked?.zxid;
         let newest = newest.max(self.connection.last_zxid);
@@ -265,30 +251,30 @@ impl LearnerFacts {
 /// The last acknowledgement of a follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acked {
-    /// The transaction that it has on its disk, with all before.
+    /// The last transaction on the follower's disk.
     pub zxid: Zxid,
-    /// How long ago the acknowledgement came.
+    /// The age of the acknowledgement.
     pub age: Duration,
 }
 
 /// The connection of a learner, such as an observer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObserverFacts {
-    /// Where its connection comes from.
+    /// The address from which it connected.
     pub remote: std::net::SocketAddr,
     /// Its id.
     pub server: ServerId,
-    /// When it connected, ms since 1970.
+    /// The time at which it connected, in ms since 1970.
     pub established_ms: i64,
     /// Packets that wait for its socket.
     pub queued_packets: u64,
-    /// Bytes of them.
+    /// The bytes of those packets.
     pub queued_bytes: u64,
-    /// Packets that came from it.
+    /// Packets received from the learner.
     pub packets_received: u64,
-    /// Packets that were sent to it.
+    /// Packets sent to the learner.
     pub packets_sent: u64,
-    /// Requests that came from it.
+    /// Requests received from the learner.
     pub requests: u64,
     /// The last transaction that was sent to it.
     pub last_zxid: Zxid,

@@ -34,22 +34,22 @@ use crate::prometheus::{self as exposition, PageOptions};
 use crate::received::{pass, received};
 use crate::served::{DataFile, Denied, RestoreDenied, Served, TakenSnapshot};
 
-/// What the commands and the health of a server are served with.
+/// Settings of the commands and the health checks.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the commands are: empty, or a path that begins with a slash and does not end with one.
+    /// The path of the commands: empty, or with a slash at the beginning and none at the end.
     pub command_url: String,
     /// Whether snapshots over HTTP are enabled.
     pub snapshot: bool,
     /// Whether a restore over HTTP is enabled.
     pub restore: bool,
-    /// Time between two snapshots that are taken, and between two that are restored.
+    /// The shortest time between two snapshots, and between two restores.
     pub interval: Duration,
-    /// How long a client may take to send more of a snapshot.
+    /// The longest pause of a client that sends a snapshot.
     pub idle_timeout: Duration,
-    /// What the server was started with.
+    /// The settings with which the server was started.
     pub started: Started,
-    /// The console in the browser, where it is served.
+    /// The settings of the console, if it is served.
     pub console: Option<ConsoleOptions>,
 }
 
@@ -61,7 +61,7 @@ struct Admin {
     restores: Rate,
 }
 
-/// What is known of the server's health; clones are the same.
+/// The observed health of the server. Clones share it.
 #[derive(Clone, Default)]
 pub struct Watched(Arc<Mutex<Health>>);
 
@@ -85,7 +85,7 @@ impl Watched {
 
 type Shared = State<Arc<Admin>>;
 
-/// The commands and the health of a server.
+/// The routes of the commands and of the health checks.
 pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Router {
     let url = options.command_url.clone();
     let beside = management(served.clone());
@@ -120,7 +120,7 @@ pub fn admin(served: Arc<dyn Served>, options: Options, health: Watched) -> Rout
     router.with_state(state).merge(beside)
 }
 
-/// The Prometheus page.
+/// The route of the Prometheus page.
 pub fn prometheus(served: Arc<dyn Served>, options: PageOptions) -> Router {
     let page = move |headers: HeaderMap| {
         let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
@@ -131,7 +131,7 @@ pub fn prometheus(served: Arc<dyn Served>, options: PageOptions) -> Router {
     Router::new().route("/metrics", get(page))
 }
 
-/// Which ensemble the server belongs to, and its part in it.
+/// The server's ensemble, and its role there.
 async fn ensemble(State(admin): Shared) -> Response {
     let (id, state) = match admin.served.identity() {
         Identity::Unknown => (Json::Null, "unknown"),
@@ -271,9 +271,7 @@ pub(crate) async fn authorized(
     served.authorize(client, scheme, data.trim()).await.map_err(denied)
 }
 
-/// Takes a snapshot and sends it.
-///
-/// Source: `Commands.SnapshotCommand`.
+/// Takes a snapshot and sends it. ¶ Source: `Commands.SnapshotCommand`.
 async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Response {
     let failed = |status, why: &str| json(status, &commands::failed(command.name, why));
     if !admin.options.snapshot {
@@ -312,9 +310,8 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
     response
 }
 
-/// Makes a snapshot that is sent the state of the server.
-///
-/// Source: `Commands.RestoreCommand`.
+/// Replaces the server's state by a snapshot that the client sends. ¶ Source:
+/// `Commands.RestoreCommand`.
 async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool) -> Response {
     let failed = |status, why: String| json(status, &commands::failed(command.name, why));
     if !admin.options.restore {
@@ -331,7 +328,7 @@ async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool)
     let served = admin.served.clone();
     let work = tokio::task::spawn_blocking(move || served.restore(&mut from, fuzzy));
     pass(body, &to, admin.options.idle_timeout).await;
-    // The reader sees the end of the channel.
+    // Closing the channel ends the reader.
     drop(to);
     let denied = match work.await {
         Ok(Ok(restored)) => {
@@ -386,7 +383,7 @@ async fn data_files(
     json(StatusCode::OK, &Json::object([("files", files)]))
 }
 
-/// One of the files.
+/// One file of the data directory.
 async fn data_file(
     State(admin): Shared,
     Path(name): Path<String>,
@@ -425,14 +422,14 @@ fn failed_copy(status: StatusCode, why: &str) -> Response {
 }
 
 impl Admin {
-    /// What does not move, if anything.
+    /// The parts that make no progress.
     fn standstill(&self) -> Vec<String> {
         let standstill = self.health.lock().standstill();
         standstill.into_iter().map(|it| it.text().to_owned()).collect()
     }
 }
 
-/// When something was asked for last that may not be asked for often.
+/// The time of the last request of a kind that is limited.
 #[derive(Default)]
 struct Rate(Mutex<Option<Instant>>);
 
@@ -447,7 +444,7 @@ impl Rate {
         may
     }
 
-    /// The last request does not count.
+    /// Forgets the last request.
     fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -461,7 +458,7 @@ fn probe(mode: Option<Mode>, wrong: &[String], damaged: &[String]) -> Response {
         ("role", mode.map_or(Json::Null, |mode| mode.name().into())),
         ("reasons", Json::list(wrong.iter().map(String::as_str))),
     ];
-    // Neither a restart nor another server for its clients would help.
+    // Neither a restart nor another server would help the clients.
     if !damaged.is_empty() {
         fields.push(("damaged_files", Json::list(damaged.iter().map(String::as_str))));
     }
@@ -490,7 +487,7 @@ async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, Str
             let why = format!("role is none of {}", ROLES.join(", "));
             return json(StatusCode::BAD_REQUEST, &Json::object([("error", why.into())]));
         }
-        // Alone, a server orders the writes itself, as a leader does.
+        // A standalone server orders writes itself, as a leader does.
         let leads = role == "leader" && mode == Some(Mode::Standalone);
         if !leads && mode.is_none_or(|mode| mode.name() != role) {
             wrong.push("the role has changed".to_owned());
@@ -499,7 +496,7 @@ async fn ready(State(admin): Shared, Query(arguments): Query<HashMap<String, Str
     probe(mode, &wrong, &admin.served.damaged_files())
 }
 
-/// An answer that is made while it is sent.
+/// An answer that is built while it is sent.
 struct PageBody(Pages);
 
 impl hyper::body::Body for PageBody {
@@ -520,7 +517,7 @@ impl hyper::body::Body for PageBody {
     }
 }
 
-/// Bytes of a file that are read at a time.
+/// The number of bytes of a file that are read at a time.
 const READ_BYTES: u64 = 64 << 10;
 
 /// A file of a known length.

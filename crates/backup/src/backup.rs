@@ -27,9 +27,9 @@ pub use plan::{Mismatch, Seen, SeenLog, gap, is_first, merge, retain};
 pub use take::{Made, Wish, prune, take, take_received};
 pub use verify::{Verdict, verify};
 
-/// So many backups stay, however old they are.
+/// The newest backups that always stay.
 const KEPT_MIN: usize = 3;
-/// So far apart clocks of machines may be.
+/// The largest accepted difference between clocks of machines.
 const CLOCKS_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// A day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -167,7 +167,7 @@ fn parse_duration(text: &str) -> Result<SignedDuration, String> {
     parsed.ok_or_else(|| format!("{text:?} is no time such as 26h or 90m"))
 }
 
-/// Does what was asked for.
+/// Runs the command.
 pub fn run(args: &BackupArgs) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match &args.command {
@@ -250,7 +250,7 @@ fn finish(
     Ok(made.left_out.is_empty())
 }
 
-/// Opens the place of a backup that is to be made, for this process alone.
+/// Opens the repository of a new backup for this process alone.
 fn begin(args: &CreateArgs) -> Result<(Repository, Lock)> {
     let mut repository = Repository::create(&args.to)?;
     let lock = repository.lock()?;

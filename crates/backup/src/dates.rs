@@ -14,7 +14,7 @@ pub enum Point {
 }
 
 impl Point {
-    /// Whether a transaction comes before the point.
+    /// Whether a transaction precedes the point.
     pub fn is_after(self, zxid: Zxid, time_ms: i64) -> bool {
         match self {
             Self::Zxid(point) => zxid < point,
@@ -22,7 +22,7 @@ impl Point {
         }
     }
 
-    /// Whether a transaction comes behind the point.
+    /// Whether a transaction follows the point.
     pub fn is_before(self, zxid: Zxid, time_ms: i64) -> bool {
         match self {
             Self::Zxid(point) => zxid > point,
@@ -31,7 +31,8 @@ impl Point {
     }
 }
 
-/// Reads a zxid, `0x…`, or a time: `2026-11-25T04:50:00Z`, or without a zone in this machine's zone, or a date alone.
+/// Parses a zxid, `0x…`, or a time: `2026-11-25T04:50:00Z`, a local time without a zone, or a date
+/// alone.
 pub fn parse_point(text: &str) -> Result<Point, String> {
     if let Some(zxid) = parse_hex(text) {
         return Ok(Point::Zxid(zxid));
@@ -48,7 +49,7 @@ fn parse_hex(text: &str) -> Option<Zxid> {
     i64::from_str_radix(digits, 16).ok().filter(|zxid| *zxid >= 0).map(Zxid)
 }
 
-/// Reads a time, in milliseconds since the Unix epoch.
+/// Parses a time, in milliseconds since the Unix epoch.
 pub fn parse_time(text: &str) -> Result<i64, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_millisecond());
@@ -60,7 +61,7 @@ pub fn parse_time(text: &str) -> Result<i64, String> {
 
 /// A time as text, in UTC.
 pub fn utc(ms: i64) -> String {
-    // What no calendar has is shown as it stands in the file.
+    // A time outside the calendar is printed as its number.
     Timestamp::from_millisecond(ms)
         .map_or_else(|_| ms.to_string(), |time| time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string())
 }

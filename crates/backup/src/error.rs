@@ -13,7 +13,7 @@ use crate::manifest::ManifestError;
 use crate::repository::{BucketError, KeyError};
 use crate::source::LogDamage;
 
-/// What a function of this crate returns.
+/// The result of functions of this crate.
 pub(crate) type Result<T = (), E = BackupError> = std::result::Result<T, E>;
 
 /// Something that cannot be backed up, restored or shown.
@@ -23,7 +23,7 @@ pub enum BackupError {
     /// The arguments of the command contradict each other.
     #[error("{0}")]
     Usage(String),
-    /// What the arguments say of the connection to a server cannot be used.
+    /// The connection settings in the arguments cannot be used.
     #[error(transparent)]
     Credentials(#[from] zebu_credentials::Failure),
     /// A file or a directory cannot be read, written or removed.
@@ -50,7 +50,7 @@ pub enum BackupError {
     Ensemble {
         /// The servers, as clients name them.
         servers: String,
-        /// Why.
+        /// The failure.
         error: Box<zebu_client::Error>,
     },
     /// A restore would overwrite or delete existing data.
@@ -60,10 +60,10 @@ pub enum BackupError {
     Overwrites {
         /// The subtree.
         subtree: String,
-        /// How many changes are of that kind.
+        /// The number of such changes.
         count: usize,
     },
-    /// A restore has ended before it was through.
+    /// A restore ended before its last change.
     #[error(
         "{subtree}: stopped after {done} of {of} changes: {error}\nhint: run again: what is done is not done twice"
     )]
@@ -72,7 +72,7 @@ pub enum BackupError {
         subtree: String,
         /// How many changes were made.
         done: usize,
-        /// Of how many.
+        /// The number of all changes.
         of: usize,
         /// Why.
         error: Box<zebu_client::Error>,
@@ -84,10 +84,10 @@ pub enum BackupError {
     ChangedMeanwhile {
         /// The subtree.
         subtree: String,
-        /// How many.
+        /// The number of znodes.
         count: usize,
     },
-    /// The logs are too long to be read in the given time.
+    /// The logs cannot be read within the time limit.
     #[error("the logs were not read to their end in {} s", .0.as_secs())]
     TooLong(std::time::Duration),
     /// A file system without hard links.
@@ -98,7 +98,7 @@ pub enum BackupError {
     Link {
         /// The file that gets a second name.
         path: PathBuf,
-        /// Why it does not get it.
+        /// The cause.
         source: io::Error,
     },
     /// A directory is no data directory.
@@ -129,15 +129,15 @@ pub enum BackupError {
     /// `--number` is given for a directory that is no backup.
     #[error("--number is for a backup: {0}")]
     NumberOfNone(#[source] Box<Self>),
-    /// A repository in which no backup was made yet.
+    /// A repository without backups.
     #[error("{0}: there is no backup in it yet")]
     Empty(String),
-    /// Another process makes a backup in the same repository.
+    /// Another process is making a backup in the same repository.
     #[error(
         "{0}: another process is making a backup there\nhint: nothing was changed; run again when it has ended"
     )]
     Busy(String),
-    /// Another process has made a backup with the same number, although the repository was locked.
+    /// Another process has made a backup with the same number in spite of the lock.
     #[error(
         "{repository}: backup {number} was made by another process at the same time\nhint: nothing of it was changed; run again"
     )]
@@ -155,7 +155,7 @@ pub enum BackupError {
         /// Why.
         source: ManifestError,
     },
-    /// A manifest has another number than its file.
+    /// The number in a manifest differs from that in its file name.
     #[error("{}: it is the manifest of backup {number}", path.display())]
     OtherManifest {
         /// The file.
@@ -172,15 +172,15 @@ pub enum BackupError {
          its number"
     )]
     Mismatch {
-        /// What the backup is of.
+        /// The source.
         of: String,
         /// Why.
         mismatch: Mismatch,
     },
-    /// The backup was made, and the old backups could not be removed.
+    /// The backup was made, but old backups could not be removed.
     #[error("the backup is complete, and old ones stay: {0}")]
     Prune(#[source] Box<Self>),
-    /// A file went or changed while it was copied.
+    /// A file was removed or changed while it was copied.
     #[error("{}: {what} while it was copied\nhint: run again", path.display())]
     Moved {
         /// The file.
@@ -188,7 +188,7 @@ pub enum BackupError {
         /// What happened to it.
         what: &'static str,
     },
-    /// A server sends no snapshot.
+    /// A server has sent no snapshot.
     #[error("snapshot of {address}: {source}")]
     Server {
         /// The server.
@@ -196,7 +196,7 @@ pub enum BackupError {
         /// Why.
         source: ServerError,
     },
-    /// What a server has sent is no snapshot.
+    /// The data from a server are not a snapshot.
     #[error("what {address} has sent is no snapshot: {source}")]
     Sent {
         /// The server.
@@ -204,7 +204,7 @@ pub enum BackupError {
         /// Why.
         source: SnapshotError,
     },
-    /// A file does not have the credential that it should have.
+    /// A file lacks the expected credential.
     #[error("{}: {what}", path.display())]
     Credential {
         /// The file.
@@ -228,15 +228,15 @@ pub enum BackupError {
     DamagedLog {
         /// The log.
         path: PathBuf,
-        /// Where.
+        /// The damage.
         damage: LogDamage,
     },
-    /// The end of a source is damaged, so its newest moment is not known.
+    /// The end of a source is damaged, so its last transaction is unknown.
     #[error(
         "{damage}\nhint: --to {last} restores what comes before the damage; another member or a backup may have the rest"
     )]
     DamagedEnd {
-        /// Which log, and where.
+        /// The log, and the position in it.
         damage: String,
         /// The last transaction before the damage.
         last: Zxid,
@@ -251,10 +251,10 @@ pub enum BackupError {
         /// Why.
         reason: String,
     },
-    /// A log went while it was read.
+    /// A log was removed while it was read.
     #[error("{}: removed meanwhile", .0.display())]
     Gone(PathBuf),
-    /// The wanted transaction is behind the end of the source.
+    /// The source ends before the wanted transaction.
     #[error("{source_name}: it ends with transaction {last}, before {wanted}")]
     EndsBefore {
         /// The source.
@@ -264,7 +264,7 @@ pub enum BackupError {
         /// The wanted transaction.
         wanted: Zxid,
     },
-    /// The wanted time is before the first transaction of the source.
+    /// The source begins after the wanted time.
     #[error("{source_name}: no transaction in it was made before {time}")]
     BeginsAfter {
         /// The source.
@@ -279,10 +279,10 @@ pub enum BackupError {
         source_name: String,
         /// The wanted transaction.
         wanted: Zxid,
-        /// Why each snapshot could not be used, a line each.
+        /// Why each snapshot cannot be used, one line each.
         reasons: String,
     },
-    /// The directory of a restore has something in it.
+    /// The directory for a restore is not empty.
     #[error(
         "{}: not empty: it has {found}\nhint: nothing was changed; a restore needs a new or empty directory",
         path.display()
@@ -301,9 +301,9 @@ pub enum BackupError {
     Store(#[from] StoreError),
 }
 
-/// Adds the name of the file to what went wrong with it.
+/// Adds a file's name to its error.
 pub(crate) trait At<T> {
-    /// The same, with this file in the error.
+    /// The result with this file in its error.
     fn at(self, path: &Path) -> Result<T>;
 }
 

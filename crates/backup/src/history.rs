@@ -25,7 +25,7 @@ use addresses::Addresses;
 use show::Show;
 use trace::{Event, Found, Gap, Scope, Trace, Wanted};
 
-/// More transactions that cannot be decoded are not listed.
+/// The most undecodable transactions that are listed.
 const ERRORS_MAX: usize = 20;
 
 /// Arguments of `zebu history`.
@@ -143,7 +143,7 @@ fn act(args: &HistoryArgs, out: &mut dyn Write) -> Result<Summary> {
     Ok(summary)
 }
 
-/// Whether an item may have happened between two points. What has no time is between any two times.
+/// Whether an item may lie between two points. An item without a time lies between any two times.
 fn is_between(item: &Item, since: Option<Point>, until: Option<Point>) -> bool {
     let (from, to) = match item {
         Item::Event(event) => {
@@ -167,7 +167,7 @@ fn is_between(item: &Item, since: Option<Point>, until: Option<Point>) -> bool {
     !is_early && !is_late
 }
 
-/// What is shown.
+/// An item of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A change.
@@ -176,7 +176,7 @@ pub enum Item {
     Gap(Gap),
 }
 
-/// Holds back all changes but the last ones.
+/// Keeps the last changes only.
 struct Recent {
     items: VecDeque<Item>,
     most: Option<usize>,
@@ -197,20 +197,20 @@ impl Recent {
     }
 }
 
-/// What was read.
+/// The extent of what was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// How many transactions.
+    /// The number of transactions.
     pub txns: u64,
     /// The first of them.
     pub first: Option<Zxid>,
     /// The last of them.
     pub last: Zxid,
-    /// In how many logs.
+    /// The number of logs.
     pub logs: usize,
-    /// What is damaged or cannot be read; empty when everything that is there could be read.
+    /// Damaged and unreadable files; empty if everything could be read.
     pub errors: Vec<String>,
-    /// What else an operator should know.
+    /// Further remarks for the operator.
     pub notes: Vec<String>,
 }
 
@@ -233,10 +233,8 @@ impl Summary {
     }
 }
 
-/// Reads all sources, and hands out what happened in order.
-///
-/// # Errors
-/// A list of files cannot be read, or `each` fails. Single files that cannot be read are reported on stderr.
+/// Reads all sources, and passes the items on in order. ¶ # Errors
+/// A list of files cannot be read, or `each` fails. Single unreadable files are reported on stderr.
 pub fn read(
     sources: &[Box<dyn Source>],
     wanted: &Wanted,
@@ -308,7 +306,7 @@ struct Reading<'a> {
     snapshots: Vec<(usize, SnapFile)>,
     wanted: Wanted,
     trace: Trace,
-    /// When the last transaction was made.
+    /// The time of the last transaction.
     last_ms: Option<i64>,
     summary: Summary,
 }
@@ -329,14 +327,14 @@ impl Reading<'_> {
         }
         let is_next = match previous {
             Some(previous) => previous <= last,
-            // The first of all has counter 1, in epoch 0 or 1.
+            // The very first transaction has counter 1, in epoch 0 or 1.
             None if last == Zxid::ZERO => zxid.counter() == 1 && zxid.epoch().0 <= 1,
             None => follows(last, zxid),
         };
         let record = match TxnRecord::decode(body) {
             Ok(record) => record,
             Err(error) => {
-                // The gap before the next record shows that it is missing.
+                // The gap before the next record shows the missing transaction.
                 let path = path.display();
                 let message = format!("{path}: transaction {zxid} cannot be decoded: {error}");
                 if self.summary.errors.len() < ERRORS_MAX {
@@ -363,7 +361,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Passes over the missing transactions before `before`, from snapshot to snapshot.
+    /// Handles the gap before `before`, from snapshot to snapshot.
     fn gap(
         &mut self,
         next: Option<(Zxid, Option<i64>)>,
@@ -393,8 +391,8 @@ impl Reading<'_> {
                 }
             };
             let mut said = Ok(());
-            // Effects that an earlier snapshot has shown are not reported again: the rest of the
-            // gap is behind it.
+            // Effects that an earlier snapshot has shown are not reported again. The rest of the
+            // gap follows them.
             self.trace.gap(gap, sections.extent(false), &found, &mut |event| {
                 if said.is_ok() {
                     said = each(Item::Event(event));

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use crate::error::{At as _, BackupError, Result};
 
-/// Reads the scheme and the credential.
-///
-/// # Errors
-/// The file cannot be read, or has something else.
+/// Reads a scheme and a credential. ¶ # Errors
+/// The file cannot be read, or has another content.
 pub(crate) fn read(path: &Path) -> Result<(String, String)> {
     let text = std::fs::read_to_string(path).at(path)?;
     let parts = text.trim().split_once(' ').filter(|(_, rest)| !rest.contains('\n'));

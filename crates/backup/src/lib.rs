@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 pub use error::BackupError;
 
-/// The exit code when nobody reads any more what is written, as shells have it.
+/// The exit code if the reader of the output has gone, as in shells.
 const UNREAD: u8 = 141;
 
 /// The exit code of a tool: 0 for success, 1 for `false` or a failure. A failure is printed on

@@ -13,7 +13,7 @@ use crate::repository::{Sha, sha256};
 /// The version of the format.
 const FORMAT: u64 = 1;
 
-/// Why a text is no manifest.
+/// Why a text is not a manifest.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
@@ -26,36 +26,36 @@ pub enum ManifestError {
     /// The first line is not JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// A later version of this program has written it.
+    /// A newer version of this program has written it.
     #[error("format {0} is of another version of this program")]
     Format(u64),
-    /// A field is missing, or of another kind.
+    /// A field is missing or has another type.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// The value of a field makes no sense.
+    /// A field has an invalid value.
     #[error("{text} is no {what}")]
     Value {
-        /// What it should be.
+        /// The expected value.
         what: &'static str,
-        /// What it is.
+        /// The actual value.
         text: String,
     },
-    /// The files are not listed in their order.
+    /// The files are not sorted.
     #[error("its files are not in order")]
     Order,
 }
 
-/// What a function of this file returns.
+/// The result of functions of this file.
 type Result<T, E = ManifestError> = std::result::Result<T, E>;
 
-/// What a backup consists of.
+/// The content of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Counts the backups of a repository, from 1.
+    /// The number of the backup in its repository, from 1.
     pub number: u64,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// The time of the backup, in milliseconds since the Unix epoch.
     pub made_ms: i64,
-    /// What it is a backup of, in words.
+    /// The description of its source.
     pub source: String,
     /// Oldest first.
     pub snapshots: Vec<SnapEntry>,
@@ -66,13 +66,13 @@ pub struct Manifest {
 /// A snapshot of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapEntry {
-    /// The last transaction applied when it was begun.
+    /// The last transaction that was applied before the snapshot began.
     pub zxid: Zxid,
-    /// How it is compressed.
+    /// Its compression.
     pub compression: Compression,
-    /// How many znodes it has.
+    /// The number of znodes.
     pub znodes: u64,
-    /// When the first backup with it was made, in milliseconds since the Unix epoch.
+    /// The time of the first backup with this snapshot, in milliseconds since the Unix epoch.
     pub seen_ms: i64,
     /// The file's length.
     pub bytes: u64,
@@ -80,22 +80,22 @@ pub struct SnapEntry {
     pub sha: Sha,
 }
 
-/// A transaction log of a backup, up to a whole record.
+/// A transaction log of a backup. It ends with a complete record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// Its first transaction.
     pub first: Zxid,
-    /// The last transaction before it, where that is known.
+    /// The last transaction before it, if known.
     pub previous: Option<Zxid>,
     /// Its last transaction.
     pub last: Zxid,
-    /// How many it has.
+    /// The number of transactions.
     pub records: u64,
     /// The chained hash of its records, as in a sidecar.
     pub chain: u64,
-    /// When its first transaction was made.
+    /// The time of its first transaction.
     pub first_ms: i64,
-    /// When its last transaction was made.
+    /// The time of its last transaction.
     pub last_ms: i64,
     /// The file's length.
     pub bytes: u64,
@@ -118,30 +118,30 @@ impl LogEntry {
 }
 
 impl Manifest {
-    /// The last transaction that it has, or that its last snapshot has applied.
+    /// The last transaction of its logs, or of its last snapshot.
     pub fn last(&self) -> Zxid {
         let log = self.logs.last().map_or(Zxid::ZERO, |log| log.last);
         self.snapshots.last().map_or(log, |snapshot| snapshot.zxid.max(log))
     }
 
-    /// When the last transaction of its logs was made.
+    /// The time of the last transaction in its logs.
     pub fn last_ms(&self) -> Option<i64> {
         self.logs.last().map(|log| log.last_ms)
     }
 
-    /// Names and hashes of all its files.
+    /// The names and hashes of all its files.
     pub fn files(&self) -> impl Iterator<Item = (String, &Sha)> {
         let snapshots = self.snapshots.iter().map(|entry| (entry.name(), &entry.sha));
         snapshots.chain(self.logs.iter().map(|entry| (entry.name(), &entry.sha)))
     }
 
-    /// How long all its files are together.
+    /// The total length of its files.
     pub fn bytes(&self) -> u64 {
         let snapshots: u64 = self.snapshots.iter().map(|entry| entry.bytes).sum();
         snapshots + self.logs.iter().map(|entry| entry.bytes).sum::<u64>()
     }
 
-    /// The text of its file.
+    /// Encodes the manifest.
     pub fn encode(&self) -> String {
         let snapshots: Vec<Value> = (self.snapshots.iter())
             .map(|entry| {
@@ -169,10 +169,8 @@ impl Manifest {
         format!("{line}\n{sum}\n")
     }
 
-    /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// It is damaged, or of a later version.
+    /// Decodes a manifest. ¶ # Errors
+    /// It is damaged, or a newer version has written it.
     pub fn decode(text: &str) -> Result<Self> {
         let (line, sum) = text.split_once('\n').ok_or(ManifestError::Short)?;
         if sum.trim_end() != sha256(line.as_bytes()) {
@@ -251,7 +249,7 @@ fn zxid(value: &Value, key: &'static str) -> Result<Zxid> {
     i64::from_str_radix(digits, 16).map(Zxid).map_err(|_| no("zxid", text))
 }
 
-/// A hash becomes part of a path, so nothing else is taken for one.
+/// A hash becomes part of a path, so the form is checked.
 fn sha(value: &Value) -> Result<Sha> {
     let sha = text_of(value, "sha256")?;
     let is_hash = sha.len() == 64 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -262,7 +260,7 @@ fn sha(value: &Value) -> Result<Sha> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A manifest with logs of ten transactions and snapshots at these.
+    /// A manifest with snapshots at these zxids, and logs of ten transactions each.
     pub(crate) fn manifest(logs: &[i64], snapshots: &[i64]) -> Manifest {
         let log = |first: &i64| LogEntry {
             first: Zxid(*first),

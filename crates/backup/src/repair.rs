@@ -22,7 +22,7 @@ use crate::error::{At as _, BackupError, Result};
 use crate::restore::rebuild;
 use crate::source::{Directory, LogDamage, SnapFile, Source as _};
 
-/// Longest record that is looked for behind damage.
+/// The longest record that the search after damage accepts.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Arguments of `zebu repair`.
@@ -53,7 +53,7 @@ pub struct RepairArgs {
     pub into: PathBuf,
 }
 
-/// Repairs.
+/// Runs the command.
 pub fn run(args: &RepairArgs) -> ExitCode {
     crate::end(act(args, &mut io::stdout().lock()))
 }
@@ -90,7 +90,7 @@ fn act(args: &RepairArgs, out: &mut dyn Write) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes sure that the logs can be replayed, with a snapshot of another member if need be.
+/// Makes sure that the logs can be replayed, if necessary with another member's snapshot.
 fn complete(
     others: &[Directory],
     data_dir: &Path,
@@ -131,7 +131,7 @@ fn complete(
     Err(first_reason)
 }
 
-/// The logs that a member has or should have, by their first transactions.
+/// The first transactions of the logs that the member has or should have.
 fn logs(own: &Directory) -> Result<BTreeSet<Zxid>> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(own.log_dir()).at(own.log_dir())? {
@@ -141,7 +141,7 @@ fn logs(own: &Directory) -> Result<BTreeSet<Zxid>> {
     Ok(found)
 }
 
-/// Writes a whole log into a directory, and says what was done to it.
+/// Writes a whole log into a directory. Returns a description of the repair.
 fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -> Result<String> {
     let (name, vfs) = (names::log(first), own.vfs().as_ref());
     let path = own.log_dir().join(&name);
@@ -164,7 +164,7 @@ fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -
             return Ok("is whole, as far as a log without a sidecar tells".to_owned());
         }
     };
-    // Damage may hide behind records that look whole: then all of them come from others.
+    // Damage may look like intact records. Then all records are taken from the other members.
     for _ in 0..2 {
         let missing = wound.missing();
         for other in others {
@@ -194,7 +194,7 @@ fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -
     Err(failed(what))
 }
 
-/// What is wrong with a log that has no sidecar.
+/// The damage of a log without a sidecar.
 fn damage(own: &Directory, first: Zxid) -> Result<Option<LogDamage>> {
     let log = own.logs()?.into_iter().find(|log| log.first == first);
     let Some(log) = log else { return Ok(None) };

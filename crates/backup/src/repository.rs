@@ -28,43 +28,43 @@ use folder::Folder;
 pub use bucket::BucketError;
 pub use cipher::KeyError;
 
-/// The folder of the manifests.
+/// The directory of the manifests.
 const MANIFESTS: &str = "manifests";
-/// The folder of everything else.
+/// The directory of all other files.
 const FILES: &str = "files";
 /// The file of recipients, beside the manifests.
 const RECIPIENTS: &str = "recipients";
-/// No list of recipients is longer.
+/// The longest accepted list of recipients.
 const RECIPIENTS_BYTES_MAX: u64 = 1 << 20;
-/// How much is read at once.
+/// The size of a read.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// No manifest is longer.
+/// The longest accepted manifest.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
-/// Begins the name of a backup that is not in a directory.
+/// The prefix of a backup's name if it is in a bucket.
 const BUCKET_SCHEME: &str = "s3://";
 
 /// A SHA-256 as hex digits.
 pub type Sha = String;
 
-/// Something with two folders of files.
+/// A storage with two directories of files.
 trait Place: std::fmt::Debug + Send + Sync {
-    /// What messages call a file of it.
+    /// The name of a file for messages.
     fn path(&self, folder: &str, name: &str) -> PathBuf;
-    /// The names of the files in a folder.
+    /// The names of the files in a directory.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
-    /// Keeps other processes out, as far as the place can do that.
+    /// Keeps other processes out, if the storage has locks.
     fn lock(&self) -> Result<Lock>;
     /// Opens a file for reading.
     fn open(&self, folder: &str, name: &str) -> Result<Box<dyn Read + Send>>;
-    /// Begins a file of a folder.
+    /// Begins a file of a directory.
     fn stage(&self, folder: &str) -> Result<Staged>;
-    /// Gives a file that is complete its name, durably; false when something has this name.
+    /// Gives a complete file its name, durably. Returns false if the name exists already.
     fn publish(&self, staged: Staged, folder: &str, name: &str) -> Result<bool>;
-    /// Removes a file; it may have gone already.
+    /// Removes a file, if it still exists.
     fn remove(&self, folder: &str, name: &str) -> Result<()>;
 }
 
-/// A backup's directory, or its part of a bucket.
+/// A repository of backups, in a directory or in a bucket.
 #[derive(Clone, Debug)]
 pub struct Repository {
     root: PathBuf,
@@ -74,16 +74,14 @@ pub struct Repository {
     identities: Option<Identities>,
 }
 
-/// Whether this names a bucket: `s3://BUCKET` or `s3://BUCKET/PREFIX`.
+/// Whether the name is that of a bucket: `s3://BUCKET` or `s3://BUCKET/PREFIX`.
 pub fn is_bucket(root: &Path) -> bool {
     root.as_os_str().as_encoded_bytes().starts_with(BUCKET_SCHEME.as_bytes())
 }
 
 impl Repository {
-    /// Opens a backup.
-    ///
-    /// # Errors
-    /// There is none.
+    /// Opens a repository. ¶ # Errors
+    /// There is no repository.
     pub fn open(root: &Path) -> Result<Self> {
         let place: Arc<dyn Place> = match is_bucket(root) {
             true => Arc::new(Bucket::open(root)?),
@@ -92,10 +90,9 @@ impl Repository {
         Self::of(root, place)
     }
 
-    /// Opens a backup, or begins one in a directory that is empty or does not exist.
-    ///
-    /// # Errors
-    /// The directory has other files, or cannot be made.
+    /// Opens a repository, or creates one in a directory that is empty or does not exist. ¶ #
+    /// Errors
+    /// The directory has other files, or cannot be created.
     pub fn create(root: &Path) -> Result<Self> {
         let place: Arc<dyn Place> = match is_bucket(root) {
             true => Arc::new(Bucket::create(root)?),
@@ -115,11 +112,9 @@ impl Repository {
         Ok(Self { root: root.to_owned(), place, recipients, identities: None })
     }
 
-    /// Encrypts everything for the recipients in the file. The first backup decides whether to
-    /// encrypt, and for whom.
-    ///
-    /// # Errors
-    /// The file has no keys, or the backups that are there are not encrypted for them.
+    /// Encrypts all files for the recipients in this file. The first backup decides whether to
+    /// encrypt, and for whom. ¶ # Errors
+    /// The file has no keys, or the existing backups are not encrypted for them.
     pub fn encrypt_to(&mut self, file: &Path) -> Result<()> {
         let recipients = Recipients::read(file)?;
         let decided = |what| Err(self.key_error(KeyError::Decided(what)));
@@ -138,10 +133,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Takes the keys with which files are read, or finds that none are needed.
-    ///
-    /// # Errors
-    /// Keys are missing, of no use, or not those that open this backup.
+    /// Takes the keys for reading, or checks that none are needed. ¶ # Errors
+    /// Keys are missing or not needed, or do not fit this backup.
     pub fn unlock(&mut self, file: Option<&Path>) -> Result<()> {
         let identities = file.map(Identities::read).transpose()?;
         let wrong = match (&self.recipients, &identities, file) {
@@ -158,7 +151,7 @@ impl Repository {
         Err(self.key_error(wrong))
     }
 
-    /// Whether its files are encrypted.
+    /// Whether the files are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.recipients.is_some()
     }
@@ -167,26 +160,21 @@ impl Repository {
         BackupError::Key { path: self.root.clone(), source }
     }
 
-    /// Keeps other processes from making or removing backups until the guard is dropped, and removes what an interrupted one
-    /// has left.
-    ///
-    /// Without it, a file could be removed that a backup in the making relies on. Where the place has no locks, the guard
-    /// guards nothing.
-    ///
-    /// # Errors
+    /// Until the guard is dropped, other processes cannot make or remove backups. Also removes the
+    /// files of interrupted backups. ¶ Without the lock, another process could remove a file that
+    /// an unfinished backup relies on. If the storage has no locks, the guard has no effect. ¶ #
+    /// Errors
     /// Another process has the lock, or the directory cannot be written.
     pub fn lock(&self) -> Result<Lock> {
         self.place.lock()
     }
 
-    /// What messages call it.
+    /// The name for messages.
     pub fn name(&self) -> String {
         self.root.display().to_string()
     }
 
-    /// The numbers of its manifests, oldest first.
-    ///
-    /// # Errors
+    /// The numbers of the manifests, oldest first. ¶ # Errors
     /// They cannot be listed.
     pub fn manifests(&self) -> Result<Vec<u64>> {
         let names = self.place.list(MANIFESTS)?;
@@ -195,7 +183,7 @@ impl Repository {
         Ok(numbers)
     }
 
-    /// What messages call a manifest.
+    /// The name of a manifest for messages.
     pub fn manifest_path(&self, number: u64) -> PathBuf {
         self.place.path(MANIFESTS, &manifest_name(number))
     }
@@ -211,9 +199,7 @@ impl Repository {
         Ok(text)
     }
 
-    /// Makes a manifest; false when this number exists already.
-    ///
-    /// # Errors
+    /// Writes a manifest. Returns false if the number exists already. ¶ # Errors
     /// It cannot be written.
     pub fn put_manifest(&self, number: u64, text: &str) -> Result<bool> {
         let mut staged = self.place.stage(MANIFESTS)?;
@@ -229,7 +215,7 @@ impl Repository {
         self.place.remove(MANIFESTS, &manifest_name(number))
     }
 
-    /// What messages call the file with this name and content.
+    /// The name, for messages, of the file with this name and content.
     pub fn file_path(&self, name: &str, sha: &Sha) -> PathBuf {
         self.place.path(FILES, &file_name(name, sha))
     }
@@ -242,7 +228,7 @@ impl Repository {
         if self.recipients.is_none() {
             return self.place.stage(FILES);
         }
-        // What is not encrypted yet stays on this machine, in a file without a name.
+        // Plain text stays on this machine until it is encrypted, in a file without a name.
         let file = tempfile::tempfile().at(&std::env::temp_dir())?;
         Ok(Staged::new(file, std::env::temp_dir(), false))
     }
@@ -281,9 +267,7 @@ impl Repository {
         opened.map_err(|source| BackupError::Key { path: self.file_path(name, sha), source })
     }
 
-    /// Reads a whole file: its length and its hash.
-    ///
-    /// # Errors
+    /// Reads a whole file. Returns its length and its hash. ¶ # Errors
     /// It cannot be read.
     pub fn hash(&self, name: &str, sha: &Sha) -> Result<(u64, Sha)> {
         let mut file = self.file(name, sha)?;
@@ -299,9 +283,7 @@ impl Repository {
         }
     }
 
-    /// Removes a file; it may have gone already.
-    ///
-    /// # Errors
+    /// Removes a file, if it still exists. ¶ # Errors
     /// It cannot be removed.
     pub fn remove(&self, name: &str, sha: &Sha) -> Result<()> {
         self.place.remove(FILES, &file_name(name, sha))
@@ -316,16 +298,16 @@ fn file_name(name: &str, sha: &Sha) -> String {
     format!("{name}.{sha}")
 }
 
-/// Holds a repository while it lives; with a file that is locked, where the place has one.
+/// Holds the lock of a repository, if the storage has locks.
 #[derive(Debug)]
 pub struct Lock {
     _file: Option<File>,
 }
 
-/// A file that is not complete yet; it goes when it is dropped.
+/// An incomplete file. It is removed on drop.
 #[derive(Debug)]
 pub struct Staged {
-    /// The name of the file, or what messages call it where it has none.
+    /// The name of the file, or its name for messages if it has none.
     path: PathBuf,
     has_name: bool,
     file: File,
@@ -350,9 +332,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Adds all that a stream has, which is the file `path`.
-    ///
-    /// # Errors
+    /// Adds the content of a stream. `path`: the name of the stream for errors. ¶ # Errors
     /// The stream cannot be read, or the file cannot be written.
     pub fn copy(&mut self, from: &mut dyn Read, path: &Path) -> Result<()> {
         let mut block = vec![0; BLOCK_BYTES];
@@ -364,21 +344,19 @@ impl Staged {
         }
     }
 
-    /// The file, to be read from its first byte. Nothing is added to it any more.
-    ///
-    /// # Errors
+    /// The file, positioned at its first byte. After this call nothing is added. ¶ # Errors
     /// It cannot be read.
     pub fn content(&self) -> Result<&File> {
         (&self.file).seek(SeekFrom::Start(0)).at(&self.path)?;
         Ok(&self.file)
     }
 
-    /// How long it is.
+    /// The length.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The hash of its content.
+    /// The hash of the content.
     pub fn sha(&self) -> Sha {
         hex(self.hash.clone())
     }
@@ -387,7 +365,7 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         if self.has_name {
-            // What stays is of no use, and does no harm.
+            // A remaining file is useless but harmless.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -398,7 +376,7 @@ pub fn sha256(bytes: &[u8]) -> Sha {
     hex(Sha256::new_with_prefix(bytes))
 }
 
-/// What has been hashed, as hex digits.
+/// The hash as hex digits.
 pub(crate) fn hex(hash: Sha256) -> Sha {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

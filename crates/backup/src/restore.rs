@@ -32,7 +32,7 @@ use crate::stored::Stored;
 use live::Target;
 use rebuild::{Built, Proof, tree_options};
 
-/// So many znodes are written at once.
+/// The number of znodes that are written at a time.
 const STEP_ZNODES: usize = 1024;
 /// Maximum bytes of a batch.
 const STEP_BYTES: usize = 1 << 20;
@@ -115,7 +115,7 @@ pub struct RestoreArgs {
     pub json: bool,
 }
 
-/// Restores.
+/// Runs the command.
 pub fn run(args: &RestoreArgs) -> ExitCode {
     crate::end(act(args, &mut io::stdout().lock()))
 }
@@ -165,13 +165,13 @@ fn act(args: &RestoreArgs, out: &mut dyn Write) -> Result<bool> {
     Ok(true)
 }
 
-/// An id that no ensemble has: the keys of the standard library's hashes are random.
+/// An id that no other ensemble has: the standard library's hash keys are random.
 fn new_ensemble() -> EnsembleId {
     let half = || u128::from(RandomState::new().hash_one(std::process::id()));
     EnsembleId(half() << 64 | half())
 }
 
-/// Refuses a directory that has anything.
+/// Refuses a directory that is not empty.
 pub(crate) fn check_empty(into: &Path) -> Result<()> {
     match fs::read_dir(into) {
         Ok(mut entries) => match entries.next() {
@@ -186,7 +186,8 @@ pub(crate) fn check_empty(into: &Path) -> Result<()> {
     }
 }
 
-/// Empties the znode with the configuration of the old ensemble: the new one writes its own. True when there was one.
+/// Empties the znode with the old ensemble's configuration, because the new ensemble writes its
+/// own. Returns whether the znode existed.
 fn clear_configuration(tree: &mut Tree) -> bool {
     let has = tree.node(reserved::CONFIG).is_some_and(|node| node.data_bytes() > 0);
     if has {

@@ -19,17 +19,17 @@ use zebu_store::{Compression, Recover, Vfs};
 
 use crate::error::{At as _, BackupError, Result};
 
-/// No record is longer; memory is taken only for bytes that have arrived.
+/// The longest accepted record. Memory is allocated only for bytes that have arrived.
 pub const RECORD_BYTES_MAX: usize = i32::MAX as usize;
 
 /// A transaction log of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFile {
-    /// The zxid in its name.
+    /// The zxid in its file name.
     pub first: Zxid,
-    /// What messages call it.
+    /// The name for messages.
     pub path: PathBuf,
-    /// Its length on the disk, with room that is not used yet.
+    /// Its length on the disk, with the preallocated rest.
     pub bytes: u64,
     /// The last transaction before it, if a sidecar names it.
     pub previous: Option<Zxid>,
@@ -38,26 +38,26 @@ pub struct LogFile {
 /// A snapshot of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapFile {
-    /// The zxid in its name: the last transaction applied when it was begun.
+    /// The zxid in its file name: the last transaction before it was begun.
     pub zxid: Zxid,
-    /// How it is compressed.
+    /// Its compression.
     pub compression: Compression,
-    /// What messages call it.
+    /// The name for messages.
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
 }
 
-/// What reading a log has shown.
+/// The result of reading a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogReport {
-    /// Its records, as a sidecar would describe them.
+    /// The mark of its records, as a sidecar would have it.
     pub seen: Mark,
-    /// The content of its sidecar; `None` for a log of the original.
+    /// The mark in its sidecar; `None` for a log of the original.
     pub mark: Option<Mark>,
-    /// Why the log is not whole; `None` when it is, or when only its last record is incomplete.
+    /// The damage. `None` if the log is intact, or if only its last record is incomplete.
     pub damage: Option<LogDamage>,
-    /// Whether an incomplete record follows, as a log that is being written has.
+    /// Whether an incomplete record follows, as in a log that is being written.
     pub torn: bool,
 }
 
@@ -65,17 +65,17 @@ pub struct LogReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged at offset {offset}, behind transaction {last}: {what}")]
 pub struct LogDamage {
-    /// Where what cannot be read begins.
+    /// The position of the first unreadable byte.
     pub offset: u64,
     /// The last transaction before it.
     pub last: Zxid,
-    /// What is wrong there.
+    /// The description.
     pub what: String,
 }
 
-/// Something that has logs and snapshots.
+/// A place with logs and snapshots.
 pub trait Source {
-    /// What messages call it.
+    /// The name for messages.
     fn name(&self) -> String;
 
     /// Its logs, oldest first.
@@ -90,9 +90,7 @@ pub trait Source {
     /// The list cannot be read.
     fn snapshots(&self) -> Result<Vec<SnapFile>>;
 
-    /// Hands out a log's records in order; `None` when the log has gone.
-    ///
-    /// # Errors
+    /// Passes on a log's records in order. `None` if the log was removed. ¶ # Errors
     /// The log cannot be read, or `each` fails.
     fn read_log(
         &self,
@@ -100,9 +98,7 @@ pub trait Source {
         each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
     ) -> Result<Option<LogReport>>;
 
-    /// Reads a snapshot and checks all its checksums; `None` when it has gone.
-    ///
-    /// # Errors
+    /// Reads a snapshot and checks all its checksums. `None` if it was removed. ¶ # Errors
     /// The snapshot cannot be read, or is damaged.
     fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>>;
 }
@@ -116,11 +112,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Finds the files below `data_dir`, and those of the logs below `log_dir` where that is another directory.
-    ///
-    /// Both may also be the directories `version-2` themselves.
-    ///
-    /// # Errors
+    /// Finds the files below `data_dir`, and the logs below `log_dir` if that is another directory.
+    /// ¶ Both may also be `version-2` directories. ¶ # Errors
     /// A directory is missing, or has neither logs nor snapshots.
     pub fn open(vfs: Arc<dyn Vfs>, data_dir: &Path, log_dir: Option<&Path>) -> Result<Self> {
         let version_dir = |dir: &Path| -> Result<PathBuf> {
@@ -162,7 +155,7 @@ impl Directory {
         mark.filter(|mark| mark.first == first)
     }
 
-    /// Opens a file; `None` when it has gone.
+    /// Opens a file; `None` if it was removed.
     pub(crate) fn open_file(&self, path: &Path) -> Result<Option<Sequential>> {
         match self.vfs.open(path) {
             Ok(file) => Ok(Some(Sequential::new(file))),
@@ -207,7 +200,7 @@ impl Source for Directory {
         log: &LogFile,
         each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
     ) -> Result<Option<LogReport>> {
-        // The mark first: then the log contains everything up to the mark.
+        // The mark is read first, so the log contains everything up to it.
         let mark = self.mark(log.first);
         let Some(file) = self.open_file(&log.path)? else { return Ok(None) };
         let report = read_records(file, log, mark, each)?;
@@ -227,9 +220,8 @@ impl Source for Directory {
     }
 }
 
-/// Reads a log from any stream, and judges its end by its sidecar's mark, if there is one.
-///
-/// # Errors
+/// Reads a log from any stream, and checks its end against its sidecar's mark, if there is one. ¶ #
+/// Errors
 /// The stream cannot be read, or `each` fails.
 pub fn read_records(
     from: impl io::Read,
@@ -279,10 +271,9 @@ pub fn read_records(
     Ok(LogReport { seen, mark, damage, torn })
 }
 
-/// Judges damage by a second look at the log.
-///
-/// A server that writes while a log is read may have written only a part of a record at the first look, and more behind it
-/// before the end of that look: where whole records are now, there was no damage.
+/// Decides about damage after a second read of the log. ¶ If a server writes meanwhile, the first
+/// read may see a partial record, and then complete ones after it. If the second read finds
+/// complete records at that place, there is no damage.
 fn settle(first: LogReport, again: &LogReport) -> LogReport {
     match &first.damage {
         Some(damage)
@@ -311,9 +302,8 @@ fn kind(kind: EndKind) -> &'static str {
     }
 }
 
-/// Whether `next` may come right after `last` in one history.
-///
-/// Between two epochs, the zxids alone do not show whether the end of the first one is missing.
+/// Whether `next` may directly follow `last` in one history. ¶ Between two epochs, the zxids alone
+/// do not show whether the end of the first epoch is missing.
 pub fn follows(last: Zxid, next: Zxid) -> bool {
     if next.epoch() == last.epoch() {
         last.next() == Some(next)
@@ -346,7 +336,8 @@ mod tests {
     #[test]
     fn a_record_that_was_being_written_is_no_damage_once_it_is_whole() {
         let whole = log(3);
-        // The second record is not written yet, the third is seen already: two reads at different times.
+        // The second record is not written yet, but the third one is visible: two reads at
+        // different times.
         let second = 16 + 53;
         let mut torn = whole.clone();
         torn[second..second + 53].fill(0);
@@ -354,7 +345,7 @@ mod tests {
         assert_eq!(first.damage.as_ref().map(|damage| damage.offset), Some(second as u64));
         let settled = settle(first.clone(), &report(&whole, None));
         assert_eq!((settled.damage, settled.torn, settled.seen.last), (None, true, Zxid(1)));
-        // Nothing has changed since: it is damage.
+        // Nothing has changed since, so it is damage.
         assert_eq!(settle(first.clone(), &report(&torn, None)), first);
         // A required record that differs is damage.
         let other = Mark { chain: 1, ..report(&whole, None).seen };

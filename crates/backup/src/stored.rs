@@ -21,9 +21,9 @@ use crate::source::{
 /// A manifest with its files.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Where the files are.
+    /// The repository with the files.
     pub repository: Repository,
-    /// Which they are.
+    /// The manifest.
     pub manifest: Manifest,
 }
 
@@ -47,9 +47,8 @@ impl Stored {
     }
 }
 
-/// Opens a data directory, or the newest backup of a repository, which `identity` opens where it is encrypted.
-///
-/// # Errors
+/// Opens a data directory, or the newest backup of a repository. `identity`: the keys for an
+/// encrypted repository. ¶ # Errors
 /// The directory is neither, or cannot be read.
 pub fn source(
     dir: &Path,
@@ -116,7 +115,7 @@ impl Source for Stored {
     ) -> Result<Option<LogReport>> {
         let entry = self.manifest.logs.iter().find(|entry| entry.first == log.first);
         let entry = entry.ok_or_else(|| BackupError::Foreign(log.path.clone()))?;
-        // All of it must be there.
+        // The whole log must exist.
         let mark = Mark {
             first: entry.first,
             previous: entry.previous.unwrap_or(Zxid::ZERO),

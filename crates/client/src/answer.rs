@@ -14,11 +14,11 @@ use crate::transaction::{CreatedNode, OpResult, Results};
 use crate::watch::{PersistentWatch, Watch};
 use crate::{Created, Error, Identity, Result};
 
-/// Data up to this size are copied, so that they do not keep the much larger buffer they came in.
+/// Data up to this size are copied, so that they do not keep the much larger receive buffer alive.
 const COPIED_BYTES_MAX: usize = 1024;
 
 impl Call {
-    /// The body of an answer that is no error.
+    /// The body of an answer without an error.
     fn body<'a>(&self, answer: &'a Answer) -> Result<&'a Bytes> {
         match answer.err {
             ErrorCode::OK => Ok(&answer.body),
@@ -126,7 +126,7 @@ pub(crate) fn children_and_watch(call: Call, answer: Answer) -> Result<(Vec<Stri
 pub(crate) fn paths(call: Call, answer: Answer) -> Result<Vec<String>> {
     let Names { names } = call.record(&answer)?;
     let chroot = &call.shared.chroot;
-    // A prefix that is the chroot itself finds its neighbours of similar names too.
+    // A prefix that is the chroot itself also matches siblings with similar names.
     let inside = names.iter().filter(|path| chroot.contains(path));
     Ok(inside.map(|path| chroot.relative(path).to_owned()).collect())
 }
@@ -160,7 +160,8 @@ fn results<'a>(call: &Call, answer: &'a Answer) -> Result<Vec<MultiResult<'a>>> 
 
 pub(crate) fn transaction(call: Call, answer: Answer) -> Result<Results> {
     let results = results(&call, &answer)?;
-    // All or none: the one that failed has a code, those before it 0, those after it were not tried.
+    // All operations are executed, or none. The failed one has a code, those before it have 0, and
+    // those after it were not tried.
     let failed = results.iter().position(|result| {
         matches!(result, MultiResult::Failed(err)
             if ![ErrorCode::OK, ErrorCode::RUNTIME_INCONSISTENCY].contains(err))
@@ -242,7 +243,7 @@ mod tests {
         Answer { zxid: Zxid::ZERO, err: ErrorCode::OK, body: body.into() }
     }
 
-    /// Every decoder on the same bytes; whether each of them made sense of them.
+    /// Runs every decoder on the same bytes. Returns the result of each.
     fn all(body: &[u8]) -> Vec<std::result::Result<(), ErrorKind>> {
         fn kind<T>(result: Result<T>) -> std::result::Result<(), ErrorKind> {
             result.map(|_| ()).map_err(|error| error.kind())
@@ -266,7 +267,7 @@ mod tests {
     fn a_server_that_lies_is_not_believed() {
         let mut random = zebu_testkit::Random::new(1);
         for length in 0..200 {
-            // Small numbers, as lengths and types are, and large ones.
+            // Small numbers, as lengths and types are, and large numbers.
             let mut byte = || random.next() as u8 & if random.one_in(4) { 0xff } else { 3 };
             let body: Vec<u8> = (0..length).map(|_| byte()).collect();
             for result in all(&body) {

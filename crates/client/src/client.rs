@@ -26,7 +26,7 @@ use crate::{Acls, Connector, CreateMode, Error, Result};
 /// SASL is an exchange, not a scheme of credentials.
 pub(crate) const SASL: &str = "sasl";
 
-/// Why credentials of that scheme are refused.
+/// The error for credentials of this scheme.
 pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and not one credential; open the session with Connector::sasl";
 
 /// A session with an ensemble, shared by all its clones.
@@ -56,14 +56,14 @@ pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and 
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Arc<Handle>,
-    /// The one that its requests belong to.
+    /// The series that this handle's requests belong to.
     series: Option<Series>,
 }
 
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
-    /// Whether the session is closed with the last of these.
+    /// Whether the session is closed when the last such handle is dropped.
     is_owner: bool,
 }
 
@@ -92,7 +92,7 @@ impl Drop for Handle {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Created {
-    /// Where it is: with a sequential mode, other than was asked.
+    /// The path. With a sequential mode it differs from the requested one.
     pub path: String,
     /// Its stat.
     pub stat: Stat,
@@ -131,8 +131,8 @@ pub struct Identity {
 pub enum WatchMode {
     /// The znode and the list of its children.
     Persistent,
-    /// The znode and everything below it. Changes of child lists are not reported as such: a child that
-    /// comes or goes is.
+    /// The znode and all its descendants. Changes of child lists are not reported as such: each
+    /// created or deleted child is reported.
     Recursive,
 }
 
@@ -150,7 +150,7 @@ pub enum WatchMode {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconfiguration<'a> {
-    /// Servers that join, as `server.4=host:2888:3888;2181`, and ids of servers that leave.
+    /// Servers to add, as `server.4=host:2888:3888;2181`, and ids of servers to remove.
     Change {
         /// Lines as in a configuration file.
         joining: &'a [&'a str],
@@ -535,7 +535,7 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
-        // Not quite a path: it may end anywhere.
+        // A prefix need not be a complete path: it may end within a name.
         let absolute = self.shared().chroot.absolute_prefix(prefix);
         let frame = Frame::new(OpCode::GET_EPHEMERALS, |out| {
             PathOnly { path: Some(Cow::Borrowed(&*absolute)) }.encode(out);
@@ -842,7 +842,7 @@ impl Client {
         self.create_absolute(path, &self.absolute_of(path, mode), data, mode, acl)
     }
 
-    /// What the servers call a znode that is created.
+    /// The absolute path of a znode to create.
     pub(crate) fn absolute_of<'a>(&self, path: &'a str, mode: CreateMode) -> Cow<'a, str> {
         if mode.is_sequential() {
             self.shared().chroot.absolute_prefix(path)
@@ -851,7 +851,7 @@ impl Client {
         }
     }
 
-    /// Creates a znode, given both as the client and as the servers call it.
+    /// Creates a znode. Takes both the path below the chroot and the absolute path.
     pub(crate) fn create_absolute(
         &self,
         path: &str,

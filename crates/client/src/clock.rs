@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Tells the time of day.
+/// Returns the time of day.
 #[derive(Clone)]
 pub(crate) struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 

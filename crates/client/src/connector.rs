@@ -20,7 +20,7 @@ use crate::state::{Announcer, SessionEvents, SessionState, Status};
 use crate::stream::Dialer;
 use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
 
-/// Why a client that speaks TLS cannot follow the members.
+/// The error of a client with TLS that would follow the members.
 #[cfg(feature = "tls")]
 const NO_TLS_PORTS: &str =
     "Connector::follow_members: the configuration of an ensemble names no ports for TLS";
@@ -29,7 +29,7 @@ const NO_TLS_PORTS: &str =
 #[cfg(feature = "tls")]
 const NO_TLS_OVER: &str = "Connector::transport: a transport that encrypts does so itself";
 
-/// How a connect string begins that names a service of the DNS.
+/// The beginning of a connect string that names a service of the DNS.
 const SERVICE: &str = "dns-srv://";
 
 /// The settings of a session, and the way to open it.
@@ -65,7 +65,7 @@ pub struct Connector {
     dialer: Dialer,
     #[cfg(feature = "sasl")]
     sasl: Option<crate::Sasl>,
-    /// Where the servers' names come from, for the log.
+    /// The origin of the servers' names, for the log.
     servers: Option<String>,
 }
 
@@ -730,7 +730,7 @@ impl Connector {
             service.parse().map_err(|error| Error::connect_string(&error))?;
         self.chroot = self.chroot.or(parsed.chroot);
         match <[_; 1]>::try_from(parsed.servers) {
-            // Its servers' ports stand in the records.
+            // The records contain the servers' ports.
             Ok([server]) if !service.contains(':') => {
                 self.servers = Some(format!("{SERVICE}{service}"));
                 self.start_with(crate::service::Service::new(server.host))
@@ -821,13 +821,13 @@ impl Connector {
             thread.spawn(members::follow(client.unowned(), members).instrument(span));
         }
         for (scheme, auth) in this.credentials {
-            // When they are refused the session is over, which nobody can overlook.
+            // If the server refuses the credentials, the session ends, so no result is lost.
             client.authenticate(&scheme, auth).detach();
         }
         Ok(client)
     }
 
-    /// The thread that the session will live on.
+    /// The thread of the session.
     pub(crate) fn with_thread(mut self) -> Result<(SessionThread, Self)> {
         let thread = match self.thread.take() {
             Some(thread) => thread,
@@ -858,7 +858,7 @@ fn announce(servers: Option<&str>, options: &Options) {
     }
 }
 
-/// Waits on the session's thread: the caller needs no runtime.
+/// Waits on the session's thread, so the caller needs no runtime.
 async fn connected(client: Client, wait: Duration, acl: Option<Acls>) -> Result<Client> {
     let unowned = client.unowned();
     let connected = client.thread().spawn(async move {
@@ -872,7 +872,7 @@ async fn connected(client: Client, wait: Duration, acl: Option<Acls>) -> Result<
             }
         }
         if let Some(acl) = acl {
-            // What is there may be created again.
+            // An existing znode may be created again.
             Retry::default().reads(|| unowned.create_chroot(&acl)).await?;
         }
         Ok(())

@@ -33,20 +33,20 @@ use crate::state::{Announcer, Status};
 use crate::stream::{Destination, Dialer, Stream};
 use crate::watch::{Event, Notice, Signal};
 
-/// Smallest and largest piece that is read at once; in between it follows what comes.
+/// The smallest and the largest read. Within these limits, the size follows the amount of data.
 const READ_BYTES_MIN: usize = 8 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
 
-/// Reads in one go before other tasks get their turn.
+/// The number of reads in a row, before other tasks get a turn.
 const READS_MAX: usize = 16;
 
-/// How an alert of TLS 1.0 to 1.3 begins, which answers what is no TLS.
+/// The beginning of an alert of TLS 1.0 to 1.3. A TLS server sends it as an answer to plain text.
 const TLS_ALERT: i32 = 0x1503;
 
-/// How long a server may take to say whether it has a quorum.
+/// The time limit for a server to answer whether it has a quorum.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What the driver's helpers report.
+/// Reports of the driver's helper tasks.
 enum Report {
     Resolved(Vec<Candidate>),
     Connected(Connection),
@@ -69,43 +69,44 @@ pub(crate) struct Driver {
     dialer: Dialer,
     #[cfg(feature = "sasl")]
     exchange: Option<crate::sasl::Exchange>,
-    /// The call of Kerberos whose outcome is wanted.
+    /// The call to Kerberos that this exchange waits for.
     #[cfg(feature = "sasl")]
     _kerberos: Option<crate::waiters::Claim>,
     answer_bytes_max: usize,
     start: Instant,
     metrics: Metrics,
     proven: Option<Duration>,
-    /// When the newest bytes came.
+    /// The time of the last received bytes.
     heard: Duration,
     timer: Pin<Box<Sleep>>,
     reports: mpsc::UnboundedReceiver<Report>,
     reporter: mpsc::UnboundedSender<Report>,
-    /// The attempt that is under way.
+    /// The attempt to connect that is in progress.
     connecting: Option<JoinHandle<()>>,
     connection: Option<Connection>,
     input: BytesMut,
     read_bytes: usize,
     output: Vec<u8>,
-    /// How much of `output` is sent.
+    /// The number of bytes of `output` that are sent.
     sent: usize,
-    /// The stream holds back nothing that it was given.
+    /// Whether the stream has passed all bytes on to the system.
     is_flushed: bool,
-    /// Who waits for an answer, by request; the first one's number is `first`.
+    /// The receivers of answers, by request. The first one belongs to request `first`.
     replies: VecDeque<Option<oneshot::Sender<Reply>>>,
     first: u64,
     listeners: BTreeMap<WatcherId, Listener>,
-    /// The watch that a request leaves, while nobody knows whether it will.
+    /// The watch of each request without an answer. It is not known yet whether the request leaves
+    /// the watch.
     seats: BTreeMap<RequestId, WatcherId>,
     audience: Vec<Arc<Announcer>>,
     overhearing: Audience,
-    /// Somebody waits until the server knows that the session ends.
+    /// A caller that waits until the server knows that the session ends.
     farewell: Option<Arc<Farewell>>,
     commands: Vec<Command>,
     outputs: Vec<Output>,
-    /// Names are being resolved.
+    /// Whether names are being resolved.
     is_resolving: bool,
-    /// Sending waits for other tasks' turn.
+    /// Whether sending waits until other tasks had their turn.
     is_deferring: bool,
     is_over: bool,
 }
@@ -160,7 +161,7 @@ impl Driver {
         }
     }
 
-    /// With the exchange that the session's options promise.
+    /// Adds the SASL exchange that the session's options announce.
     #[cfg(feature = "sasl")]
     pub(crate) fn with_sasl(mut self, sasl: Option<crate::Sasl>) -> Self {
         self.exchange = sasl.map(crate::sasl::Exchange::new);
@@ -178,7 +179,7 @@ impl Driver {
 
     // What goes in.
 
-    /// Returns whether there were any.
+    /// Takes commands. Returns whether there were any.
     fn take_commands(&mut self, cx: &Context<'_>) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
         self.shared.take(cx, &mut commands);
@@ -219,7 +220,7 @@ impl Driver {
                 Input::Unwatch(watcher)
             }
             Command::Tell(states) => {
-                // Many may come and go while the session's state does not change.
+                // Many receivers may come and go while the session's state does not change.
                 if self.audience.len() == self.audience.capacity() {
                     self.audience.retain(|states| !states.0.is_abandoned());
                 }
@@ -238,7 +239,8 @@ impl Driver {
         self.session.step(now, input, &mut self.outputs);
     }
 
-    /// Requests come in the order of their numbers, and nearly so do their answers.
+    /// Registers the receiver of an answer. Requests come in the order of their numbers, and most
+    /// answers too.
     fn expect(&mut self, id: RequestId, reply: oneshot::Sender<Reply>) {
         debug_assert_eq!(id.0, self.first + self.replies.len() as u64);
         self.metrics.requests += 1;
@@ -297,7 +299,7 @@ impl Driver {
                 }
             }
         }
-        // There may be more, but others want to go on too.
+        // There may be more bytes, but other tasks need a turn.
         cx.waker().wake_by_ref();
     }
 
@@ -325,7 +327,8 @@ impl Driver {
         }
     }
 
-    /// The connection is gone. `fault`: why, if more is known than that it ended.
+    /// Handles the end of the connection. `fault`: the reason, if more is known than the end
+    /// itself.
     fn hang_up(&mut self, fault: Option<String>) {
         if let Some(Connection { attempt, server, .. }) = self.connection.take() {
             if let Some(fault) = fault {
@@ -355,7 +358,8 @@ impl Driver {
                 self.carry_out();
                 continue;
             }
-            // A deadline mostly moves away: the timer is only set when it has run out, or is too late.
+            // Most deadlines move into the future, so the timer is set only when it has fired or is
+            // too late.
             let deadline = self.start + deadline;
             if self.timer.is_elapsed() || self.timer.deadline() > deadline {
                 self.timer.as_mut().reset(deadline);
@@ -368,7 +372,7 @@ impl Driver {
 
     // What comes out.
 
-    /// Shows what is known by now, so that whoever has an answer finds it counted.
+    /// Publishes the metrics before the answers, so a caller with an answer finds it counted.
     fn publish(&mut self) {
         let proven = self.session.proven();
         if let Some(sent) = proven.filter(|_| proven != self.proven) {
@@ -415,7 +419,7 @@ impl Driver {
                 Output::Prove(attempt, challenge) => self.prove(attempt, challenge),
             }
         }
-        // Reports that nobody listens any more may have been added meanwhile.
+        // Dropped watches may have added reports meanwhile.
         outputs.append(&mut self.outputs);
         self.outputs = outputs;
         if !self.outputs.is_empty() {
@@ -437,12 +441,12 @@ impl Driver {
         if let Some(watcher) = self.seats.remove(&id)
             && !self.listeners.contains_key(&watcher)
         {
-            // Whoever wanted it has gone in the meantime.
+            // The receiver was dropped meanwhile.
             self.step(Input::Unwatch(watcher));
         }
         self.publish();
         if let Some(waiting) = waiting {
-            // Nobody may be waiting any more.
+            // The receiver may be gone.
             let _ = waiting.send(reply);
         }
     }
@@ -499,7 +503,7 @@ impl Driver {
         for states in &self.audience {
             states.0.put(status.state, || status.state);
         }
-        // Those whose request is not answered yet miss nothing.
+        // A watch whose request has no answer yet misses no event.
         let seated: BTreeSet<&WatcherId> = self.seats.values().collect();
         for (watcher, listener) in &self.listeners {
             if !seated.contains(watcher) {
@@ -516,7 +520,7 @@ impl Driver {
     }
 
     fn resolve(&mut self) {
-        // A resolver that is slow is not asked again before it has answered.
+        // A slow resolver is not asked again before it has answered.
         if std::mem::replace(&mut self.is_resolving, true) {
             return;
         }
@@ -528,7 +532,7 @@ impl Driver {
                 Err(error) => (Vec::new(), Some(error.to_string())),
             };
             let missing = missing.map(String::into_boxed_str);
-            // Once: it is tried again and again.
+            // Logged once, because the lookup is repeated again and again.
             if shared.set_missing(missing.clone())
                 && let Some(missing) = missing
             {
@@ -576,8 +580,8 @@ impl Driver {
         match exchange.answer(attempt, &challenge, &host.unwrap_or_default()) {
             Answer::Now(proof) => self.proved(attempt, proof),
             Answer::Later(mut kerberos) => {
-                // On a thread that nobody waits for, as whoever issues tickets may be silent for long. What an earlier
-                // attempt waits for is given up.
+                // On a thread that no caller waits for, because the issuer of tickets may be silent
+                // for a long time. The result of an earlier attempt is dropped.
                 let reporter = self.reporter.clone();
                 let called = crate::waiters::KERBEROS.call(move || {
                     let proof = kerberos.answer(&challenge);
@@ -593,12 +597,12 @@ impl Driver {
         }
     }
 
-    /// Says what SASL has come to.
+    /// Handles the result of a SASL step.
     #[cfg(feature = "sasl")]
     fn proved(&mut self, attempt: Attempt, proof: Result<Proof, String>) {
         let proof = proof.unwrap_or_else(|fault| {
             let connection = self.connection.as_ref();
-            // What an earlier connection has come to concerns nobody.
+            // Results of an earlier connection are ignored.
             if let Some(connection) = connection.filter(|it| it.attempt == attempt) {
                 warn!("SASL failed: {fault}");
                 self.shared.refused(connection.server, &format!("SASL failed: {fault}"));
@@ -646,7 +650,7 @@ impl Driver {
         }
         self.output.clear();
         self.sent = 0;
-        // What is encrypted may still wait to be taken by the system.
+        // Encrypted bytes may still wait for the system.
         if let (false, Some(connection)) = (self.is_flushed, &mut self.connection) {
             match Pin::new(&mut connection.stream).poll_flush(cx) {
                 Poll::Pending => {}
@@ -656,7 +660,7 @@ impl Driver {
         }
     }
 
-    /// The server does not take any more. It may have said why.
+    /// Handles a failed write. The server may have sent the reason before.
     fn fail_to_write(&mut self, cx: &mut Context<'_>) {
         let Some(connection) = &mut self.connection else { return };
         self.input.reserve(READ_BYTES_MIN);
@@ -667,7 +671,7 @@ impl Driver {
         self.hang_up(fault);
     }
 
-    /// Tells whoever waits for the end of the session how far that has come.
+    /// Reports the progress of the session's end to the caller that waits for it.
     fn tell_farewell(&self) {
         let Some(farewell) = &self.farewell else { return };
         let is_connected =
@@ -675,7 +679,7 @@ impl Driver {
         farewell.reach(match self.connection {
             _ if self.is_over => Stage::Over,
             None => Stage::Alone,
-            // A handshake is under way, or the system does not take all of it at once.
+            // A handshake is in progress, or the system has not taken all bytes.
             Some(_) if !is_connected || self.sent < self.output.len() || !self.is_flushed => {
                 Stage::Asked
             }
@@ -683,7 +687,7 @@ impl Driver {
         });
     }
 
-    /// Ends the connection and everything that is open, but not the session.
+    /// Ends the connection and all pending work, but not the session.
     fn leave(&mut self) {
         if let Some(connecting) = self.connecting.take() {
             connecting.abort();
@@ -709,8 +713,8 @@ impl Future for Driver {
         driver.take_reports(cx);
         driver.read(cx);
         driver.take_time(cx);
-        // Where one task has a request, others that were woken with it mostly have one too: they get a
-        // turn, so that all of it is sent with one system call.
+        // If one task has sent a request, other tasks that were woken with it usually send one too.
+        // They get a turn first, so that one system call sends all requests.
         driver.is_deferring = is_commanded && !driver.is_deferring && !driver.is_over;
         if driver.is_deferring {
             cx.waker().wake_by_ref();
@@ -724,7 +728,7 @@ impl Future for Driver {
 }
 
 impl Drop for Driver {
-    /// Also when the runtime is shut down.
+    /// This also runs when the runtime is shut down.
     fn drop(&mut self) {
         let ending = self.shared.status.borrow().state.ending().unwrap_or(Ending::Closed);
         if let Some(connecting) = self.connecting.take() {
@@ -741,7 +745,7 @@ impl Drop for Driver {
     }
 }
 
-/// The next whole frame without its length, or the length that is too much.
+/// The next complete frame without its length. The error is a length beyond the limit.
 fn next_frame(input: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, i32> {
     let Some(length) = input.first_chunk() else { return Ok(None) };
     let length = i32::from_be_bytes(*length);

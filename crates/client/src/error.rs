@@ -68,12 +68,12 @@ pub struct Error {
     code: ErrorCode,
     what: What,
     path: Option<Box<str>>,
-    /// What is known of why.
+    /// The known reason.
     reason: Option<Box<str>>,
     operation: Option<u32>,
 }
 
-/// What happened, where the code does not say it.
+/// The failure, if the code alone does not describe it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Answered,
@@ -294,7 +294,7 @@ impl Error {
         Self::new(kind, code, What::Failed(failure), path)
     }
 
-    /// Says, where there was no connection in time, which servers could not be found or reached.
+    /// Adds the servers that could not be found or reached, to a failure for lack of a connection.
     pub(crate) fn with_missing(self, missing: impl FnOnce() -> Option<Box<str>>) -> Self {
         match self.what {
             What::Failed(
@@ -319,12 +319,12 @@ impl Error {
         Self::invalid(What::Ttl, path)
     }
 
-    /// The settings of SASL make no sense.
+    /// The settings of SASL are invalid.
     pub(crate) fn sasl(fault: &str) -> Self {
         Self { reason: some(fault), ..Self::invalid(What::Sasl, "") }
     }
 
-    /// A store that cannot be used, or settings that make no sense.
+    /// A store cannot be used, or the settings are invalid.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(fault: &str) -> Self {
         Self { reason: some(fault), ..Self::invalid(What::Tls, "") }
@@ -339,7 +339,7 @@ impl Error {
         Self::new(ErrorKind::Invalid, ErrorCode::BAD_ARGUMENTS, what, path)
     }
 
-    /// An answer that makes no sense: the request was executed, or not.
+    /// The answer cannot be decoded, so the outcome of the request is unknown.
     pub(crate) fn garbled(path: &str) -> Self {
         Self::new(ErrorKind::Unknown, ErrorCode::MARSHALLING_ERROR, What::Garbled, path)
     }
@@ -358,7 +358,7 @@ fn some(path: &str) -> Option<Box<str>> {
     (!path.is_empty()).then(|| path.into())
 }
 
-/// What a code means, in words.
+/// The meaning of a code.
 fn words(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::CONNECTION_LOSS => "connection lost, outcome unknown",

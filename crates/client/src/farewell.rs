@@ -7,23 +7,24 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Longest time until the server is told, while there is a connection.
+/// The longest wait until the server is told, while there is a connection.
 const TELLING_MAX: Duration = Duration::from_secs(1);
 
-/// Longest time for the rest: until the server has answered, and, without a connection, until there is one.
+/// The longest wait for the rest: for the server's answer and, without a connection, for a
+/// connection.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// The same on a thread of a runtime, where others wait for their turn.
+/// The same on a thread of a runtime, where other tasks wait for their turn.
 const ANSWER_MAX_IN_RUNTIME: Duration = Duration::from_millis(100);
 
-/// How far the end of a session has come.
+/// The progress of a session's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// The session's thread will tell the server as soon as it runs.
+    /// The session's thread will tell the server when it runs.
     Asked,
     /// There is no connection at the moment.
     Alone,
-    /// The system has all bytes that tell the server.
+    /// The system has taken all bytes that tell the server.
     Told,
     /// The session is over.
     Over,
@@ -48,7 +49,7 @@ impl Farewell {
         }
     }
 
-    /// Returns when the session is over, or it makes no sense to wait any longer.
+    /// Returns when the session has ended, or when further waiting is useless.
     pub(crate) fn wait(&self, is_in_runtime: bool) {
         let start = Instant::now();
         let mut stage = self.stage.lock();
@@ -81,7 +82,7 @@ mod tests {
         farewell.wait(false);
     }
 
-    /// The bound holds whatever the server does.
+    /// The time limit holds, whatever the server does.
     #[test]
     fn nobody_waits_for_ever() {
         let farewell = Farewell::new();

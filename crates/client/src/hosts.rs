@@ -170,10 +170,10 @@ pub trait HostProvider: Send + Sync + 'static {
     }
 }
 
-/// How far away a server is.
+/// The distance of a server.
 pub(crate) type Rank = dyn Fn(SocketAddr) -> u32 + Send + Sync;
 
-/// The servers of one provider, in the order of another one.
+/// The servers of one provider, in the order of another.
 pub(crate) struct Ranked {
     pub(crate) hosts: Arc<dyn HostProvider>,
     pub(crate) rank: Arc<Rank>,
@@ -197,13 +197,14 @@ impl HostProvider for Ranked {
     }
 }
 
-/// Names from a connect string, resolved again each time; every address of a name is a server.
+/// Names from a connect string, resolved again each time. Every address of a name counts as a
+/// server.
 #[derive(Debug)]
 pub(crate) struct Names {
     names: Vec<HostPort>,
-    /// Where each was the last time its resolver answered.
+    /// The addresses of each name, as its resolver gave them last.
     known: Mutex<BTreeMap<HostPort, Vec<SocketAddr>>>,
-    /// Those that could not be resolved the last time, and why.
+    /// The names that could not be resolved last, with the reasons.
     missing: Mutex<Option<String>>,
 }
 
@@ -269,7 +270,7 @@ impl HostProvider for Names {
         }))
     }
 
-    /// Of several names of one server, the first in the connect string.
+    /// If several names have the same address, the first one in the connect string.
     fn name(&self, server: SocketAddr) -> Option<String> {
         let known = self.known.lock();
         let has = |name: &&HostPort| known.get(*name).is_some_and(|all| all.contains(&server));

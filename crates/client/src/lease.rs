@@ -79,11 +79,12 @@ impl Client {
                 if left.is_zero() {
                     return;
                 }
-                // Whichever comes first: more may have been proven meanwhile, or the session be over.
+                // Whichever comes first. Meanwhile the lease may have been extended, or the session
+                // may have ended.
                 let _ = tokio::time::timeout(left, status.changed()).await;
             }
         });
-        // The thread need not go on when nobody waits any more.
+        // The thread ends when no caller waits any more.
         let waiting = Waiting(waiting);
         waiting.over().await;
     }

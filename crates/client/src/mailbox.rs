@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// Most items that wait for a reader.
+/// The most items that wait for a reader.
 pub(crate) const WAITING_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ struct Inside<T> {
     reader: Option<Waker>,
 }
 
-/// The writer's end, and by being cloned the reader's.
+/// Both ends of a queue: the writer's end, and clones for the reader.
 #[derive(Debug)]
 pub(crate) struct Mailbox<T>(Arc<Mutex<Inside<T>>>);
 
@@ -32,7 +32,7 @@ impl<T> Mailbox<T> {
         Self(Arc::new(Mutex::new(inside)))
     }
 
-    /// Adds an item. When the reader is too far behind, everything that waits is replaced by `missed`.
+    /// Adds an item. If the reader is too far behind, `missed` replaces all waiting items.
     pub(crate) fn put(&self, item: T, missed: impl FnOnce() -> T) {
         let mut inside = self.0.lock();
         if inside.is_closed {
@@ -47,7 +47,7 @@ impl<T> Mailbox<T> {
         wake(inside);
     }
 
-    /// Adds an item in the place of everything that waits.
+    /// Replaces all waiting items by one item.
     pub(crate) fn put_instead(&self, item: T) {
         let mut inside = self.0.lock();
         if inside.is_closed {
@@ -58,12 +58,12 @@ impl<T> Mailbox<T> {
         wake(inside);
     }
 
-    /// Whether this is the only end left, so that nobody will ever read.
+    /// Whether this is the only end, so the queue has no reader.
     pub(crate) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 
-    /// There will be no more.
+    /// Closes the queue: no further items follow.
     pub(crate) fn close(&self) {
         let mut inside = self.0.lock();
         inside.is_closed = true;

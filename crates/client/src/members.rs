@@ -12,13 +12,13 @@ use crate::hosts::{HostProvider, Names, Servers};
 use crate::shared::Shared;
 use crate::{Client, ErrorKind};
 
-/// The members where they are known, and beside them whatever the client was started with.
+/// The known members, and the servers that the client was started with.
 pub(crate) struct Members {
     given: Arc<dyn HostProvider>,
     shared: Arc<Shared>,
     names: Mutex<Option<Arc<Names>>>,
-    /// How many connections there had been when servers were last asked for. All members were tried in vain when there is
-    /// none more.
+    /// The number of connections at the last request for servers. If it has not grown since, all
+    /// members were tried in vain.
     asked: AtomicU64,
 }
 
@@ -31,7 +31,7 @@ impl Members {
         self.names.lock().clone()
     }
 
-    /// Takes a configuration. One that names no addresses for clients changes nothing.
+    /// Takes a configuration. A configuration without client addresses changes nothing.
     fn take(&self, config: &str) {
         let members = addresses(config);
         if members.is_empty() {
@@ -63,7 +63,7 @@ impl HostProvider for Members {
         })
     }
 
-    /// The given order, but members before others.
+    /// The given order, with members before all other servers.
     fn rank(&self, server: SocketAddr) -> u32 {
         let is_member = self.known().is_none_or(|names| names.name(server).is_some());
         self.given.rank(server).saturating_mul(2).saturating_add(u32::from(!is_member))
@@ -81,7 +81,7 @@ impl HostProvider for Members {
     }
 }
 
-/// Keeps the members known until the session is over.
+/// Keeps the list of members up to date until the session ends.
 pub(crate) async fn follow(client: Client, members: Arc<Members>) {
     while client.connected().await.is_ok() {
         let changed = match client.watch_config().await {
@@ -104,7 +104,7 @@ pub(crate) async fn follow(client: Client, members: Arc<Members>) {
     }
 }
 
-/// The members' addresses for clients, each once, in the order of the configuration.
+/// The client addresses of the members, each once, in the order of the configuration.
 fn addresses(config: &str) -> Vec<HostPort> {
     let mut found = Vec::new();
     for address in config.lines().filter_map(address) {
@@ -115,7 +115,7 @@ fn addresses(config: &str) -> Vec<HostPort> {
     found
 }
 
-/// Of a line `server.ID=HOST:PORT:PORT[:ROLE][|HOST:PORT:PORT...];[HOST:]PORT`.
+/// The client address in a line `server.ID=HOST:PORT:PORT[:ROLE][|HOST:PORT:PORT...];[HOST:]PORT`.
 fn address(line: &str) -> Option<HostPort> {
     let member = line.trim().strip_prefix("server.")?.split_once('=')?.1;
     let (between, clients) = member.split_once(';')?;
@@ -131,7 +131,7 @@ fn address(line: &str) -> Option<HostPort> {
     (!is_none(host)).then(|| HostPort { host: host.to_owned(), port })
 }
 
-/// The host of `HOST:PORT:PORT`, where that of IPv6 stands in brackets.
+/// The host of `HOST:PORT:PORT`. An IPv6 host is in brackets.
 fn first_host(between: &str) -> Option<&str> {
     match between.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map(|(host, _)| host),

@@ -25,7 +25,7 @@ macro_rules! counts {
             pub round_trip: Option<Duration>,
         }
 
-        /// The same where the driver writes them and anybody reads them.
+        /// The same values: the driver writes them, and any thread reads them.
         #[derive(Debug, Default)]
         pub(crate) struct Published {
             $($name: AtomicU64,)*
@@ -34,7 +34,7 @@ macro_rules! counts {
         }
 
         impl Published {
-            /// To be called by the driver only.
+            /// Only the driver may call this.
             pub(crate) fn publish(&self, metrics: &Metrics) {
                 $(self.$name.store(metrics.$name, Ordering::Relaxed);)*
                 self.round_trip.store(metrics.round_trip.map_or(0, nanos), Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Metrics {
     }
 }
 
-/// At least one, so that zero can stand for none.
+/// The time in nanoseconds, at least one, because zero means none.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }

@@ -39,11 +39,11 @@ pub enum CreateMode {
     SequentialTtl(Duration),
 }
 
-/// How a mode goes over the wire.
+/// The encoding of a mode.
 pub(crate) struct Wire {
     pub(crate) op: OpCode,
     pub(crate) flags: i32,
-    /// −1 when there is none.
+    /// −1 without a time to live.
     pub(crate) ttl_ms: i64,
 }
 

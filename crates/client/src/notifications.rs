@@ -131,7 +131,7 @@ impl Audience {
         self.all.push(heard);
     }
 
-    /// What comes now does not belong to what came before.
+    /// Begins a new notification: later events do not belong to the one before.
     pub(crate) fn begin(&mut self) {
         self.told = None;
     }

@@ -92,7 +92,7 @@ impl Client {
                 ErrorKind::Unknown => {
                     match Retry::default().reads(|| self.find(parent, &prefix)).await {
                         Ok(Some(created)) => return Ok(created),
-                        // Now it is known: it was not, and will not be.
+                        // Now it is known that the request was not executed, and never will be.
                         Ok(None) => Error::failed(Failure::NoConnection, path),
                         Err(error) => {
                             if !zebu_proto::mutant!("protected znode left behind") {
@@ -128,7 +128,7 @@ impl Client {
                 }
             };
             let retry = Retry { attempts: u32::MAX, ..Retry::default() };
-            // Whoever has deleted it, it is gone.
+            // The child is gone, whoever deleted it.
             let _ = retry.reads(delete).await;
         });
     }
@@ -158,7 +158,7 @@ impl Client {
     /// ```
     pub fn unique_name(&self) -> String {
         let (session, number) = (self.session_id().0 as u64, self.shared().unique_number());
-        // Without a key of its own, so that the seed decides.
+        // A hasher without a random key, so that the seed decides.
         let mut hasher = DefaultHasher::new();
         (self.shared().seed, session, number).hash(&mut hasher);
         let mixed = hasher.finish();
@@ -212,7 +212,7 @@ impl Client {
             true if stat.ephemeral_owner == self.session_id().0 => Outcome::Happened(created),
             true => Outcome::DidNot,
             false if is_same => Outcome::Happened(created),
-            // Changed since, by whoever made it or by others.
+            // The znode was changed since, by its creator or by another client.
             false if stat.version > 0 => Outcome::Unclear,
             false => Outcome::DidNot,
         })
@@ -285,7 +285,7 @@ impl Client {
         Ok(if found.await?.is_some() { Outcome::DidNot } else { Outcome::Happened(()) })
     }
 
-    /// What is there, with everything in it that was ordered before.
+    /// The current state, with every write that was ordered before this call.
     async fn read_synced(&self, path: &str) -> Result<Option<(bytes::Bytes, Stat)>> {
         let synced = self.sync(path);
         let read = self.get_data(path);

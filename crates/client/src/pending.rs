@@ -12,24 +12,24 @@ use crate::shared::{Command, Reply, Shared};
 use crate::watch::{PersistentWatch, Watch};
 use crate::{Error, Result};
 
-/// What is needed to understand the answer.
+/// The facts about a request that its answer is decoded with.
 pub(crate) struct Call {
     /// The client's own name for the znode.
     pub(crate) path: Box<str>,
-    /// Of several operations, the znodes of each.
+    /// The znodes of each operation, for a request with several operations.
     pub(crate) paths: Vec<Box<str>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) seat: Seat,
 }
 
-/// The watch that the request leaves, until it is handed out.
+/// The watch of a request, until the caller receives it.
 pub(crate) enum Seat {
     None,
     Once(Watch),
     Always(PersistentWatch),
 }
 
-/// Turns an answer, which may be an error, into a value.
+/// Decodes an answer, which may be an error.
 pub(crate) type Decode<T> = fn(Call, Answer) -> Result<T>;
 
 /// A request that was made, and whose result can be awaited.
@@ -68,12 +68,12 @@ enum State<T> {
         call: Call,
         decode: Decode<T>,
     },
-    /// It failed before it was sent.
+    /// The request failed before it was sent.
     Failed(Error),
     Done,
 }
 
-// Nothing in it is pinned.
+// No field is pinned.
 impl<T> Unpin for Pending<T> {}
 
 impl<T> Pending<T> {

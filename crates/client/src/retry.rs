@@ -92,7 +92,7 @@ impl Retry {
         may: impl Fn(&Error) -> bool,
     ) -> Result<T> {
         let mut pauses = self.pauses();
-        // An attempt of which nobody knows what became of it.
+        // The failed attempt whose outcome is unknown.
         let mut unknown = None;
         loop {
             let error = match attempt().await {
@@ -113,7 +113,7 @@ impl Retry {
         }
     }
 
-    /// The pause after each attempt but the last.
+    /// The pause after each attempt except the last.
     pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
         let Self { attempts, pause, pause_max } = *self;
         let doubled = move |at: u32| pause.saturating_mul(1 << at.min(20)).min(pause_max);

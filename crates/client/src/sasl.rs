@@ -13,7 +13,8 @@ use zebu_session::{Attempt, Challenge, Proof};
 
 use crate::{Error, Result};
 
-/// What a server without SASL answers to a token, and one whose `Server` section is of another mechanism.
+/// The error if a server without SASL, or one whose `Server` section is for another mechanism,
+/// receives a token.
 const NO_TOKEN: &str = "the server sends no challenge: it has no SASL, or not DIGEST-MD5; check its JAAS section Server";
 
 /// The name of the service, unless another is set.
@@ -44,7 +45,7 @@ enum How {
     Kerberos { initiator: Initiator, service: Service },
 }
 
-/// How the principal of a server is named.
+/// The parts of a server's principal.
 #[derive(Clone, Debug)]
 struct Service {
     name: String,
@@ -54,7 +55,7 @@ struct Service {
 }
 
 impl Service {
-    /// The service that a server of this host has tickets for.
+    /// The service name of a server on this host.
     fn of(&self, host: &str) -> Target {
         let whole = |principal: &str| match &self.realm {
             Some(realm) if !principal.contains('@') => format!("{principal}@{realm}"),
@@ -214,7 +215,7 @@ impl Sasl {
     pub fn jaas(file: impl AsRef<Path>, section: &str) -> Result<Option<Self>> {
         let file = file.as_ref();
         let wrong = |fault: &dyn std::fmt::Display| Error::sasl(&fault.to_string());
-        // Java's properties are none of a Rust program's.
+        // A Rust program has no Java properties.
         let jaas = Jaas::read(file, &|_| None).map_err(|error| wrong(&error))?;
         let place = format!("{}: section {section}", file.display());
         match jaas.login(section).map_err(|error| wrong(&error))? {
@@ -290,28 +291,26 @@ impl SaslExchange {
     }
 }
 
-/// The side of the client in an exchange.
+/// The client's side of an exchange.
 #[derive(Debug)]
 enum Side {
     Digest(digest_md5::Client),
     Kerberos(Box<Kerberos>),
 }
 
-/// An exchange with Kerberos, whose steps may take long.
+/// An exchange with Kerberos, whose steps may take a long time.
 #[derive(Debug)]
 pub(crate) struct Kerberos {
     client: gssapi::Client<Context>,
 }
 
 impl Kerberos {
-    /// What is to be said to a challenge, which may ask the key distribution centre first.
-    ///
-    /// # Errors
-    /// There is no ticket, or the server does not prove itself. The text is for people.
+    /// The answer to a challenge. May first contact the key distribution centre. ¶ # Errors
+    /// There is no ticket, or the server does not authenticate itself. The text is for people.
     pub(crate) fn answer(&mut self, challenge: &Challenge) -> std::result::Result<Proof, String> {
         let answered = match challenge {
             Challenge::First => self.client.begin().map(Some),
-            // The end of the exchange is no token.
+            // The challenge that ends the exchange has no token.
             Challenge::Token(token) => self.client.step(token.as_deref().unwrap_or_default()),
         };
         let token = answered.map_err(|failure| failure.to_string())?;
@@ -319,11 +318,11 @@ impl Kerberos {
     }
 }
 
-/// What a challenge leads to.
+/// The next step after a challenge.
 pub(crate) enum Answer {
-    /// This, at once.
+    /// Send this at once.
     Now(std::result::Result<Proof, String>),
-    /// What [`Kerberos::answer`] says, elsewhere; then [`Exchange::resume`].
+    /// Call [`Kerberos::answer`] on another thread, then [`Exchange::resume`].
     Later(Box<Kerberos>),
 }
 
@@ -340,7 +339,7 @@ impl Exchange {
         Self { sasl, attempt: None, side: None }
     }
 
-    /// Begins or goes on with the exchange of this attempt, with a server of this host.
+    /// Begins or continues the exchange of this attempt, with a server on this host.
     pub(crate) fn answer(&mut self, attempt: Attempt, challenge: &Challenge, host: &str) -> Answer {
         if *challenge == Challenge::First {
             self.attempt = Some(attempt);
@@ -360,7 +359,7 @@ impl Exchange {
         }
     }
 
-    /// Takes back what has answered, if the attempt is still the latest.
+    /// Takes the Kerberos state back after an answer, if the attempt is still the latest.
     pub(crate) fn resume(&mut self, attempt: Attempt, kerberos: Box<Kerberos>) {
         if self.attempt == Some(attempt) {
             self.side = Some(Side::Kerberos(kerberos));
@@ -383,7 +382,7 @@ impl Sasl {
         self.begin(host).map(SaslExchange).map_err(|fault| Error::sasl(&fault))
     }
 
-    /// An exchange that has said nothing, with a server of this host.
+    /// A new exchange with a server on this host.
     fn begin(&self, host: &str) -> std::result::Result<Side, String> {
         match &self.how {
             How::Digest { user, password } => {
@@ -401,7 +400,7 @@ impl Sasl {
     }
 }
 
-/// What a user with a password says to a challenge.
+/// The answer of a user with a password to a challenge.
 fn digest(
     client: &mut digest_md5::Client,
     challenge: &Challenge,

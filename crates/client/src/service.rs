@@ -11,14 +11,14 @@ use tokio::sync::OnceCell;
 
 use crate::hosts::{HostProvider, Servers};
 
-/// What `dns-srv://` names.
-///
-/// Asked for again before every round of attempts to connect, as far as the records' times to live allow. A record's
-/// priority is its servers' rank; weights have no influence. Source of the form: `DnsSrvHostProvider`.
+/// The service of a `dns-srv://` connect string. ¶ The client looks the service up again before
+/// every round of attempts to connect, as far as the records' times to live allow. A record's
+/// priority is the rank of its servers; weights have no influence. Source of the form:
+/// `DnsSrvHostProvider`.
 pub(crate) struct Service {
     name: String,
     resolver: OnceCell<TokioResolver>,
-    /// Of each server its rank, and the name that its record has.
+    /// The rank of each server, and the name in its record.
     known: Mutex<HashMap<SocketAddr, (u32, String)>>,
 }
 
@@ -29,7 +29,7 @@ impl Service {
     }
 
     async fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
-        // With what the system says about name servers.
+        // With the system's settings for name servers.
         let resolver = self.resolver.get_or_try_init(async || {
             TokioResolver::builder_tokio().and_then(|builder| builder.build())
         });
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// A name as it stands in a message.
+    /// The encoding of a name in a message.
     fn name(text: &str) -> Vec<u8> {
         let labels = text.split('.').filter(|label| !label.is_empty());
         let mut bytes: Vec<u8> =
@@ -95,7 +95,7 @@ mod tests {
         bytes
     }
 
-    /// An answer of class IN that lives for a second, for the name that was asked for.
+    /// A record of class IN that lives for one second, for the requested name.
     fn record(kind: u16, data: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0xc0, 12];
         bytes.extend(kind.to_be_bytes());
@@ -134,7 +134,7 @@ mod tests {
                     1 if is("b.test") => vec![record(1, &[10, 0, 0, 3])],
                     _ => Vec::new(),
                 };
-                // An authoritative answer, NXDOMAIN for what is not known at all.
+                // An authoritative answer, with NXDOMAIN for unknown names.
                 let code = if is("a.test") || is("b.test") || !answers.is_empty() { 0 } else { 3 };
                 let mut answer = query[..2].to_vec();
                 answer.extend([0x84, code, 0, 1, 0, answers.len() as u8, 0, 0, 0, 0]);

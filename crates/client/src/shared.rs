@@ -24,26 +24,27 @@ use crate::state::Status;
 use crate::watch::{Notice, Signal};
 use crate::{SessionState, SessionThread};
 
-/// Most servers of which it is kept why they could not be used.
+/// The most servers whose failures are kept.
 const REFUSED_MAX: usize = 8;
 
-/// What is told of a server that has not taken the connection.
+/// The reason for a server that has not accepted the connection yet.
 pub(crate) const NO_ANSWER: &str = "no answer yet";
 
-/// What is told of a server that has taken the connection, and no part in the TLS handshake.
+/// The reason for a server that has accepted the connection, and has not answered the TLS handshake
+/// yet.
 pub(crate) const NO_HANDSHAKE: &str = "connected, but the TLS handshake is not finished yet";
 
-/// What becomes of a request.
+/// The result of a request.
 pub(crate) type Reply = std::result::Result<Answer, Failure>;
 
-/// Where a watch's events go.
+/// The receiver of a watch's events.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Once(Mailbox<Signal>),
     Always(Mailbox<Notice>),
 }
 
-/// What a handle wants from the driver. In the order in which the calls were made.
+/// Commands for the driver, in the order of the calls.
 #[derive(Debug)]
 pub(crate) enum Command {
     Submit {
@@ -52,7 +53,7 @@ pub(crate) enum Command {
         reply: oneshot::Sender<Reply>,
         effect: Effect,
         series: Option<Series>,
-        /// Where the events of the watch go that it leaves.
+        /// The receiver of the events of the request's watch.
         listener: Option<(WatcherId, Listener)>,
     },
     Authenticate {
@@ -63,13 +64,13 @@ pub(crate) enum Command {
     },
     Withdraw(RequestId),
     Unwatch(WatcherId),
-    /// Changes of the state go here too.
+    /// Adds a receiver of state changes.
     Tell(Mailbox<SessionState>),
-    /// Notifications go here too.
+    /// Adds a receiver of notifications.
     Overhear(Mailbox<Notification>),
-    /// End the session. Somebody may wait to see how far that has come.
+    /// Closes the session. A caller may wait for its progress.
     Close(RequestId, oneshot::Sender<Reply>, Option<Arc<Farewell>>),
-    /// End without ending the session.
+    /// Ends the driver without closing the session.
     Leave,
 }
 
@@ -80,7 +81,7 @@ struct Queue {
     next_watcher: u64,
     next_unique: u64,
     driver: Option<Waker>,
-    /// Nobody takes commands any more.
+    /// Set when the driver takes no more commands.
     ending: Option<Ending>,
 }
 
@@ -88,30 +89,31 @@ struct Queue {
 pub(crate) struct Shared {
     pub(crate) chroot: Chroot,
     pub(crate) status: watch::Sender<Status>,
-    /// Where the driver runs.
+    /// The driver's thread.
     pub(crate) thread: SessionThread,
-    /// What chance decides follows from this.
+    /// The seed of all random decisions.
     pub(crate) seed: u64,
     /// Servers that could not be found.
     missing: Mutex<Option<Box<str>>>,
-    /// Servers that were found and could not be used since there was a connection, and why.
+    /// Servers that could not be used since the last connection, with the reasons.
     refused: Mutex<VecDeque<(SocketAddr, Box<str>)>>,
     queue: Mutex<Queue>,
     start: Instant,
     clock: Clock,
-    /// Nanoseconds from `start` to when something was sent last that a server has answered; zero for nothing.
+    /// Nanoseconds from `start` until the client sent the last message that a server has answered;
+    /// zero if there is none.
     proven: AtomicU64,
     metrics: Published,
 }
 
-/// The watch that a request will leave, and as the server calls it, where.
+/// The watch that a request leaves, with the absolute path.
 pub(crate) struct Wanted {
     pub(crate) kind: WatchKind,
     pub(crate) path: Arc<str>,
     pub(crate) listener: Listener,
 }
 
-/// A request that has its place in the order.
+/// A request with its place in the order.
 pub(crate) struct Placed {
     pub(crate) id: RequestId,
     pub(crate) reply: oneshot::Receiver<Reply>,
@@ -155,38 +157,39 @@ impl Shared {
         self.clock.now()
     }
 
-    /// The time since the client was made.
+    /// The time since the client was created.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// When the client was made.
+    /// The moment at which the client was created.
     pub(crate) fn start(&self) -> Instant {
         self.start
     }
 
-    /// When something was sent last that a server has answered.
+    /// The time at which the last answered message was sent.
     pub(crate) fn proven(&self) -> Option<Duration> {
         let proven = self.proven.load(Ordering::Relaxed);
         (proven > 0).then(|| Duration::from_nanos(proven))
     }
 
-    /// What a server has answered was sent at this time. The driver alone says that.
+    /// Records that a server has answered a message that was sent at `proven`. Only the driver
+    /// calls this.
     pub(crate) fn prove(&self, proven: Duration) {
         self.proven.store(nanos(proven), Ordering::Relaxed);
     }
 
-    /// What the driver has counted so far.
+    /// The driver's current counts.
     pub(crate) fn metrics(&self) -> Metrics {
         self.metrics.read()
     }
 
-    /// Shows what the driver, which alone calls this, has counted.
+    /// Publishes the driver's counts. Only the driver calls this.
     pub(crate) fn publish(&self, metrics: &Metrics) {
         self.metrics.publish(metrics);
     }
 
-    /// Puts a request into its place in the order, which is fixed with this.
+    /// Gives a request its place in the order, which is fixed from now on.
     pub(crate) fn submit(&self, frame: Frame, effect: Effect, series: Option<Series>) -> Placed {
         self.place(|_, id, reply| {
             let listener = None;
@@ -228,8 +231,8 @@ impl Shared {
         self.place(|_, id, reply| Command::Close(id, reply, None))
     }
 
-    /// Ends the session of which the last client was dropped. Returns when the server was told, or after a second: the
-    /// program may be about to end.
+    /// Closes the session after the last handle was dropped. Returns once the server was told, or
+    /// after a second at most, because the program may be about to end.
     pub(crate) fn close_behind(&self) {
         let farewell = Arc::new(Farewell::new());
         drop(self.place(|_, id, reply| Command::Close(id, reply, Some(farewell.clone()))));
@@ -272,8 +275,7 @@ impl Shared {
         }
     }
 
-    /// Moves everything that was commanded into `commands`, which is empty; the driver is woken for the
-    /// next.
+    /// Moves all commands into the empty `commands`. The next command wakes the driver.
     pub(crate) fn take(&self, cx: &Context<'_>, commands: &mut Vec<Command>) {
         let mut queue = self.queue.lock();
         std::mem::swap(&mut queue.commands, commands);
@@ -282,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// No command is taken from now on; those that wait are refused.
+    /// Refuses the waiting commands and all later ones.
     pub(crate) fn finish(&self, ending: Ending) {
         let mut queue = self.queue.lock();
         queue.ending = Some(ending);
@@ -292,8 +294,8 @@ impl Shared {
         commands.into_iter().for_each(|command| refuse(command, ending));
     }
 
-    /// Why there is no connection, as far as that is known: which servers cannot be found, and what became of the last
-    /// attempts to connect to the others.
+    /// The known reasons for the lack of a connection: servers that cannot be found, and the last
+    /// failures to connect to others.
     pub(crate) fn trouble(&self) -> Option<Box<str>> {
         let missing = self.missing.lock().as_deref().map(ToOwned::to_owned);
         let refused = self.refused.lock();
@@ -302,7 +304,7 @@ impl Shared {
         (!all.is_empty()).then(|| all.join("; ").into())
     }
 
-    /// Keeps why a server could not be used.
+    /// Records why a server could not be used.
     pub(crate) fn refused(&self, server: SocketAddr, why: &str) {
         let mut refused = self.refused.lock();
         refused.retain(|(other, _)| *other != server);
@@ -312,8 +314,8 @@ impl Shared {
         refused.push_back((server, why.into()));
     }
 
-    /// A server is waited for, which is one of [`NO_ANSWER`] and [`NO_HANDSHAKE`]. That is what is told of it until it
-    /// answers, or if no other reason is known.
+    /// Records that the client waits for a server: [`NO_ANSWER`] or [`NO_HANDSHAKE`]. This is the
+    /// reason that is reported until the server answers or another reason is known.
     pub(crate) fn waited(&self, server: SocketAddr, what: &'static str) {
         let is_known = (self.refused.lock().iter())
             .any(|(other, why)| *other == server && ![NO_ANSWER, NO_HANDSHAKE].contains(&&**why));
@@ -322,12 +324,12 @@ impl Shared {
         }
     }
 
-    /// There is a connection.
+    /// Forgets all failures, because there is a connection.
     pub(crate) fn forget_refused(&self) {
         self.refused.lock().clear();
     }
 
-    /// Keeps which servers cannot be found; returns whether that is news.
+    /// Records the servers that cannot be found. Returns whether the list has changed.
     pub(crate) fn set_missing(&self, missing: Option<Box<str>>) -> bool {
         let mut before = self.missing.lock();
         let is_new = missing.is_some() && *before != missing;
@@ -335,7 +337,7 @@ impl Shared {
         is_new
     }
 
-    /// Why the session is over, if it is.
+    /// Why the session has ended, if it has.
     pub(crate) fn ending(&self) -> Option<Ending> {
         let ending = self.status.borrow().state.ending();
         ending.or_else(|| self.queue.lock().ending)
@@ -372,10 +374,11 @@ impl Listener {
         }
     }
 
-    /// Tells how the session stands.
+    /// Reports the state of the session.
     pub(crate) fn tell(&self, state: State) {
         match (self, state) {
-            // However often connections come and go, no more waits to be read than what matters now.
+            // A disconnection replaces all waiting signals, so frequent changes do not fill the
+            // queue.
             (Self::Once(signals), State::Disconnected) => {
                 signals.put_instead(Signal::Session(state.into()));
             }

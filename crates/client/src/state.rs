@@ -70,7 +70,7 @@ impl SessionState {
         self.ending().is_some()
     }
 
-    /// Why it is over.
+    /// Why the session has ended.
     pub(crate) fn ending(self) -> Option<Ending> {
         match self {
             Self::Expired => Some(Ending::Expired),
@@ -101,7 +101,7 @@ impl From<State> for SessionState {
     }
 }
 
-/// The names the original's tools print.
+/// The names that the original's tools print.
 impl fmt::Display for SessionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -118,7 +118,7 @@ impl fmt::Display for SessionState {
     }
 }
 
-/// Everything that is known of a session at one moment.
+/// The state of a session at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
     pub(crate) state: SessionState,
@@ -128,7 +128,7 @@ pub(crate) struct Status {
     pub(crate) server: Option<SocketAddr>,
 }
 
-/// The end of a stream of states where they go in: the stream ends with the last of them.
+/// The writer's end of a stream of states. The stream ends when the last writer is dropped.
 #[derive(Debug)]
 pub(crate) struct Announcer(pub(crate) Mailbox<SessionState>);
 

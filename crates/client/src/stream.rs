@@ -10,29 +10,26 @@ use tokio::net::TcpStream;
 
 use crate::transport::{Connection, Transport};
 
-/// How connections are made. Clones share what was read for TLS.
+/// How connections are opened. Clones share the files that were read for TLS.
 #[derive(Clone, Default)]
 pub(crate) struct Dialer {
-    /// What makes them in place of the system's TCP.
+    /// A replacement for the system's TCP.
     pub(crate) transport: Option<std::sync::Arc<dyn Transport>>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<std::sync::Arc<crate::tls::Material>>,
 }
 
-/// Where a connection goes.
+/// The destination of a connection.
 pub(crate) struct Destination {
     pub(crate) server: SocketAddr,
-    /// The name for which the server's certificate must be; `None` for the address.
+    /// The name that the server's certificate must have; `None` for the address.
     #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub(crate) name: Option<String>,
 }
 
 impl Dialer {
-    /// Makes a connection. `connected` is called when the server has taken it and TLS remains to be settled.
-    ///
-    /// Dropping the future ends the attempt.
-    ///
-    /// # Errors
+    /// Opens a connection. Calls `connected` when the server has accepted it and the TLS handshake
+    /// remains. ¶ Dropping the future ends the attempt. ¶ # Errors
     /// The server cannot be reached, or the TLS handshake fails. The text is for people.
     pub(crate) async fn dial(
         &self,
@@ -73,12 +70,12 @@ pub(crate) enum Stream {
     Plain(TcpStream),
     Other(Box<dyn Connection>),
     #[cfg(feature = "tls")]
-    /// And whether this client has a certificate to show.
+    /// TLS, and whether this client has a certificate.
     Tls(Box<crate::tls::TlsStream>, bool),
 }
 
 impl Stream {
-    /// Our own address.
+    /// The local address.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Plain(tcp) => tcp.local_addr(),
@@ -88,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// What carries the bytes, for the log.
+    /// The protocol below the session, for the log.
     pub(crate) fn carrier(&self) -> &'static str {
         match self {
             Self::Plain(_) | Self::Other(_) => "in plain text",
@@ -100,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// What TLS has to say of an error of this connection, for people.
+    /// The TLS-specific description of an error of this connection, for people.
     pub(crate) fn fault(&self, error: &io::Error) -> Option<String> {
         match self {
             Self::Plain(_) | Self::Other(_) => {
@@ -163,7 +160,7 @@ impl AsyncWrite for Stream {
 
 #[cfg(feature = "tls")]
 impl Drop for Stream {
-    /// Tells the server that the connection ends here, as far as the system takes that at once.
+    /// Sends the end of the connection, as far as the system takes it at once.
     fn drop(&mut self) {
         if let Self::Tls(tls, _) = self {
             let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -172,13 +169,13 @@ impl Drop for Stream {
     }
 }
 
-/// Connects to somebody else.
+/// Connects to a server, and not to itself.
 async fn connect_to_other(server: SocketAddr) -> io::Result<TcpStream> {
     not_to_itself(TcpStream::connect(server).await?)
 }
 
-/// Where a server of this machine is away, the system may connect from the very port that is connected to. Such a
-/// connection stands, echoes what it is sent, and keeps the server from coming back.
+/// If a server on this machine is down, the system may connect from the very port that it connects
+/// to. Such a connection echoes all bytes, and keeps the server from binding its port.
 fn not_to_itself(stream: TcpStream) -> io::Result<TcpStream> {
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(io::ErrorKind::ConnectionRefused.into());

@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 pub struct SessionThread {
     runtime: Handle,
     id: ThreadId,
-    /// The thread ends when the last of these is gone. `None`: it is not ours.
+    /// The thread ends when the last clone is dropped. `None` for a thread of the application.
     _keep: Option<mpsc::Sender<Infallible>>,
 }
 
@@ -63,7 +63,7 @@ impl SessionThread {
         let thread = thread::Builder::new().name("zebu-client".to_owned()).spawn(move || {
             let nothing: Option<Infallible> = runtime.block_on(kept.recv());
             assert!(nothing.is_none());
-            // A resolver that is silent keeps nobody waiting.
+            // A silent resolver must not delay the shutdown.
             runtime.shutdown_background();
         })?;
         Ok(Self { runtime: handle, id: thread.thread().id(), _keep: Some(keep) })
@@ -116,13 +116,13 @@ impl SessionThread {
         self.runtime.spawn(future)
     }
 
-    /// What needs the thread's runtime around it.
+    /// Runs `act` within the thread's runtime.
     pub(crate) fn inside<T>(&self, act: impl FnOnce() -> T) -> T {
         let _inside = self.runtime.enter();
         act()
     }
 
-    /// Lets the calling thread wait for something that this one drives.
+    /// Lets the calling thread wait for a future that this thread drives.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }

@@ -378,14 +378,14 @@ impl Tls {
         config.map(|config| (config, ocsp)).map_err(|error| named(&error))
     }
 
-    /// Every file that has to do with it.
+    /// All files that the settings name.
     fn paths(&self) -> impl Iterator<Item = &Path> {
         let lists = self.revocations.as_deref();
         self.trust.paths().chain(self.key.paths()).chain(lists)
     }
 }
 
-/// The certificates of the authorities that this machine trusts.
+/// The authorities that this machine trusts.
 fn system_roots() -> std::result::Result<Vec<CertificateDer<'static>>, String> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
@@ -396,11 +396,11 @@ fn system_roots() -> std::result::Result<Vec<CertificateDer<'static>>, String> {
         ));
     }
     let mut roots = rustls::RootCertStore::empty();
-    // A machine may trust some that rustls cannot read.
+    // A machine may trust certificates that rustls cannot read.
     Ok(found.certs.into_iter().filter(|root| roots.add(root.clone()).is_ok()).collect())
 }
 
-/// What tells that a file has changed; `None` where it cannot be read.
+/// Shows whether a file has changed; `None` if it cannot be read.
 type Stamp = Option<(SystemTime, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
@@ -408,17 +408,18 @@ fn stamp(path: &Path) -> Stamp {
     Some((facts.modified().ok()?, facts.len()))
 }
 
-/// What was read of the stores.
+/// The loaded stores.
 struct Loaded {
-    /// Of each file, before it was read.
+    /// The stamp of each file before it was read.
     stamps: Vec<Stamp>,
     now: Now,
 }
 
-/// What makes the next connection: the configuration, and what asks responders.
+/// The parts of the next connection: the configuration, and the client for OCSP responders.
 type Now = (Arc<ClientConfig>, Option<Arc<Ocsp>>);
 
-/// The settings of TLS, and what was read last. All sessions of a connector and its clones share it.
+/// The settings of TLS, and the loaded stores. All sessions of a connector and its clones share
+/// them.
 pub(crate) struct Material {
     tls: Tls,
     loaded: Mutex<Option<Loaded>>,
@@ -429,10 +430,9 @@ impl Material {
         Self { tls, loaded: Mutex::default() }
     }
 
-    /// The configuration for the next connection. Reads the stores, if they have changed or never were read.
-    ///
-    /// # Errors
-    /// A store cannot be used, and none could be before.
+    /// The configuration for the next connection. Reads the stores if they have changed or were
+    /// never read. ¶ # Errors
+    /// A store cannot be used, and no earlier version of it could.
     pub(crate) fn load(&self) -> std::result::Result<Now, String> {
         let mut loaded = self.loaded.lock();
         let stamps: Vec<Stamp> = self.tls.paths().map(stamp).collect();
@@ -458,17 +458,15 @@ impl Material {
         }
     }
 
-    /// Makes a connection one over TLS.
-    ///
-    /// # Errors
-    /// The handshake fails; the text is for people.
+    /// Performs the TLS handshake on a connection. ¶ # Errors
+    /// The handshake fails. The text is for people.
     pub(crate) async fn shake_hands(
         self: &Arc<Self>,
         tcp: TcpStream,
         to: Destination,
     ) -> io::Result<TlsStream> {
         let material = self.clone();
-        // Deriving the key of a password takes long.
+        // The derivation of a key from a password takes long.
         let loaded = tokio::task::spawn_blocking(move || material.load()).await;
         let (config, ocsp) = loaded.map_err(io::Error::other)?.map_err(io::Error::other)?;
         let connector = TlsConnector::from(config);
@@ -483,13 +481,14 @@ impl Material {
         Ok(stream)
     }
 
-    /// Whether this client has a certificate to show.
+    /// Whether this client has a certificate.
     pub(crate) fn shows_key(&self) -> bool {
         self.tls.key.path.is_some()
     }
 }
 
-/// For whom the server's certificate must be. What is no name of the DNS cannot stand in a certificate: the address does.
+/// The name that the server's certificate must have. If the name is no DNS name, the certificate
+/// must have the address.
 fn server_name(to: &Destination) -> ServerName<'static> {
     let name = to.name.as_deref().map(|name| name.strip_suffix('.').unwrap_or(name));
     name.and_then(|name| ServerName::try_from(name.to_owned()).ok())

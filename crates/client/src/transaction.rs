@@ -38,7 +38,7 @@ pub struct Transaction {
     client: Client,
     ops: Vec<u8>,
     paths: Vec<Box<str>>,
-    /// The first operation that can never work.
+    /// The first operation that no server would accept.
     refused: Option<Error>,
 }
 
@@ -353,7 +353,8 @@ pub(crate) fn check_deletable(path: &str) -> Result<()> {
     }
 }
 
-/// Refuses what no server would take. The name of a sequential znode may be empty: the number follows.
+/// Refuses paths that no server accepts. The name of a sequential znode may be empty, because a
+/// number follows.
 pub(crate) fn check_path(path: &str, is_sequential: bool) -> Result<()> {
     let checked = if is_sequential && path.ends_with('/') {
         zebu_proto::path::validate(&format!("{path}1"))

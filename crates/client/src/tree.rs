@@ -5,20 +5,20 @@ use zebu_proto::{ErrorCode, Version};
 use crate::transaction::{check_deletable, check_path};
 use crate::{Acls, Client, CreateMode, Created, ErrorKind, Pending, Result};
 
-/// Znodes deleted in one transaction: far below what fits into a request.
+/// The number of znodes that one transaction deletes: far fewer than fit into a request.
 const DELETE_BATCH: usize = 500;
 
-/// Creates a path, parents first; those that exist are left as they are.
+/// Creates a path, parents first. Existing znodes stay unchanged.
 async fn create_prefixes(path: &str, create: impl Fn(&str) -> Pending<Created>) -> Result<()> {
     let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     let prefixes = ends.map(|end| &path[..end]).chain([path]);
-    // All at once: each finds the one before it.
+    // All requests are sent at once: each finds the parent that the one before created.
     let pending: Vec<_> = prefixes.map(create).collect();
     let mut last = Ok(());
     for created in pending {
         last = match created.await {
             Err(error) if error.code() == ErrorCode::NODE_EXISTS => Ok(()),
-            // A parent that exists may be one in which nothing may be created.
+            // An existing parent may forbid the creation of children.
             created => created.map(|_| ()),
         };
     }
@@ -82,7 +82,7 @@ impl Client {
     pub async fn delete_all(&self, path: &str) -> Result<usize> {
         check_deletable(path)?;
         let mut deleted = 0;
-        // Whoever creates without end is not raced against for ever.
+        // The number of attempts is limited, because another client may create znodes without end.
         for _ in 0..16 {
             let found = self.descendants(path).await?;
             match self.delete_each(&found).await {
@@ -130,7 +130,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Deletes these, last first, many at a time.
+    /// Deletes these znodes, the last one first, in batches.
     async fn delete_each(&self, paths: &[String]) -> Result<()> {
         let batches = paths.rchunks(DELETE_BATCH).map(|batch| {
             let mut transaction = self.transaction();
@@ -143,7 +143,7 @@ impl Client {
             if committed.await.is_ok() {
                 continue;
             }
-            // Somebody else was there: one by one, for what is left.
+            // Another client interfered, so the remaining znodes are deleted one by one.
             let pending: Vec<_> =
                 batch.iter().rev().map(|path| self.delete(path, Version::ANY)).collect();
             for deleted in pending {

@@ -13,18 +13,19 @@ use std::thread;
 /// The threads that wait for Kerberos.
 pub(crate) static KERBEROS: Waiters = Waiters::new("zebu-kerberos", 16);
 
-/// Some threads, and the calls that wait for one.
+/// A limited number of threads, and the calls that wait for one.
 pub(crate) struct Waiters {
     name: &'static str,
-    /// Most threads at a time.
+    /// The most threads.
     most: usize,
     state: Mutex<State>,
 }
 
-/// Invariant: nothing waits while there are fewer threads than there may be.
+/// Invariant: no call waits while the number of threads is below its limit.
 struct State {
     threads: usize,
-    /// Calls without a thread, oldest first. At most one of each claim that is still held, and some that are given up.
+    /// Calls without a thread, oldest first: at most one for each claim that still exists, and some
+    /// whose claim was dropped.
     waiting: VecDeque<Call>,
 }
 
@@ -33,7 +34,8 @@ struct Call {
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// Somebody wants the outcome of a call. A call that has not begun when this is dropped never begins.
+/// Shows that the caller wants the result of a call. If it is dropped before the call begins, the
+/// call never begins.
 #[derive(Debug)]
 pub(crate) struct Claim(Arc<AtomicBool>);
 
@@ -49,9 +51,7 @@ impl Waiters {
         Self { name, most, state: Mutex::new(state) }
     }
 
-    /// Has this done, at once or when another call is done.
-    ///
-    /// # Errors
+    /// Runs a call now, or after another call has ended. ¶ # Errors
     /// The system has no thread left.
     pub(crate) fn call(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<Claim> {
         let is_given_up = Arc::new(AtomicBool::new(false));
@@ -73,20 +73,20 @@ impl Waiters {
         Ok(claim)
     }
 
-    /// A thread: one call after the other, until there is none.
+    /// Runs one call after the other until none waits.
     fn work(&self) {
         loop {
             let call = {
                 let mut state = self.lock();
                 let Some(call) = state.waiting.pop_front() else {
-                    // Under the same lock: a call that comes now starts a thread.
+                    // Under the same lock, so that a call that arrives now starts a thread.
                     state.threads -= 1;
                     return;
                 };
                 call
             };
             if !call.is_given_up.load(Ordering::Relaxed) {
-                // Whatever becomes of one call, the others have this thread; a panic has been printed.
+                // Other calls use this thread after a panic. The panic has been printed.
                 let _ = catch_unwind(AssertUnwindSafe(call.work));
             }
         }
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Far above anything that should happen.
+    /// Far longer than the test should take.
     const DEADLINE: Duration = Duration::from_secs(60);
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             [begins.recv_timeout(DEADLINE).unwrap(), begins.recv_timeout(DEADLINE).unwrap()];
         first.sort_unstable();
         assert_eq!(first, ["a", "b"]);
-        // One session that tries ten thousand times has one call that waits.
+        // A session that tries ten thousand times has one waiting call.
         let mut last = call("again");
         for _ in 0..10_000 {
             let next = call("again");

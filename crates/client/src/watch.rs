@@ -146,12 +146,12 @@ pub enum Signal {
     Session(SessionState),
 }
 
-/// Informs the session that the watch was dropped.
+/// Tells the session that the watch was dropped.
 #[derive(Debug)]
 struct Guard {
     watcher: WatcherId,
     shared: Arc<Shared>,
-    /// It has fired for the last time: there is nothing to remove.
+    /// Whether the watch has fired for the last time, so nothing must be removed.
     is_over: bool,
 }
 
@@ -229,7 +229,7 @@ impl Watch {
 
     fn poll_signal(&mut self, cx: &mut Context<'_>) -> Poll<Result<Signal>> {
         let signal = ready!(self.signals.poll_take(cx));
-        // What comes after a state is still awaited.
+        // Further events follow after a state.
         self.guard.is_over = !matches!(signal, Some(Signal::Session(_)));
         Poll::Ready(signal.ok_or_else(|| over(&self.guard.shared)))
     }

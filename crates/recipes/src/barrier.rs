@@ -144,7 +144,7 @@ impl DoubleBarrier {
         let look = || inside(&self.client, &self.path, ready.mzxid);
         let mut inside = Retry::default().reads(look).await?;
         if inside.iter().any(|name| name == place.name()) {
-            // It has joined, and has not heard the answer.
+            // The process has joined, and the answer was lost.
             return Ok(Standing::In);
         }
         let inside = inside.pop();
@@ -229,8 +229,8 @@ fn is_inside(stat: &Stat, round: Zxid) -> bool {
     stat.czxid < round || stat.version > 0
 }
 
-/// The names of the processes inside, in order, at one moment: a process that joins another while they are looked at one by one
-/// is not overlooked when the other leaves.
+/// The names of the processes inside, in order, as of one moment. While the processes are read one
+/// by one, a process may join another one that then leaves. It is not overlooked.
 async fn inside(client: &Client, path: &str, round: Zxid) -> zebu_client::Result<Vec<String>> {
     loop {
         let (mut names, before) = client.get_children(path).await?;
@@ -355,7 +355,8 @@ impl Inside {
                 }
             }
         }
-        // `ready` is the business of the last one inside. The next round takes over what is left of it.
+        // The last process inside removes `ready`. The next round takes over a `ready` that is
+        // left.
         Ok(())
     }
 
@@ -369,7 +370,8 @@ impl Inside {
         };
         match Retry::default().reads(leave).await {
             Ok(_) => Ok(true),
-            // Gone: an attempt whose answer was lost has succeeded, or the session's znodes were deleted.
+            // The znode is gone: an attempt whose answer was lost has succeeded, or the session's
+            // znodes were deleted.
             Err(error) if error.kind() == ErrorKind::Gone => {
                 Ok(error.path() == Some(self.place.path()))
             }

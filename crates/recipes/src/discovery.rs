@@ -90,7 +90,7 @@ impl Discovery {
             ServiceType::Static | ServiceType::Permanent => CreateMode::Persistent,
         };
         if !mode.is_sequential() {
-            // Created again, it is seen to be new.
+            // A new create gives the znode a new transaction.
             match Retry::default().reads(|| self.client.delete(&path, Version::ANY)).await {
                 Err(error) if error.kind() != ErrorKind::Gone => return Err(error.into()),
                 _ => {}
@@ -323,9 +323,9 @@ impl Registration {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DownPolicy {
-    /// After so many failures it rests.
+    /// After this many failures the instance is not chosen for a while.
     pub failures: u32,
-    /// Failures are forgotten so long after the first of them.
+    /// Failures are forgotten this long after the first one.
     pub rest: Duration,
 }
 
@@ -432,7 +432,7 @@ impl Provider {
     /// # Ok(()) });
     /// ```
     pub async fn instances(&self) -> Result<Vec<Arc<ServiceInstance>>> {
-        // What was known before is better than nothing while there is no connection.
+        // Without a connection, the last known instances are used.
         self.cache.filled().await?;
         let children = self.cache.children_of(&self.path);
         let mut known = self.known.lock();

@@ -71,8 +71,8 @@ impl Error {
     }
 }
 
-/// What was found out about a request whose answer was lost. If nobody could be asked, `unknown` stays the error: the request
-/// may have been executed.
+/// The result of an investigation after an answer was lost. If no server could be asked, `unknown`
+/// stays the error: the request may have been executed.
 pub(crate) fn found_out<T>(
     found: zebu_client::Result<T>,
     unknown: &zebu_client::Error,

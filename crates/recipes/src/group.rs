@@ -63,7 +63,7 @@ impl Group {
         path::check_name(name, &[])?;
         let (path, mode) = (path::join(&self.path, name), CreateMode::Ephemeral);
         let node = PersistentNode::keep(&self.client, &path, data, mode, &self.acl).await?;
-        // Filled behind the create, it has this member from the beginning.
+        // The cache starts after the create, so it contains this member from the beginning.
         let cache = Cache::children(&self.client, &self.path).start();
         Ok(Member { group: self.path.clone(), name: name.to_owned(), node, cache })
     }

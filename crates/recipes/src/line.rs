@@ -88,7 +88,7 @@ pub(crate) fn foreign(names: &[String]) -> Option<&str> {
     let is_foreign = |name: &&String| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         let named = name.strip_prefix("_c_").and_then(|rest| {
-            // The id has dashes itself in other libraries.
+            // In names of other libraries, the id contains dashes.
             ["-x-", "-s-"].iter().find_map(|kind| Some(&rest[rest.find(kind)? + 1..]))
         });
         let named = named.unwrap_or(name);
@@ -113,7 +113,8 @@ pub(crate) fn kind(name: &str) -> Kind {
 mod tests {
     use super::*;
 
-    /// The line is a text of names; the answer is whom each of them waits for.
+    /// `line`: the names, separated by blanks. `expected`: for each name, the name that it waits
+    /// for.
     fn check(line: &str, expected: &str) {
         let names: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
         let turns: Vec<&str> = names

@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::vigil::{News, Vigil};
 use crate::{Error, Result, faults, path};
 
-/// Nothing can be done while the line does not move.
+/// The patience of a contender that can do nothing about a line that does not move.
 const FOR_EVER: Duration = Duration::from_secs(1 << 32);
 
 /// A fencing token: grows with every new holder. Present it with each request to a resource outside
@@ -358,11 +358,9 @@ impl Lock {
             .await
     }
 
-    /// Looks at the line.
-    ///
-    /// # Errors
-    /// Also [`Error::Foreign`] when another library has a lock in this znode: it would not wait for
-    /// this one.
+    /// Reads the line. ¶ # Errors
+    /// Also [`Error::Foreign`] if another library has a lock in this znode, because its contenders
+    /// would not wait for this one.
     async fn look(&self, place: &Place) -> Result<Look> {
         let look = || async {
             let events = self.client.session_events();
@@ -426,7 +424,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// `events`: the session's events since before the lock was seen to be held.
+    /// `events`: the session's events since before the lock was granted.
     pub(crate) fn new(client: &Client, place: Place, events: SessionEvents) -> Self {
         let vigil = Vigil::new(client, place.path(), events);
         Self { place, vigil }

@@ -126,7 +126,7 @@ impl<T> fmt::Debug for Models<T> {
     }
 }
 
-/// Whether a part of a template stands for an id.
+/// Whether a part of a template is an id.
 fn is_id(part: &str) -> bool {
     part.len() > 2 && part.starts_with('{') && part.ends_with('}')
 }
@@ -416,5 +416,5 @@ impl<T> Model<T> {
     }
 }
 
-/// How often an update is tried while other programs are faster.
+/// The number of attempts of an update while other programs write.
 const UPDATES_MAX: usize = 32;

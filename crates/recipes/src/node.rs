@@ -18,7 +18,7 @@ use crate::{Error, Result, faults, path};
 /// Pause after a server was too busy.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a write is tried while other clients write the znode.
+/// The number of attempts of a write while other clients write the znode.
 const WRITES_MAX: usize = 32;
 
 /// A znode that this session keeps: if another client deletes it, it is created again with the
@@ -57,7 +57,7 @@ pub struct PersistentNode {
 /// The state of the znode.
 #[derive(Clone, Debug)]
 enum State {
-    /// It does not exist, or not again yet. Whatever creates it will take the newest data.
+    /// It does not exist, or does not exist again yet. The next create uses the newest data.
     Missing,
     /// It is being created, or taken over: it may exist with older data.
     Unsettled,
@@ -78,8 +78,8 @@ struct Shared {
     path: String,
     mode: CreateMode,
     acl: Acls,
-    /// The newest data. A request to write them is made, and `State::Unsettled` entered and left, under this lock: so the
-    /// last request has the newest data.
+    /// The newest data. Write requests are sent, and `State::Unsettled` is entered and left, under
+    /// this lock, so the last request has the newest data.
     data: Mutex<Vec<u8>>,
     /// For a TTL znode, which stays afterwards: how often to refresh it.
     touch: Option<Duration>,
@@ -187,7 +187,7 @@ impl PersistentNode {
             self.state.borrow().clone()
         };
         match state {
-            // It is created with them.
+            // The znode is created with the newest data.
             State::Missing | State::Ended(_) => Ok(()),
             State::Unsettled if faults::leaves_older_data() => Ok(()),
             State::Unsettled => self.settled(None).await,
@@ -196,7 +196,7 @@ impl PersistentNode {
         }
     }
 
-    /// Writes the newest data into the kept znode. Returns false if that is gone.
+    /// Writes the newest data into the kept znode. Returns false if the znode is gone.
     async fn write(&self, kept: &Kept) -> Result<bool> {
         let mut unknown = None;
         for _ in 0..WRITES_MAX {
@@ -223,7 +223,7 @@ impl PersistentNode {
             match Retry::default().writes(write).await {
                 Ok(stat) => return Ok(stat.czxid == kept.created),
                 Err(error) if error.kind() == ErrorKind::Gone => return Ok(false),
-                // Another client has written it, or another znode is there.
+                // Another client has written the znode, or it is another znode.
                 Err(error) if error.code() == ErrorCode::BAD_VERSION => {}
                 // Writing the newest data once more is harmless.
                 Err(error) if error.kind() == ErrorKind::Unknown => unknown = Some(error),
@@ -233,8 +233,8 @@ impl PersistentNode {
         Err(Error::Contended(kept.path.clone()))
     }
 
-    /// Waits until the task has noticed that this znode is gone, and until no create is in progress any more. The task writes
-    /// the newest data before it says so.
+    /// Waits until the driver has noticed that this znode is gone, and until no create is in
+    /// progress. The driver writes the newest data before it reports that.
     async fn settled(&self, gone: Option<Kept>) -> Result<()> {
         let mut state = self.state.clone();
         let is_settled = |state: &State| match state {
@@ -242,7 +242,7 @@ impl PersistentNode {
             State::Kept(kept) => Some(kept) != gone.as_ref(),
             State::Missing | State::Ended(_) => true,
         };
-        // The task tries for ever; its caller does not.
+        // The driver's attempts never end, but this caller's wait does.
         let in_vain = async {
             loop {
                 tokio::time::sleep(PAUSE).await;
@@ -363,8 +363,8 @@ impl Driver {
         }
     }
 
-    /// Finds out whether a znode is there that the newest attempt may have created or found, however long that takes, so that it can
-    /// be deleted.
+    /// Finds out whether the newest attempt has created or found a znode, however long that takes,
+    /// so that the znode can be deleted.
     async fn resolve(&self, name: &Option<String>) {
         let Some(path) = self.name(name) else { return };
         while matches!(*self.state.borrow(), State::Unsettled) {
@@ -399,7 +399,7 @@ impl Driver {
                 if !is_ours {
                     self.settle(None);
                 } else if !self.is_kept(&stat) {
-                    // A create whose answer was lost, or another program, has left data that may be older.
+                    // A create whose answer was lost, or another program, may have left older data.
                     self.begin();
                     let written =
                         faults::leaves_older_data().then(|| self.shared.data.lock().clone());
@@ -429,15 +429,15 @@ impl Driver {
         Ok(true)
     }
 
-    /// From now on a request that creates the znode may be on its way, with the data returned.
+    /// Marks that a create with the returned data may be on its way.
     fn begin(&self) -> Vec<u8> {
         let newest = self.shared.data.lock();
         self.state.send_replace(State::Unsettled);
         newest.clone()
     }
 
-    /// Writes the newest data into a znode, unless it was written with them, and then says that it is kept. Returns false if it
-    /// is gone, or if another client has written it.
+    /// Writes the newest data into a znode, unless it was written with them, and then marks it as
+    /// kept. Returns false if the znode is gone or another client has written it.
     async fn bring_up_to_date(
         &self,
         path: &str,
@@ -522,7 +522,7 @@ impl Driver {
                 touched => touched.map(drop),
             };
             match touched {
-                // The znode is gone, and about to be created again.
+                // The znode is gone, and the driver is about to create it again.
                 Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {}
                 Err(error) => return error.into(),
                 Ok(()) => {}

@@ -182,7 +182,7 @@ impl Queue {
                     attempts -= 1;
                     unknown = Some(error);
                 }
-                // An earlier attempt may have put it in all the same.
+                // An earlier attempt may have put the item in.
                 ErrorKind::NotExecuted => return Err(unknown.unwrap_or(error).into()),
                 _ => return Err(error.into()),
             }
@@ -432,7 +432,7 @@ impl Queue {
 
     /// Marks an existing item as taken, unless it is marked already.
     async fn mark(&self, item: &str, mark: String) -> Result<Option<Place>> {
-        // It tells this mark from all others, also of this session.
+        // The name distinguishes this mark from all others, also from those of this session.
         let name = self.client.unique_name();
         let commit = || {
             let mut transaction = self.client.transaction();
@@ -459,7 +459,7 @@ impl Queue {
         match Retry::default().reads(look).await {
             Ok(mine) => Ok(mine.map(|stat| Place::of(&self.client, mark, stat))),
             Err(error) => {
-                // The mark would keep the item from everybody.
+                // A mark that stays would block the item for ever.
                 let whose = Whose::WithData(name.into_bytes());
                 cleanup::delete_behind(&self.client, Mine { path: mark, whose });
                 let unknown = unknown.unwrap_or_else(|| error.clone());

@@ -100,7 +100,7 @@ impl Barrier {
     /// # Ok(()) });
     /// ```
     pub async fn wait(&self) -> Result<()> {
-        // A server that is behind may not know yet that the barrier is closed.
+        // A stale server may not know yet that the barrier is closed.
         if !faults::trusts_old_news() {
             Retry::default().reads(|| self.client.sync(&self.path)).await?;
         }

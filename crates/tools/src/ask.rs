@@ -63,7 +63,7 @@ pub(crate) fn get(door: &Door, at: &HostPort, path: &str, timeout: Duration) -> 
     ask_page(door, at, &format!("GET {path}"), "", timeout)
 }
 
-/// Has a server do something. `headers`: lines of the header, each with its end.
+/// Sends a POST request. `headers`: header lines, each with its line end.
 pub(crate) fn post(
     door: &Door,
     at: &HostPort,
@@ -82,7 +82,7 @@ fn ask_page(
     timeout: Duration,
 ) -> io::Result<Page> {
     let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
-    // The body of this version of HTTP ends with the connection and has no chunks.
+    // With this version of HTTP, the end of the connection ends the body, and there are no chunks.
     let request = format!("{what} HTTP/1.0\r\nHost: {host}:{}\r\n{headers}\r\n", at.port);
     page(&exchange(door, at, &request, timeout)?)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no answer of HTTP"))
@@ -98,7 +98,8 @@ fn page(answer: &[u8]) -> Option<Page> {
     Some(Page { status, head: head.to_owned(), body: lossy(answer[end + 4..].to_vec()) })
 }
 
-/// Connects to the first address of the host that answers, and does the handshake of TLS there, if there is one.
+/// Connects to the first address of the host that answers, and performs the TLS handshake if there
+/// is one.
 fn enter(door: &Door, at: &HostPort, timeout: Duration) -> io::Result<Wire> {
     let deadline = Instant::now() + timeout;
     door.enter(connect(at, timeout)?, &at.host, deadline)
@@ -122,7 +123,8 @@ pub(crate) fn exchange(
             Ok(read) => answer.extend_from_slice(&part[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
-            // A server that closes while a part of the question is unread resets the connection; the answer counts.
+            // A server that closes with unread data resets the connection. The received answer
+            // counts.
             Err(_) if !answer.is_empty() => return Ok(answer),
             Err(error) => return Err(error),
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use zebu_config::{AdminConfig, Config, ConfigError, Loaded, ReadFile, Sources, Start};
 use zebu_credentials::{CredentialArgs, Credentials, Door};
 
-/// A server's configuration, as arguments name it.
+/// Arguments that name a server's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub struct ConfigArgs {
     /// The server's zoo.cfg
@@ -23,7 +23,7 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Makes the configuration, with the variables and the files of the caller's.
+    /// Loads the configuration, with the environment variables and the files of the caller.
     pub(crate) fn load(
         &self,
         variables: Vec<(&'static str, String)>,
@@ -42,9 +42,9 @@ impl ConfigArgs {
 /// The protocol and the identity with which a tool connects to servers.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
-    /// For sessions.
+    /// Credentials of sessions.
     pub(crate) credentials: Credentials,
-    /// For words and pages.
+    /// Access for four-letter words and HTTP.
     pub(crate) door: Door,
 }
 
@@ -59,7 +59,8 @@ impl Access {
         Ok(Self { credentials, door })
     }
 
-    /// How the admin servers of the members are asked, if they are where this server's is and take such requests.
+    /// The access to the members' admin servers, if they have the same settings as this server's
+    /// and accept such requests.
     pub(crate) fn admin<'c>(&self, config: &'c Config) -> Option<(Door, &'c AdminConfig)> {
         let admin = config.admin.as_ref().filter(|admin| admin.port > 0)?;
         match &admin.tls {

@@ -25,7 +25,7 @@ pub struct DigestArgs {
     pub credentials: Vec<String>,
 }
 
-/// Prints a line for each.
+/// Prints a line for each pair.
 pub fn run(args: &DigestArgs) -> ExitCode {
     let shown = if args.credentials.is_empty() {
         io::stdin().lines().try_for_each(|line| show(&line?))
@@ -43,7 +43,7 @@ fn show(credentials: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{credentials}->{digest}")?)
 }
 
-/// The name ends at the first colon; a password may have more of them.
+/// The name ends at the first colon. A password may contain further colons.
 fn digest(credentials: &str) -> Option<String> {
     let (name, password) = credentials.split_once(':')?;
     Some(zebu_client::digest(name, password))

@@ -105,7 +105,7 @@ pub fn run(args: &DoctorArgs) -> ExitCode {
     }
 }
 
-/// Makes the checks.
+/// Runs the checks.
 fn check(args: &DoctorArgs, access: &Access) -> Report {
     match args.configuration.load(zebu_config::variables(), &|path: &Path| std::fs::read(path)) {
         Ok(loaded) => all(args, &loaded, access),
@@ -152,7 +152,7 @@ fn all(args: &DoctorArgs, loaded: &Loaded, access: &Access) -> Report {
     report
 }
 
-/// Makes one check, or returns the reason why it cannot be made.
+/// Runs one check, or returns the reason why it cannot run.
 fn one(
     check: Check,
     loaded: &Loaded,
@@ -221,12 +221,12 @@ fn of_disks(config: &Config) -> Vec<Finding> {
     disks::look(config).into_iter().flat_map(judge).collect()
 }
 
-/// Whether the data are those of a member: only members accept epochs.
+/// Whether the data belong to a member: only members accept epochs.
 fn was_member(config: &Config) -> bool {
     config.data.snapshots().join("acceptedEpoch").exists()
 }
 
-/// The ensemble that the data of this server belong to, as far as they say so.
+/// The ensemble of this server's data, if they name one.
 fn own_ensemble(config: &Config) -> Option<EnsembleId> {
     let file = EnsembleFile::new(Arc::new(OsVfs), &config.data.dir);
     file.read().ok().flatten()?.settled()

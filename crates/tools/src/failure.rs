@@ -28,7 +28,7 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
-    /// Says it.
+    /// Prints the message.
     pub(crate) fn report(&self) -> ExitCode {
         // A reader that closes the pipe needs no message.
         if self.code != UNREAD {

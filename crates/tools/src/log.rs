@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use crate::failure::{self, Failure};
 use records::Records;
 
-/// How much of a file is read at once.
+/// The size of a read.
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Arguments of `zebu log`.
@@ -100,7 +100,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// As Java reads numbers: `0x` or `#` for hexadecimal, a leading zero for octal digits.
+/// Parses a number as Java does: `0x` or `#` for hexadecimal, a leading zero for octal digits.
 fn parse_zxid(text: &str) -> Result<i64, String> {
     let hex = ["0x", "0X", "#"].iter().find_map(|prefix| text.strip_prefix(prefix));
     let parsed = match (hex, text.strip_prefix('0')) {

@@ -12,7 +12,7 @@ use zebu_store::{OsVfs, StoreError, purge_beside};
 use crate::date;
 use crate::failure::Failure;
 
-/// The fewest snapshots that may be asked for.
+/// The smallest number of snapshots to keep.
 const KEEP_MIN: i32 = 3;
 
 const USAGE: &str = "\
@@ -38,7 +38,7 @@ pub struct PurgeArgs {
     pub words: Vec<String>,
 }
 
-/// What is to be done.
+/// The arguments of a purge.
 #[derive(Debug, PartialEq, Eq)]
 struct Job {
     log_dir: PathBuf,
@@ -55,7 +55,7 @@ pub fn run(args: &PurgeArgs) -> ExitCode {
             if !wrong.is_empty() {
                 eprintln!("{wrong}");
             }
-            // Nobody may be reading it.
+            // The output may be closed.
             writeln!(out, "{USAGE}").ok();
             return ExitCode::FAILURE;
         }
@@ -66,7 +66,7 @@ pub fn run(args: &PurgeArgs) -> ExitCode {
     }
 }
 
-/// What is wrong, or nothing where only the usage helps.
+/// Parses the arguments. An empty error means that only the usage helps.
 fn parse(words: &[String]) -> Result<Job, String> {
     let (dirs, [option, count]) = words.split_last_chunk().ok_or_else(String::new)?;
     let [log_dir, rest @ ..] = dirs else { return Err(String::new()) };
@@ -161,7 +161,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("version-2");
         fs::create_dir(&dir).unwrap();
-        // Snapshots that look complete: a header, and the last bytes of one.
+        // Files that look like complete snapshots: a header, and the last bytes of a snapshot.
         let snapshot =
             include_bytes!("../../../tests/fixtures/zookeeper-3.9.5/basic/version-2/snapshot.48");
         for zxid in [1, 2, 3, 4, 5] {

@@ -26,7 +26,7 @@ use look::Sample;
 use screen::{Screen, Wish};
 use view::View;
 
-/// How long the screen waits for a key before it looks for something new to show.
+/// How long the screen waits for a key before it checks for a new observation.
 const KEY_WAIT: Duration = Duration::from_millis(100);
 
 /// Arguments of `zebu top`.
@@ -84,7 +84,7 @@ pub struct TopArgs {
     pub only: bool,
 }
 
-/// Shows it until the user ends it, or prints it once.
+/// Shows the view until the user ends it, or prints it once.
 pub fn run(args: &TopArgs) -> ExitCode {
     let shown = if args.once { once(args, &mut io::stdout().lock()) } else { live(args) };
     match shown {
@@ -133,7 +133,7 @@ impl Looks {
     }
 }
 
-/// Prints what two looks tell. True if a server has answered.
+/// Prints the result of two observations. Returns true if a server has answered.
 fn once(args: &TopArgs, out: &mut dyn Write) -> Result<bool, Failure> {
     let mut looks = Looks::new(args)?;
     let mut before = Vec::new();
@@ -149,7 +149,7 @@ fn once(args: &TopArgs, out: &mut dyn Write) -> Result<bool, Failure> {
     Ok(after.iter().any(|sample| sample.facts.is_ok()))
 }
 
-/// Shows it until the user ends it. True if a server has answered.
+/// Shows the view until the user ends it. Returns true if a server has answered.
 fn live(args: &TopArgs) -> Result<bool, Failure> {
     let mut looks = Looks::new(args)?;
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -157,7 +157,7 @@ fn live(args: &TopArgs) -> Result<bool, Failure> {
             "error: this is no terminal\nhint: zebu top --once prints the same as text",
         ));
     }
-    // One look at a time is on its way; the thread ends when the screen has gone.
+    // At most one observation waits for the screen. The thread ends with the screen.
     let (to_screen, looked) = mpsc::sync_channel(0);
     let interval = Duration::from_millis(args.interval.max(100));
     thread::spawn(move || {
@@ -197,7 +197,7 @@ fn live(args: &TopArgs) -> Result<bool, Failure> {
     shown
 }
 
-/// The key that was pressed within a short time.
+/// The key that was pressed within a short time, if any.
 fn next_key() -> io::Result<Option<event::KeyEvent>> {
     if !event::poll(KEY_WAIT)? {
         return Ok(None);

@@ -140,7 +140,7 @@ enum VerifyError {
     Temporary(#[source] io::Error),
 }
 
-/// Verifies.
+/// Runs the command.
 pub fn run(args: &VerifyArgs) -> ExitCode {
     let (report, json) = match &args.command {
         Command::Members(args) => (members::verify(args), args.json),

@@ -42,7 +42,7 @@ pub struct WordArgs {
     pub credentials: CredentialArgs,
 }
 
-/// Asks, and prints the answer.
+/// Sends the word, and prints the answer.
 pub fn run(args: &WordArgs) -> ExitCode {
     let asked = ask(args).and_then(|answer| Ok(io::stdout().write_all(&answer)?));
     match asked {
@@ -89,7 +89,7 @@ mod tests {
         };
         assert_eq!(ask(&args).unwrap(), b"imok");
         assert_eq!(served.join().unwrap(), *b"ruok");
-        // Nobody listens there any more.
+        // The server does not listen any more.
         assert!(ask(&args).is_err());
         let args = WordArgs { word: "srv".to_owned(), ..args };
         assert!(ask(&args).unwrap_err().to_string().contains("four letters"));

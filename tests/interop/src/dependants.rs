@@ -21,9 +21,9 @@ use crate::ensemble::Ensemble;
 use crate::run::Program;
 use crate::server::{Kind, Options, free_ports, java_with};
 
-/// Starting several Java programs on a busy machine takes this long at most.
+/// The time limit for the start of several Java programs on a busy machine.
 const START: Duration = Duration::from_secs(240);
-/// Something new is made, or everything is read back.
+/// The time limit for creating new content, and for reading everything back.
 const WORK: Duration = Duration::from_secs(240);
 
 /// An application.
@@ -177,11 +177,9 @@ impl Dependant {
         Ok((nodes, work))
     }
 
-    /// Runs the whole story. Returns what it has seen, a line for each step.
-    ///
-    /// # Errors
-    /// A server or the application fails, a session of the application expires, or something that
-    /// the application acknowledged is lost.
+    /// Runs the whole test. Returns a line for each step. ¶ # Errors
+    /// A server or the application fails, a session of the application expires, or an acknowledged
+    /// write of the application is lost.
     pub fn outlives_the_replacement_of_its_servers(self) -> Result<Vec<String>> {
         let limits = Options::default().config("initLimit", 10).config("syncLimit", 5);
         let options = limits.config("forceSync", "yes");

@@ -12,7 +12,7 @@ use crate::network::Weather;
 use crate::server::{Kind, PATIENCE};
 use crate::tamper::{Disk, Tampered};
 
-/// How often packets are lost, and for how long each time.
+/// The number of bursts of lost packets, and the length of each.
 const BURSTS: usize = 12;
 const BURST: Duration = Duration::from_millis(80);
 
@@ -94,9 +94,9 @@ use Fault::{
 pub struct Nemesis {
     /// Its name in commands and tables.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Its description, in a few words.
     pub what: &'static str,
-    /// The faults: one of them happens at a time.
+    /// Its faults, of which one happens at a time.
     pub faults: &'static [Fault],
 }
 
@@ -173,7 +173,8 @@ const fn nemesis(name: &'static str, what: &'static str, faults: &'static [Fault
 }
 
 impl Fault {
-    /// Whether an ensemble of this size tolerates it, and it is not the same as another one there.
+    /// Whether an ensemble of this size tolerates the fault, and no other fault is the same for
+    /// this size.
     pub fn is_for(self, members: usize) -> bool {
         let needs_five = matches!(
             self,
@@ -303,7 +304,7 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
             load.wait_for(PROGRESS)?;
             for index in hit {
                 ensemble.member(index).empty_disk()?;
-                // A member that cannot write may end.
+                // A member that cannot write may have stopped.
                 ensemble.member(index).spawn_if_ended()?;
             }
         }
@@ -324,7 +325,7 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
             load.wait_for(PROGRESS)?;
             drop(tampered);
             for index in hit {
-                // A member whose sync fails ends.
+                // A member whose sync fails stops.
                 ensemble.member(index).spawn_if_ended()?;
             }
         }
@@ -381,7 +382,8 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
     Ok(true)
 }
 
-/// Asks the leader to hand over, and waits until another member leads; `false` if its port for operators is closed.
+/// Asks the leader to hand over, and waits until another member leads. Returns `false` if the admin
+/// port is closed.
 fn hand_over(ensemble: &mut Ensemble, leader: usize) -> Result<bool> {
     let Some(at) = ensemble.member(leader).admin() else { return Ok(false) };
     let start = Instant::now();
@@ -390,7 +392,7 @@ fn hand_over(ensemble: &mut Ensemble, leader: usize) -> Result<bool> {
         let answer = http::ask_at(at, "POST", "/ensemble/hand_over", &who);
         match answer {
             Ok(answer) if answer.status == 200 => break,
-            // It may have lost its followers, or the lead, in the meantime.
+            // The leader may have lost its followers or its leadership meanwhile.
             answer => ensure!(start.elapsed() < PATIENCE, "hand over: {answer:?}"),
         }
         std::thread::sleep(SHORT / 3);

@@ -109,15 +109,15 @@ impl fmt::Display for Figures {
     }
 }
 
-/// What clients do and check, beside creating znodes, which every load does.
+/// The workloads that clients run and check, in addition to creating znodes, which every load does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
     /// Clients create, change, read and delete a few common znodes: the histories are linearizable.
     Registers,
     /// A read after a sync shows every write that was acknowledged before the sync.
     Sync,
-    /// Reads without a sync, at every member: nobody sees a later write without the earlier ones,
-    /// and nobody goes back.
+    /// Reads without a sync, at every member: no client sees a later write without the earlier
+    /// ones, and no client sees an older state than before.
     Order,
     /// Watches: notified in time, exactly once, and before the change is seen.
     Watches,
@@ -126,7 +126,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 5] =
         [Self::Registers, Self::Sync, Self::Order, Self::Watches, Self::Sessions];
 

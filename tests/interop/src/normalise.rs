@@ -147,10 +147,10 @@ pub fn text(transcript: &str) -> String {
     text.into_owned()
 }
 
-/// Whether a line of `mntr` with this key is ours alone, with a row in COMPAT.md: the counts of
-/// operations are of a version to come, the original tells of slow fsyncs in JMX only and has no
-/// limit to what a session owns; it does not count failed authentications or refused servers, has no
-/// schemes that ask a program, and never doubts a tree.
+/// Whether a line of `mntr` with this key exists only in Zebu, with a row in COMPAT.md. The counts
+/// of operations belong to a future version of the original. The original reports slow fsyncs in
+/// JMX only, and has no limit on what a session owns. It does not count failed authentications or
+/// refused servers, has no schemes that ask a program, and never doubts a tree.
 pub fn is_only_ours(key: &str) -> bool {
     key.starts_with("zk_op_count_")
         || key.starts_with("zk_external_auth_")

@@ -19,19 +19,19 @@ const LOOK_AFTER: Duration = Duration::from_millis(5);
 /// The name of the library that moves clocks.
 const LIBRARY: &str = "clock.so";
 
-/// What happens to the calls by which a process writes its files.
+/// Faults of the system calls by which a process writes its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
     /// Each sync takes 40 ms longer.
     Slow,
     /// The next sync fails.
     Fails,
-    /// No write and no new file is taken: the file system is read-only.
+    /// Every write and every new file fails: the file system is read-only.
     ReadOnly,
 }
 
 impl Disk {
-    /// The calls, and what becomes of them, in the words of `strace`.
+    /// The changed calls and their results, in the syntax of `strace`.
     fn injections(self) -> &'static [&'static str] {
         match self {
             Self::Slow => &["fsync,fdatasync:delay_enter=40000"],
@@ -41,15 +41,15 @@ impl Disk {
     }
 }
 
-/// A process whose calls are changed until this is dropped.
+/// A process with changed system calls, until this value is dropped.
 pub struct Tampered {
-    /// The process that changes them.
+    /// The process that changes the calls.
     strace: Program,
 }
 
 impl Drop for Tampered {
     fn drop(&mut self) {
-        // Asked to end, it lets the process go on between two calls.
+        // On SIGTERM, strace detaches, and the process continues.
         self.strace.terminate().ok();
         let start = Instant::now();
         while self.strace.is_running().unwrap_or(false) && start.elapsed() < PATIENCE {
@@ -59,9 +59,7 @@ impl Drop for Tampered {
 }
 
 impl Tampered {
-    /// Changes the calls of a running process from now on.
-    ///
-    /// # Errors
+    /// Changes the system calls of a running process from now on. ¶ # Errors
     /// This machine does not permit it.
     pub fn with(pid: u32, disk: Disk) -> Result<Self> {
         let mut command = Command::new("strace");
@@ -105,8 +103,8 @@ impl Tampered {
     }
 }
 
-/// The same command, whose process is killed before one of these calls. It stays a child of this
-/// process.
+/// The same command, whose process is killed before one of these calls. The process stays a child
+/// of this one.
 pub fn killed_at(calls: &str, when: u32, command: &Command) -> Command {
     let mut outer = Command::new("strace");
     outer.args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]);
@@ -137,9 +135,7 @@ impl Clocks {
         Ok(Self { folder })
     }
 
-    /// From now on this clock differs by this many seconds.
-    ///
-    /// # Errors
+    /// Moves this clock by this many seconds from now on. ¶ # Errors
     /// The file cannot be written.
     pub fn set(&self, number: usize, seconds: i64) -> Result<()> {
         let mut options = fs::File::options();

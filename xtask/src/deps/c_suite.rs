@@ -8,12 +8,12 @@ use anyhow::{Context, Result, ensure};
 
 use crate::steps::run;
 
-/// What is built and how; a change brings a new build.
+/// A description of the build. A change causes a new build.
 pub(super) const WANTED: &str = "zktest and cli of Debian's source, with TLS and SASL, 3";
 
 /// Debian's name of the source.
 const SOURCE: &str = "zookeeper";
-/// The C client, below the source.
+/// The path of the C client within the source.
 const CLIENT: &str = "zookeeper-client/zookeeper-client-c";
 /// Defined where the tests are linked to the original's library: leaves a test out.
 const RACE: &str = "WITHOUT_THE_RACE_OF_THE_ORIGINAL";
@@ -36,10 +36,10 @@ pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     compiler.arg(source.join("zookeeper-jute/src/main/resources/zookeeper.jute"));
     run(compiler)?;
 
-    // The list for cmake lacks one file, which the list for make has.
+    // The list for cmake lacks a file that the list for make has.
     let all = "tests/TestClient.cc tests/TestSASLAuth.cc";
     change(&client.join("CMakeLists.txt"), "tests/TestClient.cc", all)?;
-    // Certificates are below the folder of the run.
+    // The certificates are below the directory of the run.
     for name in ["TestClient.cc", "TestReadOnlyClient.cc"] {
         change(&client.join("tests").join(name), "/tmp/certs/", "certs/")?;
     }
@@ -49,10 +49,10 @@ pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     let hanging = "CPPUNIT_TEST(testHangingClient);";
     let guarded = format!("\n#ifndef {RACE}\n    {hanging}\n#endif\n");
     change(&client.join("tests/TestClient.cc"), hanging, &guarded)?;
-    // A test says what starts its server.
+    // The tests start their server with this script.
     fs::write(client.join("tests/zkServer.sh"), "#!/bin/sh\nexec \"$ZKTEST_SERVER\" \"$@\"\n")?;
 
-    // What OpenSSL 3 no longer has, and what a newer compiler no longer includes by itself.
+    // Replaces a function that OpenSSL 3 lacks, and adds an include that newer compilers need.
     change(&client.join("src/zookeeper.c"), "FIPS_mode()", "0")?;
     let (util, with_time) = ("#include \"Util.h\"", "#include <time.h>\n#include \"Util.h\"");
     change(&client.join("tests/Util.cc"), util, with_time)?;
@@ -68,10 +68,10 @@ pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     run(build)
 }
 
-/// Downloads the source package from where this system has its packages.
+/// Downloads the source package from the system's package source.
 fn fetch(path: &Path) -> Result<()> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    // Both forms of such files.
+    // Handles both formats of apt's source files.
     let (name, text) = match read("/etc/apt/sources.list.d/debian.sources") {
         text if text.is_empty() => {
             ("source.list", read("/etc/apt/sources.list").replace("deb ", "deb-src "))
@@ -98,7 +98,7 @@ fn fetch(path: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(lists)?)
 }
 
-/// The archive of the original in what was downloaded.
+/// The original's archive among the downloaded files.
 fn archive(path: &Path) -> Result<PathBuf> {
     let is_it = |found: &PathBuf| found.to_string_lossy().ends_with(".orig.tar.gz");
     let mut found = fs::read_dir(path)?.filter_map(|entry| Some(entry.ok()?.path()));

@@ -9,15 +9,15 @@ use flate2::{Compression, GzBuilder};
 /// One file, link or directory of an archive. The order of the archive is that of the paths.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// From the root, without a slash at its beginning; a directory has none at its end.
+    /// The path from the root, without a slash at either end.
     pub(crate) path: String,
     pub(crate) mode: u32,
-    /// User and group, by number.
+    /// The numeric user and group.
     pub(crate) owner: u64,
     pub(crate) content: Content,
 }
 
-/// What an entry is.
+/// The kind and content of an entry.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
     File(Vec<u8>),
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Sorts entries by path and adds the directories above them that nobody has named.
+/// Sorts entries by path, and adds missing parent directories.
 pub(crate) fn complete(mut entries: Vec<Entry>) -> Vec<Entry> {
     let mut missing = std::collections::BTreeSet::new();
     for entry in &entries {
@@ -100,7 +100,7 @@ pub(crate) fn tar(entries: &[Entry], prefix: &str, time: u64) -> Result<Vec<u8>>
     Ok(tar.into_inner()?)
 }
 
-/// Compresses; neither a name nor a time gets into the result.
+/// Compresses with gzip. The result contains neither a name nor a time.
 pub(crate) fn gzip(bytes: &[u8], level: Compression) -> Result<Vec<u8>> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), level);
     gzip.write_all(bytes)?;

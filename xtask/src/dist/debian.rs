@@ -10,10 +10,10 @@ use super::Parts;
 use super::archive::{self, Entry, gzip, tar};
 use crate::steps::root;
 
-/// The revision of the package of one version.
+/// The revision of the package for one version.
 const REVISION: &str = "1";
 
-/// Below `deploy/debian`, and executable.
+/// Executable files below `deploy/debian`.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 /// The name and the bytes of the package.
@@ -34,12 +34,13 @@ pub(super) fn package(parts: &Parts) -> Result<(String, Vec<u8>)> {
     Ok((format!("zebu_{version}_{arch}.deb"), archive::ar(&members, parts.time)))
 }
 
-/// What is installed.
+/// The installed files.
 fn files(parts: &Parts, version: &str) -> Result<Vec<Entry>> {
     let best = |bytes: &[u8]| gzip(bytes, Compression::best());
     let mut entries = vec![
         Entry::file("usr/bin/zebu", 0o755, parts.program.clone()),
-        // `zkEnv.sh` looks for the program beside itself first, for the configuration in `../conf`.
+        // `zkEnv.sh` looks for the program in its own directory first, and for the configuration in
+        // `../conf`.
         Entry::link("usr/share/zookeeper/conf", "/etc/zookeeper/conf"),
         Entry::dir("var/lib/zookeeper", 0o750),
         Entry::link("var/lib/zookeeper/myid", "/etc/zookeeper/conf/myid"),
@@ -69,7 +70,7 @@ fn files(parts: &Parts, version: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// What dpkg reads and runs.
+/// The files that dpkg reads and runs.
 fn control(parts: &Parts, files: &[Entry], version: &str, arch: &str) -> Result<Vec<Entry>> {
     let folder = root().join("deploy/debian");
     let bytes: usize = files.iter().filter_map(Entry::bytes).map(<[u8]>::len).sum();
@@ -102,7 +103,7 @@ fn control(parts: &Parts, files: &[Entry], version: &str, arch: &str) -> Result<
     Ok(entries)
 }
 
-/// The package's own change log, which has one entry: what a version changes is in `changelog.gz`.
+/// The package's own change log with one entry. `changelog.gz` lists the changes of a version.
 fn changelog(version: &str, time: u64) -> Result<String> {
     let date = jiff::Timestamp::from_second(i64::try_from(time)?)?;
     let date = date.strftime("%a, %d %b %Y %H:%M:%S +0000");

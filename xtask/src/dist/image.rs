@@ -18,7 +18,8 @@ use super::archive::{self, Content, Entry, gzip, tar};
 use super::{Parts, run_tool};
 use crate::steps::root;
 
-/// Debian's packages whose files are in the image. The C library is first: others link against it.
+/// Debian packages whose files are in the image. The C library is first, because others depend on
+/// it.
 const PACKAGES: [&str; 12] = [
     "libc6",
     "libgcc-s1",
@@ -34,7 +35,7 @@ const PACKAGES: [&str; 12] = [
     "libssl3",
 ];
 
-/// Programs that busybox is when it is called by these names.
+/// Names under which busybox is installed.
 const BUSYBOX: [&str; 44] = [
     "awk", "base64", "basename", "cat", "chmod", "cp", "cut", "date", "df", "dirname", "du",
     "echo", "env", "expr", "false", "find", "grep", "head", "hostname", "id", "kill", "ls",
@@ -45,10 +46,11 @@ const BUSYBOX: [&str; 44] = [
 /// The user, as in the official image.
 const USER: u64 = 1000;
 
-/// Directories that the server writes to. Any user may, because a container may be given another user.
+/// Directories that the server writes to. Every user may write to them, because a container may run
+/// as another user.
 const WRITABLE: [&str; 4] = ["conf", "data", "datalog", "logs"];
 
-/// What is left out of Debian's packages.
+/// Files that are left out of Debian's packages.
 const LEFT_OUT: [&str; 6] = [
     "usr/share/man/",
     "usr/share/locale/",
@@ -125,7 +127,7 @@ fn config(parts: &Parts, arch: &str, layer: &[u8]) -> Result<Value> {
                 "ZOO_DATA_LOG_DIR=/datalog",
                 "ZOO_LOG_DIR=/logs",
                 "ZOOCFGDIR=/conf",
-                // Whoever looks for a JVM's settings is told once; there is none.
+                // Tells tools that look for a JVM's JMX that there is none.
                 "JMXDISABLE=true",
             ],
             "Entrypoint": ["/docker-entrypoint.sh"],
@@ -151,7 +153,7 @@ fn ours(parts: &Parts, versions: &str) -> Result<Vec<Entry>> {
     let mut entries = vec![
         Entry::file("usr/bin/zebu", 0o755, parts.program.clone()),
         Entry::file("docker-entrypoint.sh", 0o755, script("docker-entrypoint.sh")?),
-        // Where Bitnami's charts look.
+        // Bitnami's charts look for the script there.
         Entry::link("entrypoint.sh", "/docker-entrypoint.sh"),
         Entry::file("members.sh", 0o755, script("members.sh")?),
         Entry::file("run.sh", 0o755, script("run.sh")?),
@@ -169,7 +171,7 @@ fn ours(parts: &Parts, versions: &str) -> Result<Vec<Entry>> {
             format!("root:x:0:0:root:/:/bin/bash\nzookeeper:x:{USER}:{USER}::/:/bin/bash\n"),
         ),
         Entry::file("etc/group", 0o644, format!("root:x:0:\nzookeeper:x:{USER}:\n")),
-        // What runs a container puts its own in place of this.
+        // The container runtime replaces this file.
         Entry::file("etc/hosts", 0o644, "127.0.0.1 localhost\n::1 localhost\n"),
         Entry::file("etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files dns\n"),
         Entry::file("usr/share/doc/zebu/copyright", 0o644, fs::read(root().join("LICENSE"))?),
@@ -190,13 +192,13 @@ fn ours(parts: &Parts, versions: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Adds the files of Debian's packages; returns their versions, one package a line.
+/// Adds the files of Debian packages. Returns their versions, one package per line.
 fn debian(files: &mut BTreeMap<String, Entry>) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let mut download = Command::new("apt-get");
     download.args(["download", "-qq"]).args(PACKAGES).current_dir(folder.path());
     if run_tool(&mut download, "apt").is_err() {
-        // The machine's lists of packages are missing, or older than the packages.
+        // The machine's package lists are missing or outdated.
         let mut update = Command::new("apt-get");
         run_tool(update.args(["update", "-qq"]), "apt")?;
         run_tool(&mut download, "apt")?;
@@ -234,7 +236,7 @@ fn unpack(package: &Path, files: &mut BTreeMap<String, Entry>) -> Result<()> {
             continue;
         }
         let kind = entry.header().entry_type();
-        // No program of the image runs as another user.
+        // No program in the image may change its user.
         let mode = entry.header().mode()? & 0o777;
         let content = if kind.is_file() {
             let mut bytes = Vec::new();
@@ -252,7 +254,7 @@ fn unpack(package: &Path, files: &mut BTreeMap<String, Entry>) -> Result<()> {
                 .content
                 .clone()
         } else {
-            // Directories are made above files.
+            // Directories are created for their files.
             continue;
         };
         files.insert(path.clone(), Entry { path, mode, owner: 0, content });
@@ -260,7 +262,7 @@ fn unpack(package: &Path, files: &mut BTreeMap<String, Entry>) -> Result<()> {
     Ok(())
 }
 
-/// Debian's root has links to `usr`, and packages that do not name it yet.
+/// Debian's root directory has links into `usr`. Some packages still use the old paths.
 fn merged(path: &str) -> String {
     let old = ["bin", "sbin", "lib", "lib64"];
     match path.split_once('/') {

@@ -39,7 +39,8 @@ fn bill_of(metadata: &Value, parts: &Parts) -> Result<Vec<u8>> {
         if !found.insert(id.clone()) {
             continue;
         }
-        // What only tests need is not in the program; what builds it is named, because it decides what is in it.
+        // Dependencies of tests are not in the program. Build dependencies are listed, because they
+        // decide its content.
         let is_in = |dependency: &&Value| {
             list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev")
         };

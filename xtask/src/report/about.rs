@@ -3,9 +3,9 @@
 use serde_json::Value;
 use zebu_figures::number;
 
-/// Options of a command that name places on somebody's machine, and nothing that matters.
+/// Options with paths on a machine, which do not affect the results.
 const PLACES: [&str; 6] = ["--dir", "--json", "--zebu", "--java", "--java-classpath", "--keep"];
-/// Of those, what stands alone.
+/// The only one of these options without a value.
 const ALONE: &str = "--keep";
 /// The option that names suites.
 const SUITE: &str = "--suite";
@@ -13,23 +13,23 @@ const SUITE: &str = "--suite";
 /// One comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// A sentence on the machine and on what else it did.
+    /// A description of the machine and its other load.
     pub(crate) machine: String,
-    /// Those that took part, with their versions.
+    /// The compared servers, with their versions.
     pub(crate) servers: Vec<String>,
-    /// The words of the command, without its suites and without places.
+    /// The words of the command, without suites and paths.
     words: Vec<String>,
 }
 
 impl Run {
-    /// The command that measures these suites again.
+    /// The command that repeats these suites.
     pub(crate) fn command(&self, suites: &str) -> String {
         let options: String = self.words.iter().map(|word| format!(" {word}")).collect();
         format!("zebu bench compare {SUITE} {suites}{options}")
     }
 }
 
-/// What a file says of itself.
+/// The description in a file.
 pub(super) fn run(json: &Value) -> Run {
     let text = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
     let figure = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), number);
@@ -45,7 +45,7 @@ pub(super) fn run(json: &Value) -> Run {
         figure(&json["round_trip_us"]),
         figure(&json["load_average"]),
     );
-    // Those that only answer have no version.
+    // Servers that only answer have no version.
     let version = |server: &Value| {
         server["version"].as_str().map(|version| format!("{} {version}", text(&server["name"])))
     };
@@ -64,7 +64,7 @@ fn memory(text: &str) -> String {
     }
 }
 
-/// What of a command matters to whoever runs one suite of it again.
+/// The words that matter for a repetition of one suite.
 fn without_places<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let mut kept = Vec::new();
     let mut is_value = false;

@@ -4,35 +4,35 @@ use zebu_figures::number;
 
 use super::figures::{Figures, Row};
 
-/// The server that most aims are set against.
+/// The server that most aims compare with.
 pub(crate) const JAVA: &str = "java";
-/// The one that only answers.
+/// The server that only answers.
 const ECHO: &str = "echo";
 
-/// What a figure should reach.
+/// The aim of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Aim {
-    /// So many times better than Java's.
+    /// At least this many times better than Java's.
     Times(f64),
-    /// This share of what a server reaches that only answers.
+    /// At least this share of the echo server's figure.
     OfEcho(f64),
-    /// No more than this, whatever others do.
+    /// At most this value.
     AtMost(f64),
-    /// Nothing: it is there for information.
+    /// No aim: for information only.
     Open,
 }
 
-/// A figure that matters.
+/// An important figure.
 pub(crate) struct Key {
-    /// What it is called; `*` is what the name's `*` stands for.
+    /// Its label. `*` in the label stands for the text that matches `*` in the name.
     pub(crate) label: &'static str,
     /// The suite that measures it.
     pub(crate) suite: &'static str,
     pub(crate) group: &'static str,
-    /// Its name in the group; one `*` stands for anything.
+    /// Its name in the group. One `*` matches any text.
     pub(crate) name: &'static str,
     pub(crate) aim: Aim,
-    /// Whether the short page has it too.
+    /// Whether the short page shows it.
     pub(crate) is_short: bool,
 }
 
@@ -54,13 +54,13 @@ impl Key {
 const OPS: &str = "requests/s";
 const P99: &str = "latency p99, us";
 
-/// A table of figures that matter.
+/// A table of important figures.
 pub(crate) struct Area {
     pub(crate) title: &'static str,
     pub(crate) keys: &'static [Key],
 }
 
-/// Everything that is aimed at.
+/// All aims.
 #[rustfmt::skip] // a table: a line for each figure
 pub(crate) const AREAS: &[Area] = &[
     Area { title: "Reads", keys: &[
@@ -116,10 +116,10 @@ pub(crate) const AREAS: &[Area] = &[
     ] },
 ];
 
-/// An aim in words, and whether it was met.
+/// The aim as text, and whether it was met.
 pub(crate) fn verdict(figures: &Figures, row: &Row, aim: Aim) -> [String; 2] {
     let against = |name: &str| figures.server(name).and_then(|server| row.times_better(server));
-    // How far a share of what should be is from it.
+    // The reached share of the aim.
     let share = |reached: f64, wanted: f64| match reached >= wanted {
         true => "met".to_owned(),
         false => format!("missed by {} %", number((1.0 - reached / wanted) * 100.0)),

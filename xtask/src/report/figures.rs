@@ -12,23 +12,24 @@ pub(crate) struct Row {
     pub(crate) group: String,
     pub(crate) name: String,
     is_more_better: bool,
-    /// What each file has of it, in the order of the files.
+    /// The values of each file, in the order of the files.
     parts: Vec<Part>,
 }
 
-/// What one file has of a row.
+/// The values of one file.
 #[derive(Clone, Debug)]
 struct Part {
-    /// Which file, by [`Figures::runs`].
+    /// The index of the file's run in [`Figures::runs`].
     run: usize,
-    /// By server, as [`Figures::servers`] were when it was read, then by round.
+    /// The values by server, in the order of [`Figures::servers`] when the file was read, then by
+    /// round.
     values: Vec<Vec<Option<f64>>>,
 }
 
-/// What one or several comparisons measured.
+/// The measurements of one or several comparisons.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    /// All that took part in any of them; the first is set against the others.
+    /// All servers of all comparisons. The first one is compared with the others.
     pub(crate) servers: Vec<String>,
     pub(crate) rows: Vec<Row>,
     /// The comparisons.
@@ -37,8 +38,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Adds what a file has. Its figures of a row and a server take the place of those of the files before; a ratio
-    /// is only ever made of figures of one file, whose servers took turns.
+    /// Adds a file. Its values of a row and a server replace those of earlier files. A ratio is
+    /// computed from values of one file only, because its servers took turns.
     pub(crate) fn add(&mut self, text: &str) -> Result<()> {
         let json: Value = serde_json::from_str(text)?;
         ensure!(json["command"] == "compare", "not written by zebu bench compare --json");
@@ -85,12 +86,13 @@ impl Figures {
         })
     }
 
-    /// Which of the servers has this name.
+    /// The index of the server with this name.
     pub(crate) fn server(&self, name: &str) -> Option<usize> {
         self.servers.iter().position(|server| server == name)
     }
 
-    /// The rows of a group whose name is `pattern`, in which one `*` stands for anything; with what it stands for.
+    /// The rows of a group whose names match `pattern`, in which one `*` matches any text. Each row
+    /// comes with that text.
     pub(crate) fn find<'a>(
         &'a self,
         group: &'a str,
@@ -106,7 +108,7 @@ impl Figures {
 }
 
 impl Row {
-    /// What a server reached.
+    /// A server's values.
     pub(crate) fn of(&self, server: usize) -> Option<Spread> {
         self.parts
             .iter()
@@ -114,19 +116,20 @@ impl Row {
             .find_map(|part| Spread::of(part.of(server).iter().flatten().copied()))
     }
 
-    /// How many times better the first server is than another, round by round.
+    /// How many times better the first server is than another, for each round.
     pub(crate) fn times_better(&self, other: usize) -> Option<Spread> {
         self.parts.iter().rev().find_map(|part| {
             Spread::of(times_better(self.is_more_better, part.of(0), part.of(other)))
         })
     }
 
-    /// The files that have something of it.
+    /// The runs with values of this row.
     pub(crate) fn runs(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().map(|part| part.run)
     }
 
-    /// What the figure is measured in: what stands behind the comma of its group, or all of it.
+    /// The unit of the figure: the text after the comma in the name of its group, or the whole
+    /// name.
     pub(crate) fn unit(&self) -> &str {
         match self.group.rsplit_once(", ") {
             Some((_, "us")) => "µs",
@@ -148,7 +151,7 @@ impl Part {
     }
 }
 
-/// The servers' names as the rows have them, in the order of the file's list.
+/// The servers' names in the rows, in the order of the file's list.
 fn server_names(rows: &[Value], json: &Value) -> Vec<String> {
     let listed = json["servers"].as_array().into_iter().flatten();
     let listed: Vec<&str> = listed.filter_map(|server| server["name"].as_str()).collect();
@@ -169,7 +172,7 @@ fn server_names(rows: &[Value], json: &Value) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A file with one figure of two servers.
+    /// A file with one figure for two servers.
     fn file(other: &str, zebu: [f64; 2], others: [f64; 2]) -> String {
         serde_json::json!({
             "command": "compare",

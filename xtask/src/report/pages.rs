@@ -9,16 +9,16 @@ use super::figures::{Figures, Row};
 use super::plots::Plot;
 use super::subjects::{SUBJECTS, Subject};
 
-/// Which tables a page has.
+/// The kind of page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// All of them, in `docs`.
+    /// All tables, in `docs`.
     Full,
-    /// What matters most, at the root.
+    /// The most important figures, in the README.
     Short,
 }
 
-/// What stands between the marks of a page.
+/// The text between the marks of a page.
 pub(crate) fn render(figures: &Figures, plots: &[Plot], page: Page) -> String {
     let mut text = String::new();
     if page == Page::Full {
@@ -48,7 +48,7 @@ pub(crate) fn render(figures: &Figures, plots: &[Plot], page: Page) -> String {
     text
 }
 
-/// How to read the tables, and where the figures are from.
+/// An explanation of the tables, and the origin of the figures.
 fn introduction(figures: &Figures) -> String {
     let mut text = format!(
         "Medians over the rounds, the servers in turn. A ratio is above 1 where {} is better, whichever direction is good \
@@ -76,7 +76,7 @@ fn picture(plots: &[Plot], file: &str, dir: &str) -> String {
     plot.map_or_else(String::new, |plot| format!("![{}]({dir}/{file})\n\n", plot.title))
 }
 
-/// A row that a key stands for, and what the key's `*` stands for.
+/// A row for a key, and the text that matches the key's `*`.
 type Found<'a> = (&'a Key, &'a Row, &'a str);
 
 fn keys<'a>(figures: &'a Figures, keys: &'a [Key]) -> Vec<Found<'a>> {
@@ -86,7 +86,7 @@ fn keys<'a>(figures: &'a Figures, keys: &'a [Key]) -> Vec<Found<'a>> {
     keys.iter().flat_map(rows).collect()
 }
 
-/// The table of a full page: all servers, the ratio to Java, the aim, and whether it was met.
+/// The table of the full page: all servers, the ratio to Java, the aim, and whether it was met.
 fn aims(figures: &Figures, found: &[Found<'_>]) -> String {
     let mut heads = vec!["figure".to_owned(), "suite".to_owned()];
     heads.extend(figures.servers.iter().cloned());
@@ -104,7 +104,7 @@ fn aims(figures: &Figures, found: &[Found<'_>]) -> String {
     format!("{}. {}", rounds(&rows), commands(figures, &rows, "SUITE")) + &table(&heads, &lines)
 }
 
-/// The table of the short page: this server and Java.
+/// The table of the short page: Zebu and Java.
 fn short(figures: &Figures) -> String {
     let java = figures.server(JAVA);
     let mut heads = vec!["figure".to_owned(), figures.servers[0].clone()];
@@ -128,7 +128,7 @@ fn short(figures: &Figures) -> String {
     table(&heads, &lines)
 }
 
-/// The head of the column of ratios to Java, where Java took part.
+/// The heading of the column of ratios to Java, if Java took part.
 fn against_java(figures: &Figures) -> Option<String> {
     figures.server(JAVA).map(|_| format!("{} : {JAVA}", figures.servers[0]))
 }
@@ -159,7 +159,7 @@ fn by_subject(figures: &Figures, plots: &[Plot], subject: &Subject) -> String {
     text
 }
 
-/// The table of a group, with the servers that took part in it and the first one's ratio to each other.
+/// The table of a group: its servers, and the first one's ratio to each other.
 fn by_group(figures: &Figures, rows: &[&Row]) -> String {
     let took_part = |server: &usize| rows.iter().any(|row| row.of(*server).is_some());
     let servers: Vec<usize> = (0..figures.servers.len()).filter(took_part).collect();
@@ -177,7 +177,7 @@ fn by_group(figures: &Figures, rows: &[&Row]) -> String {
     table(&heads, &rows.iter().map(line).collect::<Vec<_>>())
 }
 
-/// How many rounds stand behind some rows.
+/// The number of rounds of some rows.
 fn rounds(rows: &[&Row]) -> String {
     let counts = rows.iter().filter_map(|row| row.of(0)).map(|of| of.count);
     let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
@@ -188,7 +188,7 @@ fn rounds(rows: &[&Row]) -> String {
     }
 }
 
-/// The commands that measure some rows again.
+/// The commands that repeat the measurement of some rows.
 fn commands(figures: &Figures, rows: &[&Row], suite: &str) -> String {
     let runs: BTreeSet<usize> = rows.iter().flat_map(|row| row.runs()).collect();
     let mut commands: Vec<String> = Vec::new();
@@ -209,7 +209,7 @@ fn titled(group: &str) -> String {
     }
 }
 
-/// What all servers reached.
+/// The median of each server.
 fn medians(figures: &Figures, row: &Row, unit: &str) -> Vec<String> {
     (0..figures.servers.len()).map(|server| median(row.of(server), unit)).collect()
 }

@@ -6,7 +6,7 @@ use super::aims::JAVA;
 use super::figures::Figures;
 use super::svg::{Group, Panel, bars, curves, ratios};
 
-/// A plot that was made.
+/// A plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) file: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Plot {
     pub(crate) svg: String,
 }
 
-/// All files that can be there, and their titles.
+/// The files of all possible plots, with their titles.
 pub(crate) const NAMES: &[(&str, &str)] = &[
     ("ratios.svg", "How many times better"),
     ("reads.svg", "getData per second, closed loop"),
@@ -25,7 +25,7 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("memory.svg", "Memory, in bytes each"),
 ];
 
-/// What the plot of ratios shows: a label, a group and a name.
+/// The rows of the plot of ratios: label, group and name.
 const RATIOS: &[(&str, &str, &str)] = &[
     ("getData/s, one at a time", "requests/s", "get, depth 1, 1 conn"),
     ("getData/s, 16 × 16 in flight", "requests/s", "get, depth 16, 16 conn"),
@@ -57,7 +57,7 @@ const MEMORY: &[(&str, &str, &str)] = &[
     ("an idle session, in use", "bytes per session", "in use after idling"),
 ];
 
-/// Quantiles of a latency's curve: what the scale says, and the group.
+/// The quantiles of a latency curve: label and group.
 const QUANTILES: [(&str, &str); 6] = [
     ("p50", "latency p50, us"),
     ("p90", "latency p90, us"),
@@ -67,7 +67,7 @@ const QUANTILES: [(&str, &str); 6] = [
     ("max", "latency max, us"),
 ];
 
-/// All plots there are figures for.
+/// All plots for which there are figures.
 pub(crate) fn all(figures: &Figures) -> Vec<Plot> {
     let make = |(file, title): &(&'static str, &'static str)| {
         let servers = &figures.servers;
@@ -110,7 +110,7 @@ fn groups<'a>(
 }
 
 fn ratios_of(figures: &Figures, title: &str) -> Option<String> {
-    // Java, or whoever it was compared with.
+    // Java, or another server that took part.
     let other = figures.server(JAVA).or_else(|| (figures.servers.len() > 1).then_some(1))?;
     let rows: Vec<(String, Spread)> = RATIOS
         .iter()

@@ -1,7 +1,7 @@
 //! Everything that was measured, by subject.
 
-/// A subject of the full page: its headline, the suite that measures it, the plots that belong to it, and the rows
-/// it has by group and pattern.
+/// A subject of the full page: its heading, its suite, its plots, and its rows by group and
+/// pattern.
 pub(crate) struct Subject {
     pub(crate) title: &'static str,
     pub(crate) suite: &'static str,

@@ -5,13 +5,13 @@
 
 use zebu_figures::{Spread, number};
 
-/// Everything is so wide.
+/// The width of a plot.
 const WIDTH: f64 = 860.0;
-/// Where bars begin; labels stand before it.
+/// The start of the bars, after the labels.
 const LABELS: f64 = 290.0;
-/// Room behind bars for their values.
+/// The space after the bars for their values.
 const VALUES: f64 = 90.0;
-/// Room above for title and legend, and below for the scale.
+/// The space above for title and legend, and the space below for the scale.
 const TOP: f64 = 58.0;
 const BOTTOM: f64 = 30.0;
 const BAR: f64 = 12.0;
@@ -24,7 +24,7 @@ pub(crate) struct Group {
     pub(crate) values: Vec<Option<Spread>>,
 }
 
-/// One curve chart of several that stand together: a title, and for each server its values along the categories.
+/// One of several charts of curves: a title, and for each server its values along the categories.
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) curves: Vec<Vec<Option<f64>>>,
@@ -39,7 +39,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// From the decade below the least value to the decade above the most, drawn from `start` on.
+    /// A scale from the decade below the smallest value to the decade above the largest, drawn from
+    /// `start` on.
     fn new(values: impl Iterator<Item = f64>, start: f64, length: f64) -> Option<Self> {
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| *value > 0.0 && value.is_finite()) {
@@ -63,7 +64,7 @@ impl Scale {
     }
 }
 
-/// A picture in the making.
+/// An unfinished picture.
 struct Picture {
     body: String,
     height: f64,
@@ -103,7 +104,7 @@ impl Picture {
         ));
     }
 
-    /// A server's sign: a disc for the first, a square for the others.
+    /// The symbol of a server: a disc for the first one, a square for the others.
     fn mark(&mut self, x: f64, y: f64, server: usize) {
         let colour = COLOURS[server % COLOURS.len()];
         self.body.push_str(&match server {
@@ -116,7 +117,7 @@ impl Picture {
         });
     }
 
-    /// Lines across for each decade of a scale that runs from left to right.
+    /// A line for each decade of a horizontal scale.
     fn grid(&mut self, scale: &Scale, unit: &str) {
         let bottom = self.height - BOTTOM;
         for tick in scale.ticks() {
@@ -136,7 +137,7 @@ impl Picture {
     }
 }
 
-/// Bars of all servers for each group, with lines for the spread; `None` without a value.
+/// For each group, the bars of all servers with lines for the spread. `None` without values.
 pub(crate) fn bars(
     title: &str,
     servers: &[String],
@@ -171,7 +172,7 @@ pub(crate) fn bars(
     Some(picture.finish())
 }
 
-/// How many times better, around a line at one.
+/// Ratios, around a line at one.
 pub(crate) fn ratios(title: &str, servers: &[String], rows: &[(String, Spread)]) -> Option<String> {
     let ends = rows.iter().flat_map(|(_, of)| [of.least, of.most, 1.0]);
     let scale = Scale::new(ends, LABELS, WIDTH - LABELS - VALUES)?;
@@ -194,7 +195,7 @@ pub(crate) fn ratios(title: &str, servers: &[String], rows: &[(String, Spread)])
     Some(picture.finish())
 }
 
-/// Curves over the same categories, two panels in a row, on one scale.
+/// Curves over common categories and a common scale, two charts in a row.
 pub(crate) fn curves(
     title: &str,
     servers: &[String],
@@ -205,7 +206,7 @@ pub(crate) fn curves(
     const HEIGHT: f64 = 230.0;
     const LEFT: f64 = 70.0;
     let values = panels.iter().flat_map(|panel| panel.curves.iter().flatten().flatten());
-    // Upside down: the picture counts from the top.
+    // The scale is upside down, because the picture's coordinates begin at the top.
     let scale = Scale::new(values.copied(), 0.0, HEIGHT - 60.0)?;
     let rows = panels.len().div_ceil(2);
     let mut picture = Picture::new(title, servers, TOP + HEIGHT * rows as f64 + 8.0);

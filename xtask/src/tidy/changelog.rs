@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 /// The page.
 const PAGE: &str = "CHANGELOG.md";
 
-/// How long an entry may be, in characters.
+/// The longest entry, in characters.
 const ENTRY_CHARS_MAX: usize = 200;
 
-/// Names every line that is neither a heading nor an entry of one line.
+/// Reports every line that is neither a heading nor an entry of one line.
 pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     wrong.extend(faults(&page).map(|fault| format!("{PAGE}:{fault}")));

@@ -12,10 +12,10 @@ use anyhow::{Context, Result};
 /// The page.
 const PAGE: &str = "COMPAT.md";
 
-/// How the header of a table of differences begins.
+/// The beginning of the header of a table of differences.
 const HEADER: &str = "| id |";
 
-/// Names every row without an id or with another row's, and every test that is not there.
+/// Reports every row without a unique id, and every missing test.
 pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let faults = faults(&page, |file| fs::read_to_string(root.join(file)).ok());
@@ -54,14 +54,14 @@ fn faults(page: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     faults
 }
 
-/// The id of a row, if its anchor and its text are the same.
+/// The id of a row, if its anchor and its text agree.
 fn id(line: &str) -> Option<&str> {
     let (anchor, rest) = line.strip_prefix("| <a id=\"")?.split_once("\"></a>")?;
     let (shown, _) = rest.split_once(" |")?;
     (shown == anchor).then_some(anchor)
 }
 
-/// Name and file of the rest of a link behind `` [` ``.
+/// The name and the file in the rest of a link after `` [` ``.
 fn test(link: &str) -> Option<(&str, &str)> {
     let (name, rest) = link.split_once("`](")?;
     Some((name, rest.split_once(')')?.0))

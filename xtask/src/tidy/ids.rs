@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use super::pages::Pages;
 
-/// Where ids are defined, and where a cited page without a path is.
+/// The directory that defines ids, and that contains pages cited without a path.
 const PROTOCOL: &str = "docs/protocol";
 
-/// What looks like an id and is none.
+/// Prefixes that look like ids but are none.
 const NOT_IDS: [&str; 5] = ["CESU", "CRC", "SHA", "SSH", "UTF"];
 
-/// Checks ids and, outside of Markdown, citations of pages.
+/// Checks ids and, in files other than Markdown, citations of pages.
 pub(crate) fn check(root: &Path, files: &[PathBuf], pages: &Pages, wrong: &mut Vec<String>) {
     let defined = defined(pages);
     for file in files {
-        // What is not text cites nothing.
+        // A binary file cites nothing.
         let Ok(text) = fs::read_to_string(file) else { continue };
         let name = file.strip_prefix(root).unwrap_or(file).display();
         for (index, line) in text.lines().enumerate() {
@@ -51,7 +51,7 @@ fn ids_only(text: &str) -> bool {
     ids(text).next() == Some(text)
 }
 
-/// What has the form of an id: up to four capital letters, a hyphen, up to three digits.
+/// Texts in the form of an id: up to four capital letters, a hyphen, up to three digits.
 fn ids(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').filter(|word| {
         word.split_once('-').is_some_and(|(area, number)| {
@@ -64,7 +64,7 @@ fn ids(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A page that a source names, with the sections it names there.
+/// A page that a source cites, with the cited sections.
 #[derive(Debug, PartialEq, Eq)]
 struct Citation {
     page: String,
@@ -85,7 +85,7 @@ fn citations(text: &str) -> Vec<Citation> {
     found
 }
 
-/// Comments on several lines as one line.
+/// Joins comments on several lines into one line.
 fn unbroken(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let line = line.trim_start();
@@ -95,7 +95,7 @@ fn unbroken(text: &str) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// The sections at the beginning of what stands behind a page: `§2, §4 and §6.2`, `part II`.
+/// The sections at the beginning of the text after a page: `§2, §4 and §6.2`, `part II`.
 fn sections(behind: &str) -> Vec<String> {
     let mut sections = Vec::new();
     let mut words = behind.split([' ', ',']).filter(|word| !word.is_empty()).peekable();

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// What installs, and the call of it that names the folder below `.deps`.
+/// The installer, and its call that names the folder below `.deps`.
 const INSTALLER: &str = "xtask/src/deps.rs";
 const INSTALLS: &str = "once(&folder, \"";
 
-/// The call with which a test asks for a folder below `.deps`.
+/// The call by which a test names a folder below `.deps`.
 const ASKS: &str = concat!("installed", "(\"");
 
-/// Names every folder that a file below `tests` or `crates` asks for and nothing installs.
+/// Reports every folder below `.deps` that a file below `tests` or `crates` uses and that the
+/// installer does not create.
 pub(crate) fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result<()> {
     let installer = fs::read_to_string(root.join(INSTALLER)).context(INSTALLER)?;
     let there: BTreeSet<&str> = names(&installer, INSTALLS).collect();
@@ -26,7 +27,7 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> 
     Ok(())
 }
 
-/// The texts in quotation marks that follow a beginning.
+/// The quoted texts after a beginning.
 fn names<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(start).skip(1).filter_map(|rest| rest.split('"').next())
 }

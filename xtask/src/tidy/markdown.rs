@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-/// A page, read as far as links need it.
+/// The parts of a page that matter for links.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     /// Headings in order, as plain text.
     pub(crate) headings: Vec<String>,
-    /// What a link may name behind `#`: headings as the forge and mdBook spell them, and `<a id="...">`.
+    /// The anchors that a link may name after `#`: headings in the spelling of the forge and of
+    /// mdBook, and `<a id="...">`.
     pub(crate) anchors: Vec<String>,
-    /// Targets of links, each with its line.
+    /// The targets of links, each with its line number.
     pub(crate) links: Vec<(usize, String)>,
 }
 
@@ -40,7 +41,8 @@ impl Page {
         page
     }
 
-    /// Whether a heading has this number, as `4.3`, or begins with these words, as `Part II`.
+    /// Whether a heading has this number, such as `4.3`, or begins with these words, such as `Part
+    /// II`.
     pub(crate) fn has_section(&self, number: &str) -> bool {
         self.headings.iter().any(|heading| {
             heading.strip_prefix(number).is_some_and(|rest| {
@@ -51,7 +53,7 @@ impl Page {
     }
 }
 
-/// The text of a heading without its marks, markup and code.
+/// The text of a heading, without its marks, its markup and its code.
 fn heading(line: &str) -> Option<String> {
     let text = line.trim_start_matches('#');
     if text.len() == line.len() || !text.starts_with(' ') {
@@ -80,7 +82,7 @@ fn slug(heading: &str) -> String {
     heading.to_lowercase().chars().filter_map(keep).collect()
 }
 
-/// The line with blanks for `code`.
+/// The line with blanks in place of `code`.
 fn without_code(line: &str) -> String {
     let mut in_code = false;
     line.chars()
@@ -91,7 +93,7 @@ fn without_code(line: &str) -> String {
         .collect()
 }
 
-/// Everything that stands between `start` and the next `end`.
+/// All texts between `start` and the next `end`.
 fn between<'a>(line: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
     line.split(start).skip(1).filter_map(move |rest| rest.split_once(end)).map(|(inner, _)| inner)
 }

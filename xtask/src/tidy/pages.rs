@@ -11,7 +11,7 @@ use super::markdown::Page;
 /// The table of contents of the book.
 pub(crate) const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// All Markdown files, by their path from the root of the repository.
+/// All Markdown files, by their path in the repository.
 pub(crate) type Pages = BTreeMap<PathBuf, Page>;
 
 pub(crate) fn read(root: &Path, files: &[PathBuf]) -> Result<Pages> {
@@ -23,7 +23,7 @@ pub(crate) fn read(root: &Path, files: &[PathBuf]) -> Result<Pages> {
     Ok(pages)
 }
 
-/// Names every link that leads nowhere, and every page that the book lacks.
+/// Reports every broken link, and every page that is missing in the book.
 pub(crate) fn check(root: &Path, pages: &Pages, wrong: &mut Vec<String>) {
     for (name, page) in pages {
         for (line, link) in &page.links {
@@ -41,13 +41,13 @@ pub(crate) fn check(root: &Path, pages: &Pages, wrong: &mut Vec<String>) {
     }
 }
 
-/// The pages of the book in their order.
+/// The pages of the book, in order.
 pub(crate) fn listed(pages: &Pages) -> Vec<PathBuf> {
     let Some(summary) = pages.get(Path::new(SUMMARY)) else { return Vec::new() };
     summary.links.iter().map(|(_, link)| target(Path::new(SUMMARY), link).0).collect()
 }
 
-/// What a link of a page names: a path from the root of the repository, and an anchor.
+/// The target of a link on a page: a path in the repository, and an anchor.
 pub(crate) fn target<'a>(from: &Path, link: &'a str) -> (PathBuf, Option<&'a str>) {
     let (path, anchor) = match link.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor)),
@@ -59,7 +59,7 @@ pub(crate) fn target<'a>(from: &Path, link: &'a str) -> (PathBuf, Option<&'a str
     let mut to = from.parent().map(Path::to_owned).unwrap_or_default();
     for part in Path::new(path).components() {
         match part {
-            // Above the root there is nothing, so the result is not found.
+            // There is no file above the root, so the target is not found.
             Component::ParentDir if !to.pop() => to.push(".."),
             Component::ParentDir | Component::CurDir => {}
             other => to.push(other),
@@ -68,7 +68,7 @@ pub(crate) fn target<'a>(from: &Path, link: &'a str) -> (PathBuf, Option<&'a str
     (to, anchor)
 }
 
-/// Whether a link leads out of the repository; such links are not followed.
+/// Whether a link leaves the repository. Such links are not checked.
 pub(crate) fn is_outside(link: &str) -> bool {
     link.contains("://") || link.starts_with("mailto:")
 }

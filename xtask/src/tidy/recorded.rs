@@ -5,14 +5,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// The page that quotes recordings, and where these are.
+/// The page that quotes recordings, and the directory of the recordings.
 const PAGE: &str = "docs/protocol/quorum-sequences.md";
 const CAPTURES: &str = "tests/fixtures/quorum-captures";
 
-/// Digits that are too few to say anything.
+/// Shorter runs of digits are not checked.
 const DIGITS_MIN: usize = 16;
 
-/// Names every quoted sequence of bytes that no recording has.
+/// Reports every quoted byte sequence that no recording contains.
 pub(crate) fn check(root: &Path, wrong: &mut Vec<String>) -> Result<()> {
     let mut recorded = String::new();
     for entry in fs::read_dir(root.join(CAPTURES)).context(CAPTURES)? {
@@ -30,7 +30,7 @@ fn not_recorded<'a>(page: &'a str, recorded: &'a str) -> impl Iterator<Item = St
     quoted.filter(|run| run.len() >= DIGITS_MIN && !recorded.contains(run))
 }
 
-/// The runs of hexadecimal digits of a quotation, without blanks; `...` and `<cfg>` stand for what is left out.
+/// The runs of hexadecimal digits in a quotation, without blanks. `...` and `<cfg>` mark omissions.
 fn runs(quoted: &str) -> Vec<String> {
     let mut runs = vec![String::new()];
     let mut is_left_out = false;

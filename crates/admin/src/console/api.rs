@@ -31,13 +31,13 @@ use crate::management;
 /// The header that contains the user's token.
 const TOKEN: &str = "x-zebu-token";
 
-/// Bytes of a request: the largest data of a znode as base64, and room.
+/// The most bytes of a request: the largest data of a znode as base64, with some reserve.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// How long the body of a request may take.
+/// The time limit for the body of a request.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 /// Children in one answer.
 const CHILDREN_MAX: usize = 500;
-/// Children that are looked at for one answer, under one lock.
+/// The most children that are examined for one answer, under one lock.
 const LOOKED_AT_MAX: usize = 8_192;
 /// Quotas in one answer.
 const QUOTAS_MAX: usize = 1_000;
@@ -95,7 +95,7 @@ fn person(console: &Console, headers: &HeaderMap) -> Result<(String, Arc<Person>
     Ok((token.to_owned(), person))
 }
 
-/// The JSON of a request. No form of another site has this type.
+/// The JSON of a request. No form of another site can send this content type.
 async fn body(headers: &HeaderMap, body: Body) -> Result<Value, Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
@@ -135,7 +135,7 @@ fn some(path: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(path))
 }
 
-/// The answer to a request that went well.
+/// The answer to a successful request.
 async fn asked(person: &Person, op: OpCode, request: &impl Encode) -> Result<Vec<u8>, Refused> {
     let Reply { err, body } = person.call(op, request.to_bytes()).await?;
     if err == ErrorCode::OK { Ok(body) } else { Err(err.into()) }
@@ -206,7 +206,7 @@ fn argument<'a>(arguments: &'a HashMap<String, String>, name: &str) -> &'a str {
 }
 
 fn stat_json(stat: &Stat) -> Value {
-    // Numbers above 2^53 are texts: scripts have no others.
+    // Numbers above 2^53 are sent as text, because JavaScript cannot represent them.
     json!({
         "czxid": format!("{:#x}", stat.czxid.0),
         "mzxid": format!("{:#x}", stat.mzxid.0),
@@ -318,7 +318,7 @@ pub(super) async fn watches(
         && watches.len() < WATCHES_MAX
     {
         next = console.served.watches_by_session(from, &mut watches);
-        // Clients have their turn between two pages.
+        // Clients get a turn between two pages.
         tokio::task::yield_now().await;
     }
     let summary = console.served.watch_summary();
@@ -331,7 +331,8 @@ pub(super) async fn watches(
     }))
 }
 
-/// What happened to a znode, from the logs. They have data that ACLs may hide today, so this needs every permission on `/`.
+/// The changes of a znode, from the logs. The logs may contain data that ACLs hide today, so the
+/// user needs every permission on `/`.
 pub(super) async fn history(
     State(console): Shared,
     Query(arguments): Arguments,
@@ -416,7 +417,7 @@ pub(super) async fn delete(State(console): Shared, headers: HeaderMap, sent: Bod
     ok(&json!({}))
 }
 
-/// A list of objects with `perms`, `scheme` and `id`.
+/// Parses a list of objects with `perms`, `scheme` and `id`.
 fn acl(list: &Value) -> Result<Vec<AclRef<'_>>, Refused> {
     let list = list.as_array().ok_or_else(|| bad("acl is missing, or is no list"))?;
     list.iter()

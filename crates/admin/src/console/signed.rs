@@ -12,18 +12,18 @@ use zebu_proto::OpCode;
 
 use crate::inside::{InsideSession, Lost, Reply};
 
-/// How many may be signed in.
+/// The most signed-in users.
 pub(super) const SIGNED_IN_MAX: usize = 64;
 
-/// How long a request may take; an ensemble without a leader answers none.
+/// The time limit for a request. An ensemble without a leader does not answer.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A signed-in user.
 pub(super) struct Person {
     session: tokio::sync::Mutex<Box<dyn InsideSession>>,
-    /// When they did something last.
+    /// The time of the user's last request.
     seen: Mutex<Instant>,
-    /// Their session takes no more requests.
+    /// Whether the session has ended.
     is_lost: AtomicBool,
 }
 
@@ -42,7 +42,7 @@ impl Signed {
         self.people.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether one more may sign in.
+    /// Whether another user may sign in.
     pub(super) fn has_room(&self) -> bool {
         self.people().len() < SIGNED_IN_MAX
     }
@@ -89,7 +89,7 @@ impl Signed {
     }
 }
 
-/// Keeps a session alive, and ends it when its owner has done nothing for long.
+/// Keeps a session alive, and closes it after its user was inactive for too long.
 async fn keep(signed: Weak<Signed>, token: String, person: Weak<Person>, interval: Duration) {
     loop {
         tokio::time::sleep(interval).await;
@@ -108,7 +108,7 @@ async fn keep(signed: Weak<Signed>, token: String, person: Weak<Person>, interva
 }
 
 impl Person {
-    /// Sends a request through their session.
+    /// Sends a request through the user's session.
     pub(super) async fn call(&self, op: OpCode, body: Vec<u8>) -> Result<Reply, Lost> {
         let call = async { self.session.lock().await.call(op, body).await };
         let answer = timeout(REQUEST_TIME_MAX, call).await;
@@ -119,12 +119,12 @@ impl Person {
         answer
     }
 
-    /// Looks at their session.
+    /// Reads from the user's session.
     pub(super) async fn look<T>(&self, look: impl FnOnce(&dyn InsideSession) -> T) -> T {
         look(self.session.lock().await.as_ref())
     }
 
-    /// Ends their session, so that it need not expire.
+    /// Closes the user's session, so that it need not expire.
     pub(super) async fn close(&self) {
         let _ = self.call(OpCode::CLOSE_SESSION, Vec::new()).await;
     }

@@ -66,7 +66,7 @@ const CHANGES: [&str; 7] = [
     "/api/sign-out",
 ];
 
-/// Requests that look.
+/// Requests that change nothing.
 const LOOKS: [&str; 7] = [
     "/api/me",
     "/api/znode",
@@ -84,12 +84,12 @@ fn the_page_is_whole_and_asks_nobody_else() {
         let answer = asked.send("GET", &format!("/{name}"), &[], "");
         assert_eq!((answer.status, &*answer.body), (200, text.as_bytes()), "{name}");
         assert_eq!(answer.headers[CONTENT_TYPE], *kind);
-        // A name space is no address that is asked.
+        // The name space of SVG is not a request to another site.
         let text = text.replace("http://www.w3.org/2000/svg", "");
         for outside in ["http://", "https://", "//cdn", "@import", "url("] {
             assert!(!text.contains(outside), "{name}: {outside}");
         }
-        // Texts of a server are shown as text, never as markup.
+        // The page shows a server's text as text, never as markup.
         for markup in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
             assert!(!text.contains(markup), "{name}: {markup}");
         }

@@ -17,7 +17,8 @@ use zebu_metrics::Visitor;
 /// The answer to every word while the server does not serve clients.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
-/// An answer on its way: ask for pieces until there are no more, then close the connection.
+/// An answer in pieces. The caller asks for pieces until none is left, and then closes the
+/// connection.
 #[derive(Debug)]
 pub struct Answer {
     word: Word,
@@ -28,15 +29,15 @@ pub struct Answer {
 
 #[derive(Debug)]
 enum Stage {
-    /// Refused: only this text.
+    /// The word is refused: only this text is sent.
     Refused,
     /// Nothing is written yet.
     Start,
-    /// Watches by path; the path whose heading is written.
+    /// Watches by path, and the path with the last heading.
     Paths(Cursor, Option<String>),
-    /// Watches by session; the session whose heading is written.
+    /// Watches by session, and the session with the last heading.
     Sessions(Cursor, Option<SessionId>),
-    /// Ephemerals by session; the session whose heading is written.
+    /// Ephemerals by session, and the session with the last heading.
     Ephemerals(Cursor, Option<SessionId>),
     Done,
 }
@@ -60,9 +61,8 @@ impl Answer {
         (answer, effect)
     }
 
-    /// Appends the next piece; `false` when the answer is complete, and nothing was appended.
-    ///
-    /// A piece is a page of facts at most, or for words without pages the whole answer.
+    /// Appends the next piece. Returns `false` if the answer is complete and nothing was appended.
+    /// ¶ A piece has at most one page of facts. For a word without pages it is the whole answer.
     pub fn next(&mut self, facts: &dyn Facts, out: &mut String) -> bool {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Done => return false,
@@ -106,7 +106,7 @@ impl Answer {
         // The facts are read once for the whole answer, so no line shows a mode that has ended.
         let mode = match facts.serving() {
             Some(mode) => mode,
-            // What these say has nothing to do with it.
+            // The answers to these words do not depend on the mode.
             None if self.word.works_always() => Mode::Standalone,
             None => {
                 match self.word {
@@ -205,7 +205,7 @@ fn next_stage(
     }
 }
 
-/// At most four decimals, at least one: `0.0`, `1.5`, `1.8776`; never an exponent, never NaN.
+/// One to four decimals, such as `0.0`, `1.5` and `1.8776`; never an exponent, never NaN.
 fn decimal(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.4}");
@@ -330,7 +330,7 @@ fn write_sessions_by_end(facts: &dyn Facts, out: &mut String) {
         write_session_buckets(facts, true, out);
     }
     match member {
-        // Other than local ones they expire at the leader only.
+        // Only the leader knows when sessions expire, except for local ones.
         Some(member) if member.leader.is_none() => {
             let sessions = facts.global_sessions();
             line(out, format_args!("Global Sessions({}):", sessions.len()));

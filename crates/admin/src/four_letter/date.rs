@@ -5,7 +5,8 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// A point in time, ms since 1970, shown in UTC; outside of the years -9999 to 9999 as the number.
+/// A time in ms since 1970, printed in UTC. Outside of the years -9999 to 9999 it is printed as the
+/// number.
 pub(super) struct Date(pub(super) i64);
 
 impl fmt::Display for Date {

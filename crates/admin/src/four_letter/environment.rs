@@ -17,16 +17,16 @@ pub struct Environment {
     pub user_name: String,
     pub user_home: String,
     pub user_dir: String,
-    /// Memory the system could still give, in MiB.
+    /// Memory that the system can still give to processes, in MiB.
     pub memory_free_mib: u64,
-    /// Memory of the machine, in MiB.
+    /// The machine's memory, in MiB.
     pub memory_max_mib: u64,
-    /// Memory this process holds, in MiB.
+    /// This process's memory, in MiB.
     pub memory_total_mib: u64,
 }
 
 impl Environment {
-    /// Looks at this process. What the system does not tell is `<NA>` or 0.
+    /// Reads the facts of this process. Unknown facts are `<NA>` or 0.
     pub fn collect() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let file = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
@@ -56,7 +56,7 @@ impl Environment {
         }
     }
 
-    /// Keys and values in the order of the original.
+    /// Keys and values, in the original's order.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let text = str::to_owned;
         vec![
@@ -82,7 +82,7 @@ impl Environment {
     }
 }
 
-/// Whose process it is.
+/// The user of the process.
 #[derive(Debug, PartialEq, Eq)]
 struct User {
     name: String,
@@ -90,7 +90,7 @@ struct User {
 }
 
 impl User {
-    /// The one with this number among the lines of `/etc/passwd`.
+    /// The user with this id in `/etc/passwd`.
     fn of(users: &str, id: &str) -> Option<Self> {
         users.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
@@ -100,12 +100,12 @@ impl User {
     }
 }
 
-/// The effective user's number in `/proc/self/status`.
+/// The effective user id in `/proc/self/status`.
 fn user_id(process: &str) -> Option<&str> {
     process.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1))
 }
 
-/// As Java names systems.
+/// Java's name of the operating system.
 fn os_name(name: &'static str) -> &'static str {
     match name {
         "linux" => "Linux",
@@ -115,7 +115,7 @@ fn os_name(name: &'static str) -> &'static str {
     }
 }
 
-/// As Java names processors.
+/// Java's name of the processor.
 fn os_arch(name: &'static str) -> &'static str {
     match name {
         "x86_64" => "amd64",
@@ -123,7 +123,7 @@ fn os_arch(name: &'static str) -> &'static str {
     }
 }
 
-/// The number of a `name:   12 kB` line, in MiB.
+/// The value of a line `name:   12 kB`, in MiB.
 fn mib_of(text: &str, name: &str) -> u64 {
     let kib = text
         .lines()

@@ -12,28 +12,27 @@ use super::environment::Environment;
 use zebu_config::Config;
 use zebu_metrics::{Metrics, ResponseSizes};
 
-/// Where a page of facts begins. 0 is the beginning, everything else is what the last page returned and means something to the
-/// one who returned it only.
+/// The position at which a page of facts begins. 0 is the beginning. Every other value comes from
+/// the previous page, and has a meaning only for the server that returned it.
 pub type Cursor = u64;
 
-/// What a server can tell about itself.
-///
-/// Each method is one look: what it returns is consistent in itself, two of them need not agree. Pages (`watches_*`,
-/// `ephemerals`) should be some hundred entries, taken under one lock; between two of them the lock is free.
+/// The facts that a server reports about itself. ¶ Each method returns a consistent view, but two
+/// calls may return views of different moments. A page (`watches_*`, `ephemerals`) should have some
+/// hundred entries, read under one lock. Between two pages the lock is free.
 pub trait Facts {
     /// The server's mode; `None` while it does not serve clients.
     fn serving(&self) -> Option<Mode>;
-    /// Numbers of the whole server.
+    /// Figures of the whole server.
     fn server(&self) -> ServerFacts;
     /// Metrics.
     fn metrics(&self) -> &Metrics;
-    /// All client connections, the one that asks included.
+    /// All client connections, including that of this request.
     fn connections(&self) -> Vec<ConnectionFacts>;
-    /// Connections by the time their silence ends them.
+    /// Connections by the time at which they end if they stay silent.
     fn connection_buckets(&self) -> Vec<Bucket<ConnectionRef>>;
-    /// Sessions by the time they expire here: those that only this server knows, or the others.
+    /// Sessions by the time at which they expire on this server: local ones, or the others.
     fn session_buckets(&self, local: bool) -> Vec<Bucket<SessionId>>;
-    /// Number of sessions with ephemerals.
+    /// The number of sessions with ephemerals.
     fn ephemeral_sessions(&self) -> usize;
     /// Appends ephemerals, grouped by session. Returns the place to continue, or `None` at the end.
     fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor>;
@@ -48,46 +47,46 @@ pub trait Facts {
     fn digests(&self) -> Vec<(Zxid, i64)>;
     /// Bytes on disk.
     fn dirs(&self) -> DirSizes;
-    /// What `conf` shows.
+    /// The facts for `conf`.
     fn conf(&self) -> ConfFacts;
-    /// What only a member of an ensemble can tell.
+    /// Facts of a member of an ensemble.
     fn member(&self) -> Option<MemberFacts>;
-    /// What the server knows of the id of its ensemble.
+    /// What is known about the ensemble's id.
     fn identity(&self) -> Identity {
         Identity::Unknown
     }
-    /// All sessions of the ensemble with their timeouts in ms, by id.
+    /// All global sessions with their timeouts in ms, by id.
     fn global_sessions(&self) -> Vec<(SessionId, i32)>;
-    /// What `envi` shows.
+    /// The facts for `envi`.
     fn environment(&self) -> Environment;
-    /// What `gtmk` shows.
+    /// The mask for `gtmk`.
     fn trace_mask(&self) -> i64;
 }
 
-/// What a member of an ensemble can tell besides.
+/// Facts of a member of an ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberFacts {
     /// Its id.
     pub me: ServerId,
-    /// Whether it has no vote.
+    /// Whether it is an observer.
     pub observes: bool,
     /// `initLimit`.
     pub init_ticks: u32,
     /// `syncLimit`.
     pub sync_ticks: u32,
-    /// Where it listens for votes.
+    /// The ports on which it listens for votes.
     pub election_ports: Vec<u16>,
-    /// Where it listens for learners when it leads.
+    /// The ports on which it listens for learners while it leads.
     pub learner_ports: Vec<u16>,
     /// The text of the committed configuration.
     pub membership: String,
-    /// How many servers vote.
+    /// The number of voters.
     pub voters: usize,
-    /// Whether there may be sessions that only this server knows.
+    /// Whether local sessions are possible.
     pub local_sessions: bool,
-    /// If it leads.
+    /// Set if it is the leader.
     pub leader: Option<LeaderFacts>,
-    /// If it follows and serves observers: how many there are.
+    /// The number of observers, if it is a follower that serves observers.
     pub observers: Option<usize>,
     /// The server from which an observer learns.
     pub master: Option<ServerId>,
@@ -96,12 +95,12 @@ pub struct MemberFacts {
     pub lacks: Vec<String>,
 }
 
-/// What a leader can tell besides.
+/// Facts of a leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaderFacts {
     /// Its learners.
     pub learners: Learners,
-    /// Syncs that wait.
+    /// The number of pending syncs.
     pub pending_syncs: usize,
     /// Milliseconds since it began to lead.
     pub uptime_ms: u64,
@@ -109,7 +108,8 @@ pub struct LeaderFacts {
     pub proposals: ProposalSizes,
 }
 
-/// Bytes of the last, the smallest and the largest transaction that was proposed; -1 until there is one.
+/// The bytes of the last, the smallest and the largest proposed transaction; -1 before the first
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct ProposalSizes {
@@ -125,7 +125,7 @@ impl Default for ProposalSizes {
 }
 
 impl ProposalSizes {
-    /// A transaction of `bytes` bytes was proposed.
+    /// Adds a proposed transaction of `bytes` bytes.
     pub fn add(&mut self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.last = bytes;
@@ -134,7 +134,7 @@ impl ProposalSizes {
     }
 }
 
-/// Numbers of the whole server.
+/// Figures of the whole server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerFacts {
     /// Smallest request latency in ms since the last reset.
@@ -147,24 +147,24 @@ pub struct ServerFacts {
     pub packets_received: u64,
     /// Frames sent.
     pub packets_sent: u64,
-    /// Open client connections, the one that asks included.
+    /// Open client connections, including that of this request.
     pub connections: usize,
     /// TLS handshakes in progress.
     pub tls_handshakes: usize,
-    /// TLS handshakes that have failed, or whose certificate was refused.
+    /// TLS handshakes that failed, also because of a refused certificate.
     pub auth_failures: u64,
-    /// Client connections without TLS that came from this machine.
+    /// Client connections without TLS from this machine.
     pub plain_local: u64,
-    /// Client connections without TLS that came from another machine.
+    /// Client connections without TLS from other machines.
     pub plain_remote: u64,
-    /// Seconds until the first of the certificates expires that the client ports for TLS use or trust; negative afterwards.
-    /// `None` where there is no such port.
+    /// Seconds until the first of the certificates that the client ports with TLS use or trust
+    /// expires; negative afterwards. `None` without such a port.
     pub certificate_seconds_left: Option<i64>,
     /// Requests in progress.
     pub outstanding: usize,
     /// Last zxid applied.
     pub zxid: Zxid,
-    /// Znodes, with both aliases of the root, as the original counts.
+    /// Znodes, counted as the original does, with both aliases of the root.
     pub znodes: usize,
     /// Registrations of data and child watches.
     pub watches: usize,
@@ -172,9 +172,9 @@ pub struct ServerFacts {
     pub ephemerals: usize,
     /// Bytes of paths and data.
     pub data_bytes: u64,
-    /// Sessions that are known to all servers.
+    /// Global sessions.
     pub sessions: usize,
-    /// Sessions that only this server knows.
+    /// Local sessions.
     pub local_sessions: usize,
     /// Milliseconds since the server began to serve in its current mode.
     pub uptime_ms: u64,
@@ -184,9 +184,9 @@ pub struct ServerFacts {
     pub connection_drop_probability: f64,
     /// Sizes of responses.
     pub response_sizes: ResponseSizes,
-    /// File descriptors in use, where the system tells.
+    /// Used file descriptors, if known.
     pub fds_open: Option<u64>,
-    /// File descriptors allowed, where the system tells.
+    /// The limit of file descriptors, if known.
     pub fds_max: Option<u64>,
     /// Quotas by namespace.
     pub quotas: GaugeSets,
@@ -208,11 +208,12 @@ pub struct GaugeSets {
 /// A connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionFacts {
-    /// Of the client.
+    /// The client's address.
     pub remote: SocketAddr,
     /// Whether it has TLS.
     pub is_secure: bool,
-    /// Whether the server is willing to read from it, and waiting to write to it: bits 1 and 4.
+    /// Whether the server reads from the connection (bit 1), and whether it waits to write to it
+    /// (bit 4).
     pub interest: u8,
     /// Requests in progress.
     pub queued: u64,
@@ -224,10 +225,10 @@ pub struct ConnectionFacts {
     pub session: Option<SessionFacts>,
 }
 
-/// What `cons` tells about a connection with a session.
+/// The facts of `cons` about a connection with a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {
-    /// Which.
+    /// The session's id.
     pub id: SessionId,
     /// Last operation: `NA`, `PING`, `SESS`, `CREA`, ...
     pub last_op: &'static str,
@@ -235,11 +236,11 @@ pub struct SessionFacts {
     pub established_ms: i64,
     /// Timeout in ms.
     pub timeout_ms: u64,
-    /// Xid of the last request, if it was one of the client's own.
+    /// The xid of the last request, if the client chose it.
     pub last_xid: Option<Xid>,
     /// Zxid of the last response.
     pub last_zxid: Zxid,
-    /// Time of the last response, ms of a clock that only goes forward.
+    /// The time of the last response, in ms of a monotonic clock.
     pub last_response_ms: i64,
     /// Latency of the last response in ms.
     pub latency_last_ms: i64,
@@ -251,19 +252,19 @@ pub struct SessionFacts {
     pub latency_max_ms: i64,
 }
 
-/// Things that expire together.
+/// Connections or sessions that expire together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket<T> {
-    /// When, ms since 1970.
+    /// The time of expiry, in ms since 1970.
     pub expires_ms: i64,
-    /// What.
+    /// Its connections or sessions.
     pub members: Vec<T>,
 }
 
 /// A connection in a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionRef {
-    /// Of the client.
+    /// The client's address.
     pub remote: SocketAddr,
     /// Its session, or [`SessionId::NONE`].
     pub session: SessionId,
@@ -272,33 +273,33 @@ pub struct ConnectionRef {
 /// Counts of data watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchSummary {
-    /// Connections that watch.
+    /// Connections with watches.
     pub connections: usize,
-    /// Paths that are watched.
+    /// Watched paths.
     pub paths: usize,
-    /// Pairs of both.
+    /// Pairs of a connection and a path.
     pub watches: usize,
 }
 
 /// A session that watches a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watcher {
-    /// What is watched.
+    /// The watched path.
     pub path: String,
-    /// The watchers.
+    /// The session.
     pub session: SessionId,
 }
 
 /// Bytes on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DirSizes {
-    /// Of the snapshot directory.
+    /// The size of the snapshot directory.
     pub data_bytes: u64,
-    /// Of the log directory.
+    /// The size of the log directory.
     pub log_bytes: u64,
 }
 
-/// What `conf` shows.
+/// The facts for `conf`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // As `conf` prints them.
 pub struct ConfFacts {
@@ -315,7 +316,7 @@ pub struct ConfFacts {
 }
 
 impl ConfFacts {
-    /// From the configuration; `client_port` is the one that was bound.
+    /// The facts from the configuration. `client_port` is the bound port.
     pub fn new(config: &Config, client_port: Option<u16>, sizes: DirSizes) -> Self {
         Self {
             client_port,

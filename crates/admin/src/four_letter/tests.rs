@@ -40,7 +40,7 @@ fn srvr_and_stat() {
     check(Word::Stat, &facts, &format!("{version}{clients}{numbers}"));
 }
 
-/// The characters the Go client's expression allows in a version, and the two forms of date it knows.
+/// The characters that the Go client's expression allows in a version, and both forms of the date.
 #[test]
 fn parsers_of_the_original_read_the_version() {
     assert!(VERSION.starts_with("3.9.5-"));
@@ -116,7 +116,7 @@ fn conf() {
     );
 }
 
-/// A member of three, as it follows.
+/// A member of three servers, as a follower.
 fn member() -> Fake {
     let member = MemberFacts {
         me: zebu_proto::ServerId(2),
@@ -223,7 +223,7 @@ fn a_leader_tells_of_its_learners() {
     ] {
         assert!(mntr.lines().any(|found| found == line), "{line} in {mntr}");
     }
-    // Sessions expire here.
+    // The leader expires the sessions.
     assert!(text(Word::Dump, 0, &all(), &leader).contains("Session Sets (1)/(1):"));
 }
 

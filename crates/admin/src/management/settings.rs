@@ -13,12 +13,12 @@ fn ms(time: Duration) -> Json {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX).into()
 }
 
-/// A limit, or what the original shows where there is none.
+/// A limit, or the original's value for no limit.
 fn limit(most: Option<u32>, none: i64) -> Json {
     most.map_or(none, i64::from).into()
 }
 
-/// All of them.
+/// All settings.
 pub(super) fn of(config: &Config) -> Json {
     let Config { limits, throttle, connection_throttle: connections, log, .. } = config;
     let mut all = vec![

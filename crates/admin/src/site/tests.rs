@@ -333,7 +333,7 @@ fn levels_are_changed_by_whoever_has_every_permission_on_the_root() {
     let status = |auth| asked.send("POST", "/loggers?logger=ROOT&level=loud", auth).status;
     assert_eq!(status(None), 401);
     assert_eq!(status(Some("digest nobody:x")), 403);
-    // No such level, or no log of this process.
+    // There is no such level, or the log does not belong to this process's server.
     assert_eq!(status(Some("digest root:root")), 400);
     assert_eq!(asked.send("DELETE", "/loggers", None).status, 405);
     let elsewhere = Options { command_url: "/loggers".to_owned(), ..options() };
@@ -452,7 +452,7 @@ fn a_snapshot_is_restored_for_those_who_may_do_everything() {
     assert_eq!(asked.fake.metrics.restore_error_count.value(), 5);
 }
 
-/// What an operator corrects and sends again need not wait; a state is not replaced twice in a row.
+/// A corrected request need not wait, but a state is not replaced twice in a row.
 #[test]
 fn restores_are_limited_and_can_be_switched_off() {
     let limited = Options { interval: Duration::from_secs(3600), ..options() };
@@ -549,7 +549,7 @@ fn a_server_that_does_not_move_neither_lives_nor_is_ready() {
         if stands {
             let reasons = &asked.send("GET", "/health/live", None).json()["reasons"];
             assert_eq!(reasons, &serde_json::json!(["the replica takes no turns"]));
-            // Damaged files are reported, and are no reason for a restart.
+            // Damaged files are reported, but they are no reason for a restart.
             let damaged = &asked.send("GET", "/health/live", None).json()["damaged_files"];
             assert_eq!(damaged, &serde_json::json!(["damaged: /data/log.1"]));
         }

@@ -31,16 +31,16 @@ use crate::manifest::SnapEntry;
 use crate::repository::{Repository, Staged};
 use crate::source::RECORD_BYTES_MAX;
 
-/// The port of the HTTP server, where none is given.
+/// The default port of the HTTP server.
 const PORT: u16 = 8080;
-/// Maximum silence of a server.
+/// The longest silence of a server.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// A server writes the whole snapshot before it sends the first byte.
+/// The time limit for the first byte: the server writes the whole snapshot before it sends it.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(30 * 60);
-/// So much of an answer that is no snapshot is shown.
+/// The length of the shown part of an answer that is not a snapshot.
 const SHOWN_BYTES_MAX: usize = 300;
 
-/// Where a server answers HTTP.
+/// The address of a server's HTTP port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     host: String,
@@ -55,19 +55,19 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// Why a server sends no snapshot.
+/// Why a server has sent no snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The server takes too long.
     #[error("{0}")]
     Silent(&'static str),
-    /// There is no connection, or not over TLS.
+    /// The connection failed, or the TLS handshake.
     #[error("{what}: {source}")]
     Connection {
-        /// What there is not.
+        /// The part that failed.
         what: &'static str,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The address needs TLS, and there is no TLS configuration.
@@ -76,42 +76,42 @@ pub enum ServerError {
          zookeeper.ssl.trustStore.location"
     )]
     TlsUnconfigured,
-    /// The name of the server cannot be that of a certificate.
+    /// The server's name cannot be in a certificate.
     #[error("{0}")]
     Name(#[from] InvalidDnsNameError),
-    /// What the server sends is not HTTP, or ends too early.
+    /// The answer is not HTTP, or is incomplete.
     #[error("{}", Causes(.0))]
     Http(#[from] hyper::Error),
     /// The request cannot be made.
     #[error("{0}")]
     Request(#[from] hyper::http::Error),
-    /// The server refuses.
+    /// The server has refused the request.
     #[error("{0}")]
     Refused(String),
-    /// The answer is not that of the command `snapshot`.
+    /// The answer does not come from the command `snapshot`.
     #[error("the answer has no header last_zxid, so it is not that of a server")]
     NoZxid,
-    /// The list of the server's files is none.
+    /// The answer is not a list of files.
     #[error("the server's list of files cannot be understood")]
     List,
-    /// What is received cannot be kept here.
+    /// The received data cannot be stored.
     #[error(transparent)]
     Kept(Box<BackupError>),
 }
 
-/// A snapshot that was received, and is not yet part of a backup.
+/// A received snapshot that is not yet part of a backup.
 #[derive(Debug)]
 pub struct Received {
-    /// What it is; the hash is known.
+    /// Its entry, with the hash.
     pub entry: SnapEntry,
-    /// The facts that it reports about itself.
+    /// The facts in its sections.
     pub sections: Sections,
     /// Its content.
     pub staged: Staged,
 }
 
 impl Received {
-    /// The last transaction that may have left a trace in it, where that is not its own zxid.
+    /// The last transaction of which the snapshot may contain effects, if that is not its own zxid.
     pub fn traces(&self) -> Option<Zxid> {
         let digest = self.sections.digest.map(|(zxid, ..)| zxid);
         [self.sections.last_zxid, digest]
@@ -122,10 +122,8 @@ impl Received {
     }
 }
 
-/// Reads the header `Authorization` from a file, as in `digest root:secret`.
-///
-/// # Errors
-/// The file cannot be read, or has something else.
+/// Reads the header `Authorization` from a file, such as `digest root:secret`. ¶ # Errors
+/// The file cannot be read, or has another content.
 pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
     let (scheme, credential) = identity::read(path)?;
     let mut value = HeaderValue::from_str(&format!("{scheme} {credential}")).map_err(|error| {
@@ -136,10 +134,8 @@ pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
     Ok(value)
 }
 
-/// Reads `http://host:port`, `https://host:port`, `host:port` or `host`.
-///
-/// # Errors
-/// It is another kind of address.
+/// Parses `http://host:port`, `https://host:port`, `host:port` or `host`. ¶ # Errors
+/// The address has another form.
 pub fn parse_server(text: &str) -> Result<Address, String> {
     let secure = text.strip_prefix("https://");
     let rest = secure.or(text.strip_prefix("http://")).unwrap_or(text).trim_end_matches('/');
@@ -156,10 +152,9 @@ pub fn parse_server(text: &str) -> Result<Address, String> {
     Ok(Address { host, port, is_secure: secure.is_some() })
 }
 
-/// Asks a server for a snapshot, and checks all of it. `door`: how TLS is spoken where the address wants it.
-///
-/// # Errors
-/// The server does not answer, refuses, or sends something else than a whole snapshot.
+/// Requests a snapshot from a server, and checks it completely. `door`: the TLS settings for an
+/// address that needs TLS. ¶ # Errors
+/// The server does not answer, refuses, or sends something else than a complete snapshot.
 pub fn receive(
     address: &Address,
     door: &Door,
@@ -193,7 +188,7 @@ async fn download(
     Ok((zxid, staged))
 }
 
-/// An answer whose body is read as it comes.
+/// An answer whose body is read while it arrives.
 pub(super) struct Answer {
     pub(super) head: Parts,
     body: Incoming,
@@ -267,13 +262,13 @@ pub(super) async fn ask(
     Ok(Answer { head, body, _sender: sender, driver })
 }
 
-/// What drives the connections of one run.
+/// The runtime for the connections of one run.
 pub(super) fn runtime() -> Result<Runtime, ServerError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|source| ServerError::Connection { what: "no runtime", source })
 }
 
-/// The result, if it comes in time.
+/// The result of a future, within a time limit.
 async fn within<T>(
     most: Duration,
     awaited: impl Future<Output = T>,
@@ -282,7 +277,7 @@ async fn within<T>(
     timeout(most, awaited).await.map_err(|_| ServerError::Silent(late))
 }
 
-/// HTTP on a connection, and the task that drives it.
+/// Starts HTTP on a connection, with the task that drives it.
 async fn speak<S>(
     stream: S,
 ) -> hyper::Result<(SendRequest<Empty<Bytes>>, JoinHandle<hyper::Result<()>>)>
@@ -301,7 +296,7 @@ fn zxid_of(head: &Parts) -> Result<Zxid, ServerError> {
     zxid.map(Zxid).ok_or(ServerError::NoZxid)
 }
 
-/// What a status means, and what helps.
+/// The meaning of a status, and a remedy.
 fn refusal(status: StatusCode) -> String {
     let hint = match status.as_u16() {
         401 | 403 => {
@@ -335,7 +330,7 @@ fn check(address: &Address, zxid: Zxid, staged: Staged, seen_ms: i64) -> Result<
     Ok(Received { entry, sections, staged })
 }
 
-/// By the first bytes of a file.
+/// Detects the compression from the first bytes of a file.
 fn compression_of(begin: &[u8]) -> Compression {
     match begin {
         [0x1f, 0x8b, ..] => Compression::Gzip,
@@ -354,7 +349,8 @@ mod tests {
     const FIXTURES: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
 
-    /// Receives the request and the answer of a server.
+    /// Lets the client receive `answer`. Returns its result, and the request that the server
+    /// received.
     fn received(answer: Vec<u8>, authorization: Option<&str>) -> (Result<Received>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -366,7 +362,7 @@ mod tests {
             while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
                 asked.push(byte[0]);
             }
-            // The client may have seen enough.
+            // The client may close before it has read everything.
             let _ = stream.write_all(&answer);
             String::from_utf8(asked).unwrap()
         });

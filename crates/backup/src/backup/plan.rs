@@ -5,7 +5,7 @@ use zebu_proto::Zxid;
 use crate::manifest::{LogEntry, Manifest, SnapEntry};
 use crate::source::follows;
 
-/// Logs and snapshots of a source, oldest first.
+/// The logs and snapshots of a source, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Its snapshots.
@@ -17,22 +17,22 @@ pub struct Seen {
 /// A log of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenLog {
-    /// What is in it.
+    /// Its content.
     pub entry: LogEntry,
-    /// Where the last backup has this log: the chained hash of its records that end where that copy ends. `None` where no
-    /// record ends there.
+    /// The last backup has a copy of this log. This is the chained hash of the records up to the
+    /// end of that copy; `None` if no record ends there.
     pub chain_at_copy: Option<u64>,
 }
 
 /// The reason why a source does not continue the last backup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// Nothing could be restored.
+    /// Nothing can be restored from the source.
     #[error(
         "there is neither a snapshot nor a log that begins with the first transaction, so nothing could be restored"
     )]
     Empty,
-    /// The source has less than the backup.
+    /// The source ends before the backup.
     #[error(
         "it ends with transaction {last}, and the backup ends with {copied}: its server has taken transactions back or is \
          behind, or it belongs to another ensemble"
@@ -43,7 +43,7 @@ pub enum Mismatch {
         /// The last transaction of the backup.
         copied: Zxid,
     },
-    /// A log has other records than its copy.
+    /// A log and its copy have different records.
     #[error(
         "{log} has other transactions than its copy in the backup: its server has taken transactions back, or it belongs to \
          another ensemble"
@@ -65,9 +65,7 @@ pub enum Mismatch {
     },
 }
 
-/// Puts together what the last backup has and what a source has.
-///
-/// # Errors
+/// Combines the files of the last backup and of a source. ¶ # Errors
 /// The source does not continue the last backup.
 pub fn merge(
     last: Option<&Manifest>,
@@ -88,11 +86,11 @@ pub fn merge(
                 return Err(Mismatch::Rewritten { log: log.entry.name() });
             }
         }
-        // What the source has purged.
+        // The source has purged this log.
         let is_gone = |copy: &&LogEntry| logs.iter().all(|log| log.first != copy.first);
         let gone: Vec<_> = last.logs.iter().filter(is_gone).cloned().collect();
         logs.extend(gone);
-        // The same snapshot may have been written again, after a restart: one of them is enough.
+        // A restart may have written the same snapshot again. One of the two is enough.
         snapshots.retain(|new| last.snapshots.iter().all(|old| old.zxid != new.zxid));
         snapshots.extend(last.snapshots.iter().cloned());
     }
@@ -110,7 +108,7 @@ pub fn merge(
     Ok((snapshots, logs))
 }
 
-/// Whether nothing comes before a log.
+/// Whether a log begins with the first transaction.
 pub fn is_first(log: &LogEntry) -> bool {
     match log.previous {
         Some(previous) => previous == Zxid::ZERO,
@@ -118,7 +116,7 @@ pub fn is_first(log: &LogEntry) -> bool {
     }
 }
 
-/// The last place where transactions are missing between two logs.
+/// The last gap between two logs.
 pub fn gap(logs: &[LogEntry]) -> Option<(Zxid, Zxid)> {
     let mut pairs = logs.iter().zip(logs.iter().skip(1));
     let is_gap = |(before, after): &(&LogEntry, &LogEntry)| match after.previous {
@@ -131,7 +129,8 @@ pub fn gap(logs: &[LogEntry]) -> Option<(Zxid, Zxid)> {
 /// Removes files that no restore to a point since `horizon_ms` needs. The newest snapshot always
 /// stays.
 pub fn retain(snapshots: &mut Vec<SnapEntry>, logs: &mut Vec<LogEntry>, horizon_ms: i64) {
-    // The last transaction that is known to be older: a snapshot of before it leads to every later point.
+    // The last transaction that is certainly older. A snapshot from before it is enough for every
+    // later point.
     let logged = logs.iter().rev().find(|log| log.last_ms < horizon_ms).map(|log| log.last);
     let seen = snapshots.iter().rev().find(|file| file.seen_ms < horizon_ms).map(|file| file.zxid);
     let Some(reached) = logged.max(seen) else { return };
@@ -140,7 +139,8 @@ pub fn retain(snapshots: &mut Vec<SnapEntry>, logs: &mut Vec<LogEntry>, horizon_
     else {
         return;
     };
-    // The one before is needed if this one has traces of transactions behind the horizon.
+    // If this snapshot may contain effects of transactions after the horizon, the one before is
+    // needed too.
     let before = snapshots.iter().rev().map(|snapshot| snapshot.zxid).find(|zxid| *zxid < base);
     let Some(base) = before else { return };
     snapshots.retain(|snapshot| snapshot.zxid >= base);
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::manifest::tests::manifest;
 
-    /// What a source with these has, where it agrees with its copies.
+    /// The content of a source with these files, which agree with their copies.
     fn seen(logs: &[i64], snapshots: &[i64]) -> Seen {
         let Manifest { snapshots, logs, .. } = manifest(logs, snapshots);
         let logs =
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_the_source_itself_has_is_no_reason_to_refuse() {
-        // Once it is in a backup, it is not new with the next one.
+        // A gap that a backup contains already is not reported again.
         let last = manifest(&[1, 21], &[0, 20]);
         merge(None, &seen(&[1, 21], &[0, 20])).unwrap();
         assert_eq!(merged(&last, &seen(&[1, 21, 31], &[20])), Ok((vec![0, 20], vec![1, 21, 31])));

@@ -19,22 +19,21 @@ use crate::error::{At as _, BackupError, Result};
 use crate::manifest::Manifest;
 use crate::source::Directory;
 
-/// Where the list is; the files are below.
+/// The path of the list. The files are below it.
 const FILES: &str = "/backup/files";
-/// No list is longer.
+/// The longest accepted list.
 const LIST_BYTES_MAX: usize = 64 << 20;
 
-/// Files of a server, in a directory that goes with this.
+/// A server's files in a temporary directory.
 #[derive(Debug)]
 pub struct Shipped {
-    /// What was received.
+    /// The received files.
     pub source: Directory,
     _folder: TempDir,
 }
 
-/// Receives the files that the last backup does not have; `None` when the server sends snapshots only.
-///
-/// # Errors
+/// Receives the files that the last backup lacks. `None`: the server sends only snapshots. ¶ #
+/// Errors
 /// The server does not answer, refuses, or sends something else; or the files cannot be written.
 pub fn ship(
     address: &Address,
@@ -59,7 +58,7 @@ pub fn ship(
             let mut answer = ask(format!("{FILES}/{name}")).await?;
             match answer.head.status {
                 StatusCode::OK => {}
-                // Purged since it was listed.
+                // The file was purged after it was listed.
                 StatusCode::NOT_FOUND => return Ok(false),
                 _ => return Err(answer.refused().await),
             }
@@ -77,7 +76,7 @@ pub fn ship(
     Ok(Some(Shipped { source, _folder: folder }))
 }
 
-/// The names and lengths of a server's files; `None` when it does not know that page.
+/// The names and lengths of a server's files; `None` if the server does not know this page.
 async fn list<A>(ask: &impl Fn(String) -> A) -> Result<Option<Vec<(String, u64)>>, ServerError>
 where
     A: Future<Output = Result<live::Answer, ServerError>>,
@@ -99,13 +98,13 @@ where
     let files = json["files"].as_array().ok_or(ServerError::List)?;
     let file = |file: &Value| Some((file["name"].as_str()?.to_owned(), file["bytes"].as_u64()?));
     let files: Option<Vec<_>> = files.iter().map(file).collect();
-    // A name goes into a path here.
+    // The name becomes part of a path here.
     let files = files.filter(|files| files.iter().all(|(name, _)| names::is_data(name)));
     files.ok_or(ServerError::List).map(Some)
 }
 
-/// The files that the last backup does not have, and always the newest log. A sidecar comes before its log, which then has
-/// everything that the sidecar says.
+/// The files that the last backup lacks, and always the newest log. A sidecar is requested before
+/// its log, so the log contains everything that the sidecar describes.
 fn wanted(listed: &[(String, u64)], last: Option<&Manifest>) -> Vec<String> {
     let newest = listed.iter().filter_map(|(name, _)| names::parse_log(name)).max();
     let is_kept = |name: &str, bytes: u64| {

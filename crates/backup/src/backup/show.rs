@@ -11,7 +11,7 @@ use super::verify::Verdict;
 use crate::dates;
 use crate::manifest::Manifest;
 
-/// What a new backup has.
+/// Prints a new backup.
 pub(super) fn made(
     made: &Made,
     (manifests, files): (usize, usize),
@@ -42,7 +42,7 @@ pub(super) fn made(
     Ok(())
 }
 
-/// A backup in a list.
+/// Prints a backup of a list.
 pub(super) fn manifest(manifest: &Manifest, json: bool, out: &mut dyn Write) -> io::Result<()> {
     let (number, made, bytes) = (manifest.number, dates::utc(manifest.made_ms), manifest.bytes());
     let (snapshots, logs) = (manifest.snapshots.len(), manifest.logs.len());
@@ -66,7 +66,7 @@ pub(super) fn manifest(manifest: &Manifest, json: bool, out: &mut dyn Write) -> 
     Ok(())
 }
 
-/// Which transactions can be restored.
+/// The range of transactions that can be restored.
 fn extent(manifest: &Manifest) -> String {
     let time = manifest.last_ms().map(|ms| format!(" of {}", dates::utc(ms))).unwrap_or_default();
     let first = match (manifest.logs.first(), manifest.snapshots.first()) {
@@ -77,7 +77,7 @@ fn extent(manifest: &Manifest) -> String {
     format!("from {first} to {}{time}", manifest.last())
 }
 
-/// What a verification has found.
+/// Prints the result of a verification.
 pub(super) fn verdict(
     manifest: &Manifest,
     verdict: &Verdict,
@@ -94,7 +94,7 @@ pub(super) fn verdict(
     Ok(())
 }
 
-/// How old the newest backup is.
+/// Prints the age of the newest backup.
 pub(super) fn age(
     manifest: &Manifest,
     age: SignedDuration,

@@ -13,29 +13,29 @@ use crate::manifest::{LogEntry, Manifest, SnapEntry};
 use crate::repository::{Repository, hex};
 use crate::source::{Directory, LogFile, SnapFile, Source as _};
 
-/// What a backup shall be.
+/// The settings of a new backup.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// What it is a backup of, in words.
+    /// The description of its source.
     pub source: String,
-    /// Now, in milliseconds since the Unix epoch.
+    /// The current time, in milliseconds since the Unix epoch.
     pub now_ms: i64,
-    /// Whether the source need not continue the last backup.
+    /// Whether to begin a new history.
     pub anew: bool,
-    /// Every point since then can be restored; everything when `None`.
+    /// Every point since this time stays restorable. `None`: all points.
     pub horizon_ms: Option<i64>,
 }
 
-/// What was done.
+/// The result of a backup.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// The new manifest.
     pub manifest: Manifest,
     /// Names of the files that were copied.
     pub copied: Vec<String>,
-    /// How long they are together.
+    /// Their total length.
     pub copied_bytes: u64,
-    /// Damaged snapshots that were left out.
+    /// Damaged snapshots, which the backup omits.
     pub left_out: Vec<String>,
 }
 
@@ -47,7 +47,8 @@ pub struct Made {
 pub fn take(source: &Directory, repository: &Repository, wish: &Wish) -> Result<Made> {
     let (number, last) = begin(repository, wish)?;
     let mut left_out = Vec::new();
-    // The snapshots first: the logs then have everything that a snapshot may have traces of.
+    // Snapshots first, so the logs contain every transaction of which a snapshot may contain
+    // effects.
     let files = source.snapshots()?;
     let mut snapshots = Vec::new();
     for file in &files {
@@ -128,7 +129,7 @@ fn begin(repository: &Repository, wish: &Wish) -> Result<(u64, Option<Manifest>)
     Ok((newest.unwrap_or(0) + 1, last))
 }
 
-/// What the next backup consists of.
+/// The content of the next backup.
 fn agree(
     last: Option<&Manifest>,
     seen: &Seen,
@@ -158,7 +159,7 @@ fn publish(
     Ok(manifest)
 }
 
-/// Reads a snapshot and checks it; `None` when it has gone, is not complete or is damaged.
+/// Reads and checks a snapshot. `None` if it was removed, is incomplete or is damaged.
 fn check_snapshot(
     source: &Directory,
     file: &SnapFile,
@@ -200,7 +201,7 @@ fn copy_snapshot(
     Ok(())
 }
 
-/// Reads a log up to its last whole record; `None` when it has gone or has no record.
+/// Reads a log up to its last complete record. `None` if it was removed or has no record.
 fn check_log(
     source: &Directory,
     log: &LogFile,
@@ -271,12 +272,9 @@ fn time_of(body: &[u8]) -> i64 {
     i64::from_be_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// Removes backups that are older than `horizon_ms`, but for the newest `keep`, and their files.
-///
-/// Returns how many manifests and files went. Only files that a removed manifest names are removed, so a backup that
-/// somebody else is making loses nothing.
-///
-/// # Errors
+/// Removes backups older than `horizon_ms`, except for the newest `keep`, and their files. ¶
+/// Returns the numbers of removed manifests and files. Removes only files that a removed manifest
+/// names, so a backup that another process is making loses nothing. ¶ # Errors
 /// A manifest cannot be read, so the needed files are unknown.
 pub fn prune(repository: &Repository, horizon_ms: i64, keep: usize) -> Result<(usize, usize)> {
     let numbers = repository.manifests()?;

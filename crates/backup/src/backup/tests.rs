@@ -11,7 +11,7 @@ use super::*;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
 
-/// A data directory and a place for backups.
+/// A data directory and a directory for backups.
 struct Place {
     dir: TempDir,
 }
@@ -30,7 +30,7 @@ impl Place {
         self.dir.path().join("data/version-2")
     }
 
-    /// Puts a file of the fixtures there.
+    /// Adds a file of the fixtures.
     fn add(&self, file: &str) {
         fs::copy(format!("{FIXTURES}/basic/version-2/{file}"), self.version_dir().join(file))
             .unwrap();
@@ -83,7 +83,7 @@ fn a_log_is_copied_up_to_its_last_record() {
     let place = Place::new(&ALL);
     let made = place.take(&Place::wish(1000)).unwrap();
     assert_eq!(made.manifest.number, 1);
-    // Ends of data and times as in the fixtures' decodings.
+    // The expected ends of data and times are those of the fixtures' decodings.
     let logs: Vec<_> = (made.manifest.logs.iter())
         .map(|log| (log.first.0, log.last.0, log.records, log.bytes, log.first_ms, log.last_ms))
         .collect();
@@ -97,7 +97,7 @@ fn a_log_is_copied_up_to_its_last_record() {
     let znodes: Vec<_> =
         made.manifest.snapshots.iter().map(|file| (file.zxid.0, file.znodes)).collect();
     assert_eq!(znodes, [(0, 4), (0x3c, 50)]);
-    // The original's bytes, without the room behind them.
+    // The copy has the original's bytes, without the preallocated rest.
     let log = &made.manifest.logs[1];
     let copy = fs::read(place.repository().file_path("log.3d", &log.sha)).unwrap();
     let whole = fs::read(place.version_dir().join("log.3d")).unwrap();
@@ -112,7 +112,7 @@ fn a_log_is_copied_up_to_its_last_record() {
 fn the_next_backup_copies_what_is_new() {
     let place = Place::new(&["snapshot.0", "log.1"]);
     place.add_from("torn/partial-middle-then-more/log.3d", "log.3d");
-    // As it was when it had five records.
+    // The same log when it had five records.
     let log = place.version_dir().join("log.3d");
     let mut file = OpenOptions::new().write(true).open(&log).unwrap();
     file.seek(SeekFrom::Start(473)).unwrap();
@@ -129,7 +129,7 @@ fn the_next_backup_copies_what_is_new() {
     assert_eq!(made.copied, ["snapshot.3c", "log.3d"]);
     assert_eq!(made.manifest.last(), Zxid(0x48));
 
-    // The server purges, and nothing has happened since.
+    // The server purges a log without new transactions.
     place.remove("log.1");
     place.remove("snapshot.0");
     let made = place.take(&Place::wish(3000)).unwrap();
@@ -145,7 +145,7 @@ fn another_history_is_refused_and_may_begin_anew() {
     place.take(&Place::wish(1000)).unwrap();
     let before = place.files();
 
-    // Older than the backup.
+    // The source is older than the backup.
     place.remove("log.3d");
     let refused = refusal(place.take(&Place::wish(2000)));
     assert!(
@@ -153,7 +153,7 @@ fn another_history_is_refused_and_may_begin_anew() {
         "{refused}"
     );
 
-    // Records are missing in the middle, so it is another log.
+    // The log lacks records in the middle, so it is another log.
     place.add_from("torn/missing-middle-gap/log.3d", "log.3d");
     let refused = refusal(place.take(&Place::wish(2000)));
     assert!(refused.contains("log.3d has other transactions than its copy"), "{refused}");
@@ -174,11 +174,11 @@ fn damage_in_the_source_gets_into_no_backup() {
     assert!(refused.contains("log.3d: damaged at offset"), "{refused}");
     assert_eq!(place.repository().manifests().unwrap(), Vec::<u64>::new());
 
-    // A torn end is what a running server has.
+    // A log of a running server may have a torn end.
     place.add_from("torn/torn-mid-record-nopad/log.3d", "log.3d");
     assert_eq!(place.take(&Place::wish(1000)).unwrap().manifest.last(), Zxid(0x47));
 
-    // A snapshot that is not complete is being written; one with a flipped bit is damaged.
+    // An incomplete snapshot is being written. A snapshot with a flipped bit is damaged.
     let place = Place::new(&["snapshot.0", "log.1", "log.3d"]);
     place.add_from("bad-snapshots/snap-truncated.snapshot.3c", "snapshot.3c");
     let made = place.take(&Place::wish(1000)).unwrap();
@@ -239,7 +239,7 @@ fn old_backups_go_with_the_files_that_no_other_needs() {
         let stored = Stored::open(place.repository(), Some(number)).unwrap();
         assert_eq!(verify(&stored).faults, Vec::<String>::new());
     }
-    // With a new history, nothing of the old one is needed.
+    // With a new history, no file of the old one is needed.
     place.take(&Wish { anew: true, ..Place::wish(4000) }).unwrap();
     assert_eq!(prune(&place.repository(), 3500, 1).unwrap().0, 2);
     assert_eq!(place.verify().faults, Vec::<String>::new());
@@ -266,7 +266,7 @@ fn the_age_of_the_newest_backup_is_for_monitoring() {
     assert!(!asked("59m", false).0);
     let (_, text) = asked("1h", true);
     assert!(text.contains("\nzebu_backup_age_seconds 3600\n"), "{text}");
-    // A backup of tomorrow would hide for a day that no other one is made.
+    // A backup from tomorrow would hide for a day that no further backup is made.
     let args = AgeArgs {
         backup: place.dir.path().join("backup"),
         max: Some(parse_duration("1h").unwrap()),
@@ -280,11 +280,11 @@ fn the_age_of_the_newest_backup_is_for_monitoring() {
     age(&nothing, 0, &mut Vec::new()).unwrap_err();
 }
 
-/// A pair of keys that age-keygen has made, and what age has encrypted with it.
+/// A key pair from age-keygen, and a text that age has encrypted with it.
 const PUBLIC: &str = "age1d8xy5x0p6m5fps57pule94hswuaftc6wvzdlcxg54mcl283mtd2qh2rztt";
 const SECRET: &str = "AGE-SECRET-KEY-1RAU8Q8932SESUYXNPGZQMAUA4F8XLH44PGDVL98DQTAT8VMC7PKQSRHWAP";
 const BY_AGE: &str = "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSBlMTQrQVlYU3I5ZS84Vkhud05zbW0xbWdQTDRqaDVFMEpHZFpERE9GNkNNCmFqZlZUZXdHWE1HeStlK3c2MndkL0V2RnE3b3o2S2UxUGJkSExzUDFmU0EKLS0tIEJEemRNZFRyYllLMG5aRU5RSXlNcXFYbTRPMWtVb1NsUnpMYXIvZzlsY2sKLHttuPUU2dcA2vb3x0oUVDjipzM0eVSuNNPL2h3SucbO4Pyt3yM9nuhs1/jaMQ==";
-/// Another key of its.
+/// Another key from age-keygen.
 const OTHER: &str = "AGE-SECRET-KEY-1E28N5H487JFDDKH270L6XWLUZHS4R353YSLEHUFPA9930AXSLA4S4XMQFZ";
 
 #[test]
@@ -308,7 +308,7 @@ fn an_encrypted_backup_is_made_without_a_secret_and_read_with_the_key_alone() {
         assert!(bytes.starts_with(b"age-encryption.org/v1\n"));
         assert!(!bytes.windows(4).any(|part| part == b"ZKLG" || part == b"ZKSN"));
     }
-    // The next backup knows its recipients, and copies new files.
+    // The next backup knows the recipients, and copies only new files.
     place.add("log.3d");
     let next = place.take(&Place::wish(2000)).unwrap();
     assert_eq!(next.copied, ["log.3d"]);

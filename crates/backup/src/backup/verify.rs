@@ -7,23 +7,21 @@ use crate::error::Result;
 use crate::source::Source as _;
 use crate::stored::Stored;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// How many files were read.
+    /// The number of files.
     pub files: usize,
-    /// How long they are together.
+    /// Their total length.
     pub bytes: u64,
-    /// What is wrong, one a sentence.
+    /// The faults, one sentence each.
     pub faults: Vec<String>,
-    /// What else an operator should know.
+    /// Further remarks for the operator.
     pub notes: Vec<String>,
 }
 
-/// Verifies a backup.
-///
-/// # Errors
-/// Nothing: what cannot be read is a fault.
+/// Verifies a backup. ¶ # Errors
+/// None: an unreadable file is a fault in the result.
 pub fn verify(stored: &Stored) -> Verdict {
     let mut verdict = Verdict::default();
     let manifest = &stored.manifest;

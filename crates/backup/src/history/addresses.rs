@@ -10,7 +10,7 @@ use std::io::{self, BufRead};
 
 use zebu_proto::SessionId;
 
-/// What is known of sessions.
+/// The known users and addresses of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     of: BTreeMap<SessionId, Callers>,
@@ -19,7 +19,7 @@ pub struct Addresses {
 /// The user and the addresses of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Callers {
-    /// Addresses, more than one when the session moved.
+    /// Addresses; several if the session has moved.
     pub addresses: BTreeSet<String>,
     /// Authenticated users.
     pub users: BTreeSet<String>,
@@ -55,13 +55,14 @@ impl Addresses {
         }
     }
 
-    /// What is known of a session.
+    /// The users and addresses of a session.
     pub fn of(&self, session: SessionId) -> Option<&Callers> {
         self.of.get(&session)
     }
 }
 
-/// The value behind a key that begins a word. Values end at a tab, or at the blank before the next key.
+/// The value of a key at the beginning of a word. Values end at a tab, or at the blank before the
+/// next key.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let mut from = 0;
     let at = loop {
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn both_logs_of_the_original_tell_addresses() {
-        // Lines as the original writes them, the first with the tabs of its audit log.
+        // Lines in the original's format, the first one with the tabs of its audit log.
         let log = "\
 2026-11-21 07:20:15,001 INFO audit.Slf4jAuditLogger: session=0x100003562040000\tuser=127.0.0.1,u\tip=127.0.0.1\t\
 operation=create\tznode=/au/e\tznode_type=ephemeral\tresult=success

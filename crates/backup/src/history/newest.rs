@@ -20,23 +20,23 @@ use super::{Item, read};
 use crate::error::{BackupError, Result};
 use crate::source::{Directory, LogFile, LogReport, SnapFile, Source};
 
-/// How much is read and shown.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So many changes at most: the last ones.
+    /// The most changes. The last ones are kept.
     pub changes: usize,
     /// Maximum bytes of all logs together. The newest log is read whatever its length.
     pub log_bytes: u64,
-    /// So many bytes of transactions are read before the reader pauses.
+    /// The number of bytes between two pauses.
     pub step_bytes: u64,
-    /// How long the reader pauses.
+    /// The length of a pause.
     pub pause: Duration,
-    /// How long all of it may take.
+    /// The time limit.
     pub time: Duration,
 }
 
 impl Limits {
-    /// For a reader beside a server that serves: less than 100 MiB a second, and 20 s at most.
+    /// For a reader beside a running server: less than 100 MiB a second, and at most 20 s.
     pub const BESIDE_A_SERVER: Self = Self {
         changes: 200,
         log_bytes: 256 << 20,
@@ -55,16 +55,15 @@ pub struct Newest {
     pub is_cut: bool,
     /// The first transaction that was read.
     pub first: Option<Zxid>,
-    /// How many older logs were not read.
+    /// The number of older logs that were not read.
     pub unread_logs: usize,
-    /// What is damaged or cannot be read.
+    /// Damaged and unreadable files.
     pub errors: Vec<String>,
 }
 
-/// Reads the newest changes of the znode at `path`, and with `below` of everything below it.
-///
-/// # Errors
-/// The path is none, the directories cannot be read, or the limit of the time is reached.
+/// Reads the newest changes of the znode at `path` and, with `below`, of all its descendants. ¶ #
+/// Errors
+/// The path is invalid, the directories cannot be read, or the time limit is reached.
 pub fn newest(
     data_dir: &Path,
     log_dir: &Path,
@@ -109,7 +108,7 @@ pub fn newest(
     Ok(Newest { changes, is_cut, first, unread_logs, errors })
 }
 
-/// Some logs of a directory, read with pauses, and without its snapshots.
+/// Some logs of a directory, read with pauses. Snapshots are ignored.
 struct Paced {
     directory: Directory,
     logs: Vec<LogFile>,

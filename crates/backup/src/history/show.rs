@@ -13,7 +13,7 @@ use super::addresses::Addresses;
 use super::trace::{Cause, Change, Event, Gap, Kind, Origin};
 use crate::dates;
 
-/// Maximum characters of data that are shown by default.
+/// The most characters of data that are shown by default.
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Shows changes.
@@ -43,7 +43,7 @@ impl<'a> Show<'a> {
         writeln!(self.out, "{line}")
     }
 
-    /// An item as an object.
+    /// An item as a JSON object.
     pub(super) fn json(&self, item: &Item) -> Value {
         match item {
             Item::Event(event) => self.event_json(event),

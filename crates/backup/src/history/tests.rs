@@ -8,7 +8,7 @@ use super::*;
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
 
-/// The data directory of the original, with some of its files, and a log in place of its last one.
+/// A data directory with some of the original's files, and a replacement for the last log.
 fn directory(files: &[&str], last_log: Option<&str>) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let version_dir = dir.path().join("version-2");
@@ -50,7 +50,7 @@ fn shown(args: &HistoryArgs) -> (Vec<String>, Summary) {
     (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), summary)
 }
 
-/// The lines without their times.
+/// The output without times.
 fn lines(args: &HistoryArgs) -> Vec<String> {
     let (lines, summary) = shown(args);
     assert_eq!(summary.errors, Vec::<String>::new());
@@ -110,7 +110,7 @@ fn acls_deletions_and_kinds_of_znodes_are_told() {
             format!("0x1d /seq/n-0000000001 deleted, by a request -- {first} cxid 26"),
         ]
     );
-    // Its session was closed, and the transaction of that names it.
+    // The session was closed. The transaction that closed it names this znode.
     let third = "session 0x100001a39800002";
     assert_eq!(
         of("/eph/closed2"),
@@ -159,7 +159,7 @@ fn a_multi_counts_by_its_operations_and_one_that_failed_not_at_all() {
             format!("0x38 /multi/tmp deleted, by a request {session} 8 of 8"),
         ]
     );
-    // 0x3b would have set its data.
+    // Transaction 0x3b would have set its data.
     assert_eq!(lines(&args("/fx", &[&dir])).len(), 1);
 }
 
@@ -238,9 +238,9 @@ fn a_snapshot_tells_what_is_left_of_missing_transactions() {
             "0x40 /fx/versions data set to version 4, 2 bytes \"v4\" -- session 0x100001a45ac0000 cxid 3".to_owned(),
         ]
     );
-    // It was deleted before the snapshot was taken: nothing is left of it.
+    // The znode was deleted before the snapshot, so it left no trace.
     assert_eq!(of("/seq/n-0000000001"), [gap]);
-    // What comes before a point says nothing of what follows it.
+    // An item before a point proves nothing about the time after it.
     let since = Some(dates::parse_point("0x3d").unwrap());
     let behind = lines(&HistoryArgs { since, ..args("/fx/versions", &[&dir]) });
     assert_eq!(behind.len(), 2, "{behind:?}");
@@ -258,7 +258,7 @@ fn directories_complete_each_other() {
     let whole = lines(&args("/fx/versions", &[&all]));
     assert_eq!(lines(&args("/fx/versions", &[&third, &first])), whole);
     assert_eq!(lines(&args("/fx/versions", &[&all, &third, &first])), whole);
-    // A damaged copy takes nothing away from a whole one.
+    // A damaged copy does not affect a whole one.
     let (text, summary) =
         shown(&HistoryArgs { recursive: true, ..args("/", &[&second, &first, &third]) });
     assert_eq!(summary.errors.len(), 1);
@@ -305,7 +305,7 @@ fn a_torn_record_at_the_end_is_noted() {
 
 #[test]
 fn damage_is_an_error_and_what_can_be_read_is_shown() {
-    // Which transaction each of them still has, see the fixtures' README.
+    // The remaining transactions of each variant: see the fixtures' README.
     for (variant, last, what) in [
         ("crc-corrupt-last", 0x47, "a record with a wrong checksum"),
         ("crc-corrupt-middle", 0x41, "a record with a wrong checksum"),
@@ -328,11 +328,11 @@ fn damage_is_an_error_and_what_can_be_read_is_shown() {
 #[test]
 fn a_gap_between_logs_is_shown_in_its_place() {
     let dir = directory(&ALL, Some("missing-middle-gap"));
-    // The snapshot is older than what is missing, so it tells nothing of it.
+    // The snapshot is older than the gap, so it proves nothing about it.
     let text = lines(&args("/after/m1", &[&dir]));
     assert_eq!(text[0], "-- transactions between 0x3c and 0x41 are in none of the logs");
     assert_eq!(text.len(), 2, "{text:?}");
-    // Nobody knows whether a znode survived, so nothing is claimed.
+    // It is unknown whether a znode survived, so nothing is claimed.
     let text = lines(&args("/fx/versions", &[&dir]));
     assert_eq!(text.len(), 5, "{text:?}");
     assert!(text[4].starts_with("-- transactions between"), "{text:?}");
@@ -367,7 +367,7 @@ fn the_newest_changes_are_those_that_the_tool_shows() {
     let lines: Vec<_> = newest.changes.iter().map(ToString::to_string).collect();
     assert_eq!(lines, all);
     assert_eq!((newest.is_cut, newest.unread_logs, newest.first), (false, 0, Some(Zxid(1))));
-    // The last ones stay.
+    // The last changes are kept.
     let few = newest_of("/", true, newest::Limits { changes: 3, ..LIMITS }).unwrap();
     assert_eq!(few.changes, newest.changes[newest.changes.len() - 3..]);
     assert!(few.is_cut);

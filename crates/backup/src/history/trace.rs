@@ -10,18 +10,18 @@ use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Acl, AclRef, ExtendedTypes, OpCode, Owner, SessionId, StatPersisted, Zxid};
 use zebu_store::Recover;
 
-/// Which znodes are looked at.
+/// The znodes to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The one.
+    /// The znode itself.
     This,
-    /// It and its children.
+    /// The znode and its children.
     Children,
-    /// It and everything below.
+    /// The znode and all its descendants.
     Below,
 }
 
-/// The znodes that are looked at.
+/// The znodes to follow, by path.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Empty for the root, as in snapshots.
@@ -54,84 +54,84 @@ pub struct Event {
     pub zxid: Zxid,
     /// The time in milliseconds since the Unix epoch; `None` if unknown.
     pub time_ms: Option<i64>,
-    /// The znode; empty for the root.
+    /// The path; empty for the root.
     pub path: String,
     /// What happened.
     pub change: Change,
-    /// From where this is known.
+    /// The origin of the knowledge.
     pub origin: Origin,
 }
 
-/// From where a change is known.
+/// How a change is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// From the log.
     Log {
-        /// The session that asked; 0 for the server itself.
+        /// The requesting session; 0 for the server itself.
         session: SessionId,
         /// The request's xid.
         cxid: i32,
-        /// Which operation of how many, inside a multi.
+        /// The position within a multi, and the number of its operations.
         multi: Option<(usize, usize)>,
     },
-    /// From a snapshot that was taken later, or from what follows: the transaction is in none of the logs.
+    /// From a later snapshot, or from a later change. No log contains the transaction.
     Snapshot,
 }
 
-/// What happened to a znode.
+/// The change of a znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It was created.
     Created {
         /// Its kind.
         kind: Kind,
-        /// Its data; `None` where they were overwritten before anything that is here.
+        /// The data; `None` if they were overwritten before the first known transaction.
         data: Option<Vec<u8>>,
         /// Its ACL.
         acl: Vec<Acl>,
     },
-    /// It got other data.
+    /// Its data were set.
     DataSet {
-        /// The version it got.
+        /// The new version.
         version: i32,
         /// The data.
         data: Vec<u8>,
     },
-    /// It got another ACL.
+    /// Its ACL was set.
     AclSet {
-        /// The ACL version it got.
+        /// The new ACL version.
         version: i32,
         /// The ACL.
         acl: Vec<Acl>,
     },
     /// It was deleted.
     Deleted(Cause),
-    /// It was deleted by one of the transactions that are missing, after this one.
+    /// It was deleted by one of the missing transactions after this one.
     Vanished {
-        /// The last transaction before those.
+        /// The last known transaction before them.
         after: Zxid,
     },
 }
 
-/// Why a znode was deleted.
+/// The cause of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A client asked for it.
+    /// A client's request.
     Request,
-    /// Its session ended.
+    /// The end of its session.
     SessionEnd,
-    /// The server found an empty container, or a TTL that had passed.
+    /// The server's reaper: an empty container, or the end of a TTL.
     Reaper,
 }
 
 /// The kind of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It stays until it is deleted.
+    /// It exists until it is deleted.
     Persistent,
-    /// It goes with its session.
+    /// It is deleted with its session.
     Ephemeral(SessionId),
-    /// It goes when its last child has gone.
+    /// It is deleted after its last child.
     Container,
     /// The TTL in milliseconds since the last change.
     Ttl(i64),
@@ -149,16 +149,16 @@ impl Kind {
     }
 }
 
-/// Transactions that are missing.
+/// Missing transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The last one before them; 0 when nothing is known before.
+    /// The last known transaction before them; 0 if there is none.
     pub after: Zxid,
-    /// When the last one before them was made, where that is known.
+    /// The time of that transaction, if known.
     pub after_ms: Option<i64>,
-    /// The first one behind them; `None` when there is none.
+    /// The first known transaction after them; `None` if there is none.
     pub before: Option<Zxid>,
-    /// When that one was made, where that is known.
+    /// The time of that transaction, if known.
     pub before_ms: Option<i64>,
 }
 
@@ -172,10 +172,11 @@ impl Gap {
 #[derive(Clone, Copy, Debug)]
 struct Alive {
     czxid: Zxid,
-    /// Its last data change that a snapshot has shown.
+    /// The zxid of its last data change, as a snapshot has shown it.
     mzxid: Zxid,
     owner: Option<SessionId>,
-    /// Set after a gap: it exists, or it was deleted by a transaction behind this one that is missing.
+    /// Set after a gap: the znode still exists, or a missing transaction after this one has deleted
+    /// it.
     doubted_after: Option<Zxid>,
 }
 
@@ -189,7 +190,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Nothing has happened yet.
+    /// A trace without transactions.
     pub fn new(wanted: Wanted) -> Self {
         Self { wanted, alive: BTreeMap::new(), gap_after: None }
     }
@@ -198,7 +199,7 @@ impl Trace {
     pub fn txn(&mut self, record: &TxnRecord<'_>, out: &mut dyn FnMut(Event)) {
         let header = &record.header;
         match &record.txn {
-            // A multi that failed has an error in it, and none of its operations counts.
+            // A failed multi contains an error, and none of its operations counts.
             Txn::Multi(ops) if ops.iter().any(|(_, txn)| matches!(txn, Txn::Error(_))) => {}
             Txn::Multi(ops) => {
                 for (at, (op, txn)) in ops.iter().enumerate() {
@@ -227,7 +228,7 @@ impl Trace {
             Txn::Create(create) if self.wanted.has(&create.path) => {
                 let owner = create.ephemeral.then_some(session);
                 let alive = Alive { czxid: zxid, mzxid: zxid, owner, doubted_after: None };
-                // It existed, so a transaction that is missing has deleted it.
+                // The znode existed, so a missing transaction has deleted it.
                 if let Some(before) = self.alive.insert(create.path.to_string(), alive)
                     && let Some(after) = before.doubted_after.or(self.gap_after)
                 {
@@ -261,7 +262,7 @@ impl Trace {
                     out(event(path, Change::Deleted(Cause::SessionEnd)));
                 }
             }
-            // The ephemerals are not listed: those are meant that are known.
+            // The ephemerals are not listed, so all known ones of the session are deleted.
             Txn::CloseSession { paths: None } => {
                 self.alive.retain(|path, alive| {
                     let goes = alive.owner == Some(session);
@@ -275,7 +276,7 @@ impl Trace {
         }
     }
 
-    /// A transaction has changed this znode, so no transaction of an earlier gap has deleted it.
+    /// A transaction has changed this znode, so no missing transaction before it has deleted it.
     fn exists(&mut self, path: &str) {
         let path = path.strip_suffix('/').unwrap_or(path);
         if let Some(alive) = self.alive.get_mut(path) {
@@ -283,14 +284,14 @@ impl Trace {
         }
     }
 
-    /// Passes over missing transactions of which no snapshot tells anything.
+    /// Skips missing transactions about which no snapshot shows anything.
     pub fn blank(&mut self, gap: Gap) {
         self.gap_after = Some(gap.after);
     }
 
-    /// Passes over missing transactions, with the effects that a snapshot shows.
-    ///
-    /// `extent` is the last transaction that may have left a trace in the snapshot; `None` when the snapshot does not say.
+    /// Skips missing transactions, and adds the effects that a snapshot shows. ¶ `extent` is the
+    /// last transaction of which the snapshot may contain effects; `None` if the snapshot does not
+    /// tell.
     pub fn gap(
         &mut self,
         gap: Gap,
@@ -300,7 +301,8 @@ impl Trace {
     ) {
         self.blank(gap);
         let mut events = Vec::new();
-        // Other snapshots may lack a znode because of a later transaction, one that is not missing.
+        // In other cases the snapshot may lack a znode because of a later transaction that is not
+        // missing.
         let is_exact = extent.is_some_and(|extent| gap.before.is_none_or(|before| extent < before));
         for (path, alive) in &mut self.alive {
             match found.nodes.get(path) {
@@ -323,7 +325,8 @@ impl Trace {
                 let origin = Origin::Snapshot;
                 Event { zxid, time_ms: Some(time_ms), path: path.clone(), change, origin }
             };
-            // A snapshot has traces of later transactions, so the one after it may tell the same.
+            // A snapshot may contain effects of later transactions, so the next snapshot may show
+            // the same.
             let told = self.alive.get(path).filter(|alive| alive.czxid == stat.czxid).copied();
             let is_from_start = stat.czxid == Zxid::ZERO && gap.after == Zxid::ZERO;
             if told.is_none() && (gap.has(stat.czxid) || is_from_start) {
@@ -340,7 +343,7 @@ impl Trace {
                     let change = Change::Vanished { after };
                     events.push(Event { time_ms: None, ..known(stat.czxid, 0, change) });
                 }
-                // The root and the znodes of the server itself come with the database.
+                // The root and the server's own znodes exist from the beginning.
                 if stat.czxid > Zxid::ZERO {
                     events.push(known(stat.czxid, stat.ctime, Change::Created { kind, data, acl }));
                 }
@@ -354,17 +357,17 @@ impl Trace {
                 events.push(known(stat.mzxid, stat.mtime, change));
             }
         }
-        // Stable: a znode's own events keep their order.
+        // A stable sort keeps the order of each znode's events.
         events.sort_by_key(|event| event.zxid);
         events.into_iter().for_each(out);
     }
 
-    /// Nothing follows.
+    /// Ends the trace.
     pub fn end(&mut self, last: Zxid, out: &mut dyn FnMut(Event)) {
         self.settle(last, out);
     }
 
-    /// Says of znodes that may have been deleted by missing transactions that they were.
+    /// Reports the deletion of znodes that missing transactions may have deleted.
     fn settle(&mut self, zxid: Zxid, out: &mut dyn FnMut(Event)) {
         self.alive.retain(|path, alive| {
             let Some(after) = alive.doubted_after else { return true };
@@ -387,7 +390,7 @@ fn created(op: OpCode, create: &CreateTxn<'_>, session: SessionId) -> Change {
     Change::Created { kind, data: Some(create.data.unwrap_or_default().to_vec()), acl }
 }
 
-/// What a snapshot has of the znodes that are looked at.
+/// The followed znodes in a snapshot.
 #[derive(Clone, Debug)]
 pub struct Found {
     wanted: Wanted,
@@ -403,7 +406,7 @@ struct FoundNode {
 }
 
 impl Found {
-    /// Nothing yet.
+    /// An empty result.
     pub fn new(wanted: Wanted) -> Self {
         Self { wanted, acls: BTreeMap::new(), nodes: BTreeMap::new() }
     }

@@ -11,7 +11,7 @@ use zebu_tree::Tree;
 use super::*;
 use crate::restore::rebuild::tree_options;
 
-/// A directory with these transactions in logs of ours, each of up to `roll` of them.
+/// A data directory of Zebu with these transactions, in logs of up to `roll` transactions.
 fn member(place: &Path, name: &str, roll: usize) -> PathBuf {
     let dir = place.join(name);
     let options = Options { prealloc_bytes: 0, ..Options::new(&dir) };
@@ -33,7 +33,7 @@ fn member(place: &Path, name: &str, roll: usize) -> PathBuf {
     dir.join(names::VERSION_DIR)
 }
 
-/// The logs of a directory without the room at their ends.
+/// The logs of a directory without their preallocated rests.
 fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -67,7 +67,7 @@ fn members_with_damage_at_different_places_repair_each_other() {
     let dirs = [("one", 30), ("two", 100), ("three", 17)]
         .map(|(name, roll)| member(place.path(), name, roll));
     let before = dirs.each_ref().map(|dir| content(dir));
-    // A third of the transactions is damaged at each member, in sectors.
+    // At each member, a third of the transactions is damaged, in sectors.
     for (index, dir) in dirs.iter().enumerate() {
         for (name, bytes) in &before[index] {
             let third = bytes.len() / 3;
@@ -101,7 +101,7 @@ fn a_log_that_is_gone_is_made_again_and_what_is_nowhere_is_named() {
     repair(&one, &[&two], &into).unwrap();
     assert_eq!(content(&into.join(names::VERSION_DIR)), before);
     assert!(repair(&one, &[&two], &into).unwrap_err().to_string().contains("not empty"));
-    // The same transactions are damaged at both.
+    // The same transactions are damaged at both members.
     let middle = first.len() / 2;
     let wanted = &first[middle..middle + 64];
     let theirs = fs::read(two.join("log.1")).unwrap();
@@ -114,7 +114,8 @@ fn a_log_that_is_gone_is_made_again_and_what_is_nowhere_is_named() {
     );
 }
 
-/// Adds a snapshot as of a transaction to a directory, and removes what a purge would.
+/// Adds a snapshot as of a transaction to a directory, and removes the files that a purge would
+/// remove.
 fn purged(dir: &Path, zxid: Zxid) -> PathBuf {
     let source = Directory::open(Arc::new(OsVfs), dir, None).unwrap();
     let built = rebuild::build(&source, Some(crate::dates::Point::Zxid(zxid)), false).unwrap();
@@ -142,7 +143,7 @@ fn a_damaged_snapshot_without_which_nothing_can_be_replayed_comes_from_another_m
     let mut rebuild = Rebuild::new(tree_options());
     assert_eq!(store.recover(&mut rebuild).unwrap().last_zxid, Zxid(0x48));
     assert_eq!(rebuild.finish().tree.digest(), 110_862_930_961);
-    // With that snapshot damaged everywhere nothing leads there.
+    // With that snapshot damaged everywhere, no files lead to the end.
     damage(&two.join("snapshot.30"), 200, 64);
     repair(&one, &[&two], &place.path().join("other")).unwrap_err();
 }

@@ -22,21 +22,21 @@ use super::https::Connector;
 use super::{BUCKET_SCHEME, FILES, Lock, MANIFESTS, Place, Staged};
 use crate::error::{At as _, BackupError, Result};
 
-/// A longer file is sent in parts of this size.
+/// The size of the parts in which a longer file is sent.
 const PART_BYTES: usize = 16 << 20;
-/// A request is sent again for so long.
+/// How long a request is repeated.
 const RETRIED_MAX: Duration = Duration::from_secs(60);
-/// A request is sent again so often.
+/// How often a request is repeated.
 const RETRIES_MAX: usize = 5;
 
 /// Why a bucket cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BucketError {
-    /// The name of a backup does not say which bucket it is in.
+    /// The name of the backup does not contain a bucket.
     #[error("s3://BUCKET or s3://BUCKET/PREFIX is expected")]
     Name,
-    /// The prefix cannot be that of objects.
+    /// The prefix is not valid for objects.
     #[error("{0}")]
     Prefix(#[from] object_store::path::Error),
     /// There is no such bucket or object.
@@ -51,7 +51,7 @@ pub enum BucketError {
     /// The store does not answer, or not as expected.
     #[error("{0}")]
     Store(String),
-    /// The tool cannot speak to a store.
+    /// The runtime for requests cannot be created.
     #[error("{0}")]
     Runtime(#[source] io::Error),
 }
@@ -59,7 +59,7 @@ pub enum BucketError {
 impl From<object_store::Error> for BucketError {
     fn from(error: object_store::Error) -> Self {
         let text = error.to_string();
-        // An error of a list has its status in the text only.
+        // The error of a list contains its status only as text.
         let has = |status: &str| text.contains(&format!("status code: {status}"));
         let said = match (element(&text, "Code"), element(&text, "Message")) {
             (Some(code), Some(message)) => format!("{code}: {message}"),
@@ -77,7 +77,7 @@ impl From<object_store::Error> for BucketError {
     }
 }
 
-/// What an answer in XML has in its first element of this name.
+/// The content of the first XML element with this name.
 fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(content, _)| content.trim())
@@ -98,9 +98,7 @@ impl std::fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// Opens it.
-    ///
-    /// # Errors
+    /// Opens a bucket. ¶ # Errors
     /// It cannot be reached, or has no manifests.
     pub fn open(root: &Path) -> Result<Self> {
         let bucket = Self::reach(root).named(root)?;
@@ -110,17 +108,15 @@ impl Bucket {
         Ok(bucket)
     }
 
-    /// Opens it; it may be empty.
-    ///
-    /// # Errors
-    /// It cannot be reached, or has something else.
+    /// Opens a bucket, which may be empty. ¶ # Errors
+    /// It cannot be reached, or has other content.
     pub fn create(root: &Path) -> Result<Self> {
         let bucket = Self::reach(root).named(root)?;
         let prefix = Some(&bucket.prefix).filter(|prefix| !prefix.as_ref().is_empty());
         let found =
             bucket.runtime.block_on(bucket.store.list_with_delimiter(prefix)).named(root)?;
         let has = |folder| found.common_prefixes.iter().any(|key| key.filename() == Some(folder));
-        // Files alone are those of a first backup that was interrupted.
+        // Files without manifests belong to an interrupted first backup.
         let others = found.objects.len() + found.common_prefixes.len() - usize::from(has(FILES));
         if others > 0 && !has(MANIFESTS) {
             return Err(BackupError::NoBackup(root.to_owned()));
@@ -144,7 +140,7 @@ impl Bucket {
             .with_bucket_name(name)
             .with_http_connector(Connector)
             .with_retry(retry)
-            // Not every store can delete many objects with one request.
+            // Not every store can delete several objects in one request.
             .with_config(AmazonS3ConfigKey::DisableBulkDelete, "true")
             .build()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -157,7 +153,7 @@ impl Bucket {
         self.prefix.clone().join(folder).join(name)
     }
 
-    /// Sends a file that only one writer may write.
+    /// Sends a file that must not exist yet.
     async fn put_new(
         &self,
         key: &Key,
@@ -173,7 +169,7 @@ impl Bucket {
         })
     }
 
-    /// Sends a file that is named for its content.
+    /// Sends a file whose name contains its hash.
     async fn put_content(
         &self,
         key: &Key,
@@ -197,7 +193,7 @@ impl Bucket {
             let part = match read_part(from, PART_BYTES) {
                 Ok(part) => part,
                 Err(error) => {
-                    // Parts that stay cost room until the store's own rules remove them.
+                    // Parts that remain use space until the store's own rules remove them.
                     let _ = upload.abort().await;
                     return Err(error);
                 }
@@ -216,7 +212,7 @@ impl Bucket {
     }
 }
 
-/// Reads up to `most` bytes from the position of a file.
+/// Reads up to `most` bytes at the current position of a file.
 fn read_part(mut from: &File, most: usize) -> io::Result<Vec<u8>> {
     let mut part = Vec::new();
     Read::by_ref(&mut from).take(most as u64).read_to_end(&mut part)?;
@@ -274,7 +270,7 @@ impl Place for Bucket {
     }
 }
 
-/// An object that is read while it comes.
+/// An object that is read while it arrives.
 struct Object {
     runtime: Arc<Runtime>,
     stream: BoxStream<'static, object_store::Result<Bytes>>,
@@ -295,7 +291,7 @@ impl Read for Object {
     }
 }
 
-/// Adds the name of the object to what went wrong with it.
+/// Adds an object's name to its error.
 trait Named<T> {
     fn named(self, path: &Path) -> Result<T>;
 }

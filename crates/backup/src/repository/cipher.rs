@@ -20,12 +20,12 @@ const COMMENT: char = '#';
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// A file has something else than keys.
+    /// A line of a file is not a key.
     #[error("line {line}: {why}")]
     Line {
         /// The line, from 1.
         line: usize,
-        /// Why it is no key.
+        /// The reason.
         why: &'static str,
     },
     /// A file has no key.
@@ -34,13 +34,13 @@ pub enum KeyError {
     /// The backup is encrypted, and no key is given.
     #[error("the backup is encrypted\nhint: --identity names the file with the key")]
     Needed,
-    /// The backup is not encrypted, and a key is given.
+    /// The backup is not encrypted, but a key is given.
     #[error("the backup is not encrypted, so --identity is of no use")]
     NotNeeded,
-    /// The backup is encrypted for others.
+    /// The backup is encrypted for other keys.
     #[error("no key of {} opens this backup", .0.display())]
     Wrong(PathBuf),
-    /// The first backup decides.
+    /// The first backup decides whether to encrypt, and for whom.
     #[error(
         "the backups there are {0}\nhint: the first backup decides; begin with --encrypt-to in another directory"
     )]
@@ -48,7 +48,7 @@ pub enum KeyError {
     /// A file cannot be encrypted.
     #[error("{0}")]
     Encrypt(#[source] Box<EncryptError>),
-    /// A file is not the one that was encrypted.
+    /// A file differs from the one that was encrypted.
     #[error("it cannot be decrypted: {0}")]
     Decrypt(#[from] DecryptError),
 }
@@ -64,20 +64,18 @@ impl std::fmt::Debug for Recipients {
 }
 
 impl Recipients {
-    /// Reads a file with a public key of age in each line.
-    ///
-    /// # Errors
-    /// It cannot be read, or has something else.
+    /// Reads a file with one public age key in each line. ¶ # Errors
+    /// The file cannot be read, or has other content.
     pub fn read(path: &Path) -> Result<Self> {
         Self::parse(&fs::read_to_string(path).at(path)?, path)
     }
 
-    /// Reads the text of such a file, which is `path`.
+    /// Parses the text of such a file. `path`: its name for errors.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self> {
         keys(text, "no public key of age, which begins with age1", path).map(Self)
     }
 
-    /// A key in each line, sorted.
+    /// The sorted keys, one in each line.
     pub(super) fn text(&self) -> String {
         let mut lines: Vec<String> = self.0.iter().map(|key| format!("{key}\n")).collect();
         lines.sort_unstable();
@@ -98,7 +96,7 @@ impl Recipients {
     }
 }
 
-/// Writes to a file that is not complete yet.
+/// Writes to an incomplete file.
 struct Sink<'a>(&'a mut Staged);
 
 impl Write for Sink<'_> {
@@ -115,7 +113,7 @@ impl Write for Sink<'_> {
     }
 }
 
-/// The secret keys that open a backup.
+/// The secret keys for a backup.
 #[derive(Clone)]
 pub struct Identities(Vec<Identity>);
 
@@ -126,10 +124,8 @@ impl std::fmt::Debug for Identities {
 }
 
 impl Identities {
-    /// Reads a file with secret keys of age, as `age-keygen` writes it.
-    ///
-    /// # Errors
-    /// It cannot be read, or has something else.
+    /// Reads a file with secret age keys, in the format of `age-keygen`. ¶ # Errors
+    /// The file cannot be read, or has other content.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).at(path)?;
         keys(&text, "no secret key of age, which begins with AGE-SECRET-KEY-1", path).map(Self)
@@ -141,7 +137,7 @@ impl Identities {
         self.0.iter().any(|identity| opens(&identity.to_public()))
     }
 
-    /// What a file has that is encrypted.
+    /// Decrypts a file.
     pub(super) fn decrypt(
         &self,
         from: Box<dyn Read + Send>,
@@ -152,7 +148,7 @@ impl Identities {
     }
 }
 
-/// The keys of a text, one a line; its lines are never shown, because they may be secret.
+/// Parses one key in each line. Errors never show a line, because it may be secret.
 fn keys<K: std::str::FromStr>(text: &str, why: &'static str, path: &Path) -> Result<Vec<K>> {
     let failed = |source| BackupError::Key { path: path.to_owned(), source };
     let mut keys = Vec::new();

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::{FILES, Lock, MANIFESTS, Place, Staged};
 use crate::error::{At as _, BackupError, Result};
 
-/// Locked by the process that makes a backup.
+/// The file that the process with a backup in progress locks.
 const LOCK: &str = "lock";
-/// Starts the names of files that are not complete yet.
+/// The prefix of incomplete files.
 const TEMPORARY: &str = "tmp.";
 
 /// The directory.
@@ -19,9 +19,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens it.
-    ///
-    /// # Errors
+    /// Opens a directory. ¶ # Errors
     /// It has no manifests.
     pub fn open(root: &Path) -> Result<Self> {
         if !root.join(MANIFESTS).is_dir() {
@@ -30,10 +28,8 @@ impl Folder {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Opens it, or makes it where nothing is.
-    ///
-    /// # Errors
-    /// The directory has other files, or cannot be made.
+    /// Opens a directory, or creates it. ¶ # Errors
+    /// The directory has other files, or cannot be created.
     pub fn create(root: &Path) -> Result<Self> {
         let is_new = match fs::read_dir(root) {
             Ok(mut entries) => entries.next().is_none(),
@@ -97,7 +93,7 @@ impl Place for Folder {
             let path = self.path(folder, &format!("{TEMPORARY}{}.{turn}", std::process::id()));
             match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(Staged::new(file, path, true)),
-                // Of a process that ended without removing it, or on another machine.
+                // A killed process, or one on another machine, has left this file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => turn += 1,
                 Err(error) => return Err(error).at(&path),
             }
@@ -163,7 +159,7 @@ mod tests {
         let mut staged = repository.stage().unwrap();
         staged.copy(&mut &b"abc"[..], dir.path()).unwrap();
         let sha = repository.put(staged, "log.1").unwrap();
-        // The hash that FIPS 180-2 gives for these bytes.
+        // The hash of these bytes in FIPS 180-2.
         assert_eq!(sha, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         assert_eq!(repository.hash("log.1", &sha).unwrap(), (3, sha.clone()));
         drop(repository.stage().unwrap());

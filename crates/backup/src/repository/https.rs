@@ -15,11 +15,11 @@ use object_store::client::{
 use zebu_https::{Https, HttpsError, Patience, trust_of_the_system};
 use zebu_proto::Causes;
 
-/// A connection that is not there after so long, or an answer that has not begun, is given up.
+/// The time limits for a connection and for the beginning of an answer.
 const PATIENCE: Patience =
     Patience { connect: Duration::from_secs(5), answer: Duration::from_secs(120) };
 
-/// Makes clients.
+/// Creates clients.
 #[derive(Debug)]
 pub struct Connector;
 
@@ -46,7 +46,7 @@ impl HttpService for Service {
                 HttpsError::Interrupted(_) => HttpErrorKind::Interrupted,
                 HttpsError::Late => HttpErrorKind::Timeout,
             };
-            // Errors of the store show no causes of this one.
+            // The store's errors do not show the causes of this one.
             HttpError::new(kind, io::Error::other(Causes(&error).to_string()))
         })?;
         let (head, body) = answer.into_parts();

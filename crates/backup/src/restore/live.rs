@@ -14,16 +14,16 @@ use super::subtree::{self, Change, Content, Kind, Live, Plan};
 use crate::dates;
 use crate::error::{BackupError, Result};
 
-/// So many znodes are read at once.
+/// The number of znodes that are read at a time.
 const READS: usize = 256;
-/// So many changes are made in one transaction.
+/// The most changes in one transaction.
 const CHANGES_MAX: usize = 100;
 /// Maximum bytes of the data of a batch.
 const BYTES_MAX: usize = 256 << 10;
-/// So many changes are shown one by one.
+/// The most changes that are shown one by one.
 const SHOWN_MAX: usize = 1_000;
 
-/// What is restored where.
+/// The settings of a restore into a live ensemble.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
     /// The root of the subtree.
@@ -32,17 +32,16 @@ pub struct Target<'a> {
     pub servers: &'a str,
     /// Whether existing znodes may be overwritten and deleted.
     pub over: bool,
-    /// Whether anything is changed at all.
+    /// Whether to make the changes.
     pub apply: bool,
     /// Whether to print a JSON object instead of text.
     pub json: bool,
 }
 
-/// Shows what the restore changes, and carries it out if that is wanted; `true` when the subtree is as in the backup.
-///
-/// # Errors
-/// The ensemble cannot be read or written, what is there would be overwritten unasked, or somebody else has changed the
-/// subtree meanwhile.
+/// Shows the changes of the restore, and makes them if that is requested. Returns `true` if the
+/// subtree is as in the backup afterwards. ¶ # Errors
+/// The ensemble cannot be read or written, the restore would overwrite existing data without
+/// permission, or another client has changed the subtree meanwhile.
 pub fn restore(
     built: &Built,
     target: &Target<'_>,
@@ -103,7 +102,7 @@ pub fn restore(
         let (subtree, count) = (root.to_owned(), left.changes.len());
         return Err(BackupError::ChangedMeanwhile { subtree, count });
     }
-    // A lost farewell costs the servers a session that ends by itself.
+    // If the close request is lost, the session expires by itself.
     client.close().ok();
     if !target.json {
         writeln!(out, "{done} changes made; {root} is as it was, but for what is named above")
@@ -112,7 +111,7 @@ pub fn restore(
     Ok(left.kept.is_empty())
 }
 
-/// The live znodes of a subtree. Those that are deleted meanwhile are left out.
+/// The live znodes of a subtree, without those that are deleted meanwhile.
 fn look(client: &Client, root: &str) -> zebu_client::Result<BTreeMap<String, Live>> {
     client.sync(root)?;
     if client.exists(root)?.is_none() {
@@ -150,7 +149,8 @@ fn live(data: Vec<u8>, acl: Vec<Acl>, stat: &Stat) -> Live {
     Live { content: Content { kind, data, acl }, version, acl_version }
 }
 
-/// The changes in groups that are made together. A transaction cannot set an ACL, so such a change is alone.
+/// The changes in batches, one transaction each. A transaction cannot set an ACL, so such a change
+/// has its own batch.
 fn batches(changes: &[(String, Change)]) -> Vec<&[(String, Change)]> {
     let weight = |change: &Change| match change {
         Change::Create(content) => content.data.len(),
@@ -173,7 +173,7 @@ fn batches(changes: &[(String, Change)]) -> Vec<&[(String, Change)]> {
     found
 }
 
-/// Makes some changes together: all of them, or none.
+/// Makes all changes of a batch, or none.
 fn carry_out(client: &Client, batch: &[(String, Change)]) -> zebu_client::Result<()> {
     if let [(path, Change::SetAcl(acl, version))] = batch {
         return client.set_acl(path, &Acls::from(acl.clone()), *version).map(drop);
@@ -205,7 +205,7 @@ fn mode(kind: Kind) -> CreateMode {
             let ttl_ms = u64::try_from(ttl_ms).unwrap_or_default();
             CreateMode::Ttl(std::time::Duration::from_millis(ttl_ms))
         }
-        // Ephemerals are in no plan.
+        // A plan contains no ephemerals.
         Kind::Persistent | Kind::Ephemeral => CreateMode::Persistent,
     }
 }

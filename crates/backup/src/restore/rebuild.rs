@@ -21,75 +21,75 @@ use crate::source::{LogDamage, LogFile, SnapFile, Source, follows};
 pub struct Built {
     /// The tree.
     pub tree: Tree,
-    /// The last transaction that it has.
+    /// Its last transaction.
     pub zxid: Zxid,
     /// Its time, if a log contains it.
     pub time_ms: Option<i64>,
-    /// The snapshot that it was built from; `None` when it was built from the first transaction on.
+    /// The snapshot that it was built from; `None` if it was built from the first transaction.
     pub snapshot: Option<Zxid>,
-    /// How many transactions were applied to it.
+    /// The number of transactions that were applied to it.
     pub replayed: u64,
-    /// Why it is known to be the tree of this moment.
+    /// The proof that it is the tree as of its zxid.
     pub proof: Proof,
-    /// Newer snapshots that could not be used, and why.
+    /// Newer snapshots that could not be used, with the reasons.
     pub rejected: Vec<String>,
 }
 
-/// Why a tree is known to be that of its moment.
+/// The proof that a tree is the tree as of its zxid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Its digest is the one that its last transaction carries.
+    /// Its digest equals the one in its last transaction.
     Digest,
-    /// The snapshot itself proves that it has no traces of later transactions.
+    /// The snapshot itself proves that it contains no effects of later transactions.
     Sections,
-    /// A later snapshot was begun before this moment, so this one was complete.
+    /// A later snapshot was begun before this transaction, so this snapshot was complete.
     LaterSnapshot,
     /// There are no later transactions.
     End,
-    /// It was built from the first transaction on.
+    /// It was built from the first transaction.
     FromNothing,
-    /// None: the snapshot has traces of some transactions up to this one, and the caller accepts that.
+    /// No proof: the snapshot contains effects of some transactions up to this one, and the caller
+    /// accepts that.
     Fuzzy(Zxid),
-    /// None: its digest is not the one that its last transaction carries, and the caller wants what a start builds.
+    /// No proof: its digest differs from the one in its last transaction, and the caller wants the
+    /// tree that a start builds.
     OtherDigest,
 }
 
-/// What a tree has to be.
+/// The required proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Proved to be that of its moment.
+    /// Any proof.
     Proved,
-    /// The same, or one with traces of later transactions.
+    /// Any proof, or a tree with effects of later transactions.
     Fuzzy,
-    /// What a start builds, whatever digests say.
+    /// None: the tree that a start builds, whatever the digests say.
     AsStarted,
 }
 
-/// How trees are built: with every kind of znode that a log may have.
+/// The options of a tree with every kind of znode that a log may contain.
 pub fn tree_options() -> Options {
     let types = ExtendedTypes { enabled: true, emulate_353: false };
     Options { types, ..Options::default() }
 }
 
-/// Where a source begins and ends.
+/// The extent of a source.
 #[derive(Clone, Debug, Default)]
 struct Extent {
-    /// The last transaction of the logs, or of the last snapshot.
+    /// The last transaction of the logs or of the last snapshot.
     last: Zxid,
-    /// The last transaction that is not behind the wanted point, and its time.
+    /// The last transaction up to the wanted point, and its time.
     wanted: Option<(Zxid, i64)>,
-    /// Whether a transaction behind the wanted point follows.
+    /// Whether a transaction after the wanted point follows.
     is_over: bool,
     /// Damage after the last transaction: later transactions are unknown.
     damage: Option<String>,
 }
 
-/// Builds the tree as it was at a point, or at the end.
-///
-/// `fuzzy`: a snapshot with traces of later transactions will do. The tree then counts as that of the last of these.
-///
-/// # Errors
-/// The source does not reach the point, or something that is needed is missing or damaged.
+/// Builds the tree as of a point, or of the end. ¶ `fuzzy`: whether a snapshot with effects of
+/// later transactions is acceptable. The tree then counts as that of the last such transaction. ¶ #
+/// Errors
+/// The source does not reach the point, or a necessary file is missing or damaged.
 pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<Built> {
     build_as(source, point, if fuzzy { Wanted::Fuzzy } else { Wanted::Proved })
 }
@@ -129,7 +129,7 @@ fn build_as(source: &dyn Source, point: Option<Point>, wanted: Wanted) -> Result
             zxid
         }
     };
-    // The last transaction that is known to be not behind the target: nothing less will do.
+    // The last transaction that certainly precedes the target. No earlier one is acceptable.
     let snapshot = snapshots.iter().rev().map(|file| file.zxid).find(|zxid| *zxid <= target);
     let logged = extent.wanted.map(|(zxid, _)| zxid).filter(|zxid| *zxid <= target);
     let needed = logged.max(snapshot).unwrap_or(Zxid::ZERO);
@@ -175,7 +175,7 @@ fn called(candidate: Option<&SnapFile>, reason: &str) -> String {
     }
 }
 
-/// Reads the logs once, to know where the point is.
+/// Reads the logs once, to find the point.
 fn survey(
     source: &dyn Source,
     logs: &[LogFile],
@@ -209,7 +209,7 @@ fn told(log: &LogFile, damage: &LogDamage) -> String {
     format!("{}: {damage}", log.path.display())
 }
 
-/// Whether nothing comes before a log.
+/// Whether a log begins with the first transaction.
 fn is_first(log: &LogFile) -> bool {
     match log.previous {
         Some(previous) => previous == Zxid::ZERO,
@@ -223,12 +223,12 @@ struct Attempt {
     sections: Option<Sections>,
     replayed: u64,
     last_ms: Option<i64>,
-    /// The digest that the last transaction with one carries.
+    /// The last digest in a transaction.
     digest: Option<i64>,
 }
 
 impl Attempt {
-    /// Why this is the tree of its moment, or why it is not.
+    /// The proof for this tree, or the reason why there is none.
     fn proof(&self, later: bool, end: Zxid, wanted: Wanted) -> Result<Proof, String> {
         let last = self.tree.last_zxid();
         if let Some(sections) = &self.sections {
@@ -318,7 +318,7 @@ fn attempt(
             };
             let decoded =
                 TxnRecord::decode(record.body).map_err(|error| wrong(error.to_string()))?;
-            // A request that failed changes nothing, and has none.
+            // A failed request changes nothing, and has no digest.
             if decoded.header.op != OpCode::ERROR {
                 let found = decoded.digest.filter(|found| found.version == DIGEST_VERSION);
                 digest = found.map(|found| found.tree);

@@ -11,16 +11,16 @@ use zebu_tree::Tree;
 
 use crate::error::{BackupError, Result};
 
-/// How long a znode stays.
+/// The lifetime of a znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Until it is deleted.
     Persistent,
-    /// Until its last child has gone.
+    /// Until its last child is deleted.
     Container,
     /// The TTL in milliseconds since the last change.
     Ttl(i64),
-    /// As long as its session.
+    /// Until its session ends.
     Ephemeral,
 }
 
@@ -46,21 +46,22 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// What a znode is.
+/// The restorable content of a znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// How long it stays.
+    /// Its lifetime.
     pub kind: Kind,
     /// Its data.
     pub data: Vec<u8>,
-    /// Access control.
+    /// Its ACL.
     pub acl: Vec<Acl>,
 }
 
 /// A znode of the live ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// What it is. Servers do not tell clients which znodes are containers or have a TTL: those count as persistent.
+    /// Its content. Servers do not show clients which znodes are containers or have a TTL, so those
+    /// count as persistent.
     pub content: Content,
     /// The version of its data.
     pub version: Version,
@@ -71,18 +72,18 @@ pub struct Live {
 /// A change of one znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It does not exist.
+    /// Creates a missing znode.
     Create(Content),
-    /// It has other data.
+    /// Sets different data.
     SetData(Vec<u8>, Version),
-    /// The backup does not contain it.
+    /// Deletes a znode that the backup does not contain.
     Delete(Version),
-    /// It has another ACL.
+    /// Sets a different ACL.
     SetAcl(Vec<Acl>, Version),
 }
 
 impl Change {
-    /// Whether something that is there now is lost by it.
+    /// Whether the change destroys existing data.
     pub fn overwrites(&self) -> bool {
         !matches!(self, Self::Create(_))
     }
@@ -105,30 +106,31 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// What is to be done.
+/// The changes of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The changes, in the order in which they are possible: parents are created before their children and deleted after
-    /// them. ACLs come last, because a restored one may forbid what else is to be done.
+    /// The changes in an order in which they are possible: parents are created before their
+    /// children and deleted after them. ACLs come last, because a restored ACL may forbid other
+    /// changes.
     pub changes: Vec<(String, Change)>,
-    /// How many znodes are as they were.
+    /// The number of unchanged znodes.
     pub equal: usize,
-    /// The ephemerals of the backup, which are left out.
+    /// The ephemerals of the backup, which are not restored.
     pub ephemerals: Vec<String>,
-    /// The ephemerals of now, which stay.
+    /// The ephemerals of the live ensemble, which stay.
     pub held: Vec<String>,
-    /// What stays different, and why.
+    /// Differences that remain, with the reasons.
     pub kept: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// The changes by which something that is there now is lost.
+    /// The number of changes that destroy existing data.
     pub fn overwriting(&self) -> usize {
         self.changes.iter().filter(|(_, change)| change.overwrites()).count()
     }
 }
 
-/// Whether a path is that of a subtree, or in it.
+/// Whether a path is the root of a subtree or below it.
 fn is_within(root: &str, path: &str) -> bool {
     let root = root.trim_end_matches('/');
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -169,7 +171,8 @@ pub fn of_tree(tree: &Tree, root: &str) -> Result<BTreeMap<String, Content>> {
     Ok(found)
 }
 
-/// What makes the live znodes those of the backup. Both are of the same subtree. A znode that exists keeps its kind.
+/// The changes that turn the live znodes into those of the backup. Both are of the same subtree. An
+/// existing znode keeps its kind.
 pub fn plan(wanted: &BTreeMap<String, Content>, live: &BTreeMap<String, Live>) -> Plan {
     let mut plan = Plan::default();
     let (mut creates, mut sets, mut acls, mut deletes) = (vec![], vec![], vec![], vec![]);
@@ -221,17 +224,17 @@ pub fn plan(wanted: &BTreeMap<String, Content>, live: &BTreeMap<String, Live>) -
     plan
 }
 
-/// Whether the backup has a znode that stays at this path.
+/// Whether the backup has a znode other than an ephemeral at this path.
 fn is_wanted(wanted: &BTreeMap<String, Content>, path: &str) -> bool {
     wanted.get(path).is_some_and(|content| content.kind != Kind::Ephemeral)
 }
 
-/// The paths above a path, the nearest first.
+/// The ancestors of a path, the nearest first.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(parent(path), |above| parent(above))
 }
 
-/// The path above a path; `None` for the root.
+/// The parent of a path; `None` for the root.
 pub(super) fn parent(path: &str) -> Option<&str> {
     match path.rsplit_once('/')? {
         ("", "") => None,
@@ -256,7 +259,7 @@ mod tests {
         plan.changes.iter().map(|(path, change)| format!("{path}: {change}")).collect()
     }
 
-    /// Carries the changes out, as a server would.
+    /// Makes the changes, as a server would.
     fn carried_out(live: &mut BTreeMap<String, Live>, plan: &Plan) {
         for (path, change) in &plan.changes {
             let is_there = |path: &str| live.contains_key(path);
@@ -297,7 +300,7 @@ mod tests {
         let mut there = BTreeMap::from([("/a-b".to_owned(), live(content("/a-b"), 7))]);
         let first = plan(&wanted, &there);
         assert_eq!((first.changes.len(), first.equal, first.overwriting()), (3, 1, 0));
-        // Interrupted after the first change, and run again.
+        // The restore was interrupted after the first change, and runs again.
         let begun = Plan { changes: first.changes[..1].to_vec(), ..first };
         carried_out(&mut there, &begun);
         let second = plan(&wanted, &there);

@@ -6,7 +6,7 @@ use super::*;
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/zookeeper-3.8.0");
 const ALL: [&str; 4] = ["snapshot.0", "log.1", "snapshot.3c", "log.3d"];
 
-/// A data directory with files of the original, named in the directory as given behind `:`.
+/// A data directory with files of the original. A name after `:` replaces the file's own.
 fn directory(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let version_dir = dir.path().join("data/version-2");
@@ -36,7 +36,8 @@ fn failure(built: Result<Built>) -> String {
 #[test]
 fn every_transaction_can_be_restored_and_its_digest_proves_it() {
     let dir = directory(&ALL);
-    // Digests of the log's records, as decoded; failed requests leave the one before.
+    // The digests in the log's records, from their decodings. Failed requests keep the previous
+    // digest.
     let digests = [
         (0x1, 1_371_985_504),
         (0xe, 21_171_003_105),
@@ -63,7 +64,7 @@ fn every_transaction_can_be_restored_and_its_digest_proves_it() {
 fn a_time_is_the_last_transaction_before_it() {
     let dir = directory(&ALL);
     let at = |time: &str| built(&dir, Some(dates::parse_point(time).unwrap()));
-    // 0x3c and 0x3d were made at these times.
+    // The times of transactions 0x3c and 0x3d.
     let exact = at("2026-11-21T07:20:16.162Z").unwrap();
     assert_eq!((exact.zxid, exact.time_ms), (Zxid(0x3c), Some(1_795_245_616_162)));
     assert_eq!(at("2026-11-21T07:20:19.123Z").unwrap().zxid, Zxid(0x3c));
@@ -90,7 +91,7 @@ fn a_snapshot_with_traces_of_later_transactions_is_not_used() {
         "{:?}",
         built.rejected
     );
-    // Without digests in the snapshot, those of the log tell.
+    // The snapshot has no digests, so those of the log decide.
     let silent = "digest-disabled/version-2/snapshot.48:snapshot.3c";
     let dir = directory(&["snapshot.0", "log.1", "log.3d", silent]);
     let built = self::built(&dir, at(0x40)).unwrap();
@@ -127,7 +128,7 @@ fn damage_and_gaps_end_a_restore_unless_an_older_way_leads_there() {
     let dir = variant("crc-corrupt-middle");
     assert_eq!(self::built(&dir, at(0x41)).unwrap().tree.digest(), 104_885_698_058);
     assert!(failure(self::built(&dir, at(0x42))).contains("it ends with transaction 0x41"));
-    // Nobody knows how much is behind the damage, so the end must be named.
+    // The transactions after the damage are unknown, so the caller must name the end.
     let failed = failure(self::built(&dir, None));
     assert!(failed.contains("damaged at offset") && failed.contains("--to 0x41"), "{failed}");
     let late = Some(dates::parse_point("2030-01-01T00:00:00Z").unwrap());
@@ -137,7 +138,8 @@ fn damage_and_gaps_end_a_restore_unless_an_older_way_leads_there() {
     let dir = variant("missing-middle-gap");
     let failed = failure(self::built(&dir, at(0x42)));
     assert!(failed.contains("transactions between 0x3c and 0x41 are missing"), "{failed}");
-    // The newest snapshot is damaged, and the logs do not reach it: less than was asked for is no success.
+    // The newest snapshot is damaged, and the logs do not lead to it. A tree before the wanted
+    // point is no success.
     let damaged = "bad-snapshots/snap-bitflip.snapshot.3c:snapshot.48";
     let dir = directory(&["snapshot.0", "log.1", damaged]);
     let failed = failure(self::built(&dir, None));
@@ -147,7 +149,7 @@ fn damage_and_gaps_end_a_restore_unless_an_older_way_leads_there() {
     assert!(failure(self::built(&dir, at(0x3b))).contains("begins later"));
 }
 
-/// What a restore prints, and its success.
+/// The output of a restore, and its success.
 fn restore(
     dir: &tempfile::TempDir,
     from: &str,

@@ -87,7 +87,7 @@ impl Client {
         Ok(Self { client: connector.start_with(hosts)? })
     }
 
-    /// Waits, on the thread that the session will live on, until it is opened.
+    /// Waits on the session's own thread until the session is open.
     pub(super) fn opened(
         connector: Connector,
         open: impl AsyncFnOnce(Connector) -> Result<crate::Client>,

@@ -13,7 +13,7 @@ use crate::path;
 
 use super::{Change, Znode};
 
-/// How deep a cache looks.
+/// The depth of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     /// The znode itself.

@@ -59,7 +59,7 @@ impl ServiceType {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UriSpec {
-    /// Each a text, and whether it is the name of a field.
+    /// The parts of the template. `true` marks the name of a field.
     parts: Vec<(String, bool)>,
 }
 
@@ -215,7 +215,7 @@ impl ServiceInstance {
         let json: Json = serde_json::from_slice(json).ok()?;
         let field = |name: &str| json.get(name).filter(|value| !value.is_null());
         let text = |name: &str| Some(field(name)?.as_str()?.to_owned());
-        // `None` for a port that is none.
+        // `None` for an invalid port.
         let port = |name: &str| match field(name) {
             None => Some(None),
             Some(port) => Some(Some(u16::try_from(port.as_u64()?).ok()?)),
@@ -294,7 +294,7 @@ mod tests {
         let tls = read(TLS);
         assert_eq!((tls.kind, tls.enabled), (ServiceType::Static, false));
         assert_eq!(tls.payload["a"], "x");
-        // The field `enabled` is left out where it says nothing.
+        // The field `enabled` is omitted if it is true.
         let bare = read(BARE);
         assert!(bare.enabled && bare.payload.is_null());
         assert_eq!(bare.to_json(), BARE.replace(",\"enabled\":true", "").into_bytes());

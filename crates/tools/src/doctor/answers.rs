@@ -19,7 +19,7 @@ use super::clocks::{Skew, parse_date};
 use crate::ask;
 use crate::configuration::Access;
 
-/// Znodes at the top whose ACLs are looked at.
+/// The most znodes whose ACLs are read.
 const ZNODES_MAX: usize = 1_000;
 
 /// Stands for a server that is no member of an ensemble.
@@ -29,7 +29,7 @@ const ALONE: ServerId = ServerId(0);
 const SHARES_HOST: &str =
     "its server.N line names no client port, and another member has the same host";
 
-/// A connection that was tried: nothing when it stood.
+/// The result of an attempt to connect.
 pub(super) type Reached = Result<(), io::ErrorKind>;
 
 /// What one server answered.
@@ -42,7 +42,8 @@ pub(super) struct Answers {
     pub(super) election: Vec<(HostPort, Reached)>,
     /// Each quorum address.
     pub(super) quorum: Vec<(HostPort, Reached)>,
-    /// Where clients are served in the way that this check connects, as far as this configuration tells.
+    /// The client address for connections with, or without, TLS, as far as this configuration
+    /// tells.
     pub(super) client: Option<HostPort>,
     /// Mode and version from `srvr`, or the reason why there are none.
     pub(super) status: Result<Status, String>,
@@ -68,7 +69,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Reads an answer; nothing when it is none.
+    /// Parses an answer; `None` if it is invalid.
     pub(super) fn parse(answer: &str) -> Option<Self> {
         let line = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key));
         if answer.starts_with("This ZooKeeper instance is not currently serving requests") {
@@ -95,7 +96,7 @@ pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<A
         Some(ensemble) => (ensemble.members.members())
             .map(|member| {
                 let is_me = member.id == ensemble.me;
-                // A certificate is for a host, and hardly ever for 127.0.0.1.
+                // A certificate is issued for a host, and hardly ever for 127.0.0.1.
                 let client = if is_me && member.client.is_none() && !is_secure {
                     own_client(config, false)
                 } else {
@@ -122,27 +123,28 @@ pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<A
     asked
 }
 
-/// The port of this server that clients use with TLS, or without it.
+/// The client port of this server with TLS, or without.
 fn port_of(config: &Config, is_secure: bool) -> Option<u16> {
     let secure = config.client_tls.as_ref().filter(|_| is_secure).and_then(|tls| tls.port);
     secure.or(config.net.client_port).filter(|port| *port > 0)
 }
 
-/// Where another member serves clients, with TLS or without: where its line says, else at the same port as this server.
-/// Members that share a host have different ports, so there nobody knows.
+/// The client address of another member, with TLS or without: from its line, and otherwise with the
+/// port of this server. Members that share a host have different ports, so their addresses are
+/// unknown.
 pub(crate) fn client_of(
     member: &Member,
     all: &Membership,
     config: &Config,
     is_secure: bool,
 ) -> Option<HostPort> {
-    // A line names the port of clients without TLS, which may be the one for both.
+    // The port in a line is for clients without TLS. It may serve TLS too.
     let has_own_port = config.client_tls.as_ref().is_some_and(|tls| tls.port.is_some());
     let named = member.client.as_ref().filter(|_| !(is_secure && has_own_port));
     client_at(member, all, named, port_of(config, is_secure))
 }
 
-/// The same with the address that the line of the member names, unless it is another kind of port.
+/// The same, with the address in the member's line, unless that port is of another kind.
 pub(crate) fn client_at(
     member: &Member,
     all: &Membership,
@@ -236,7 +238,7 @@ fn ask_one(answers: &mut Answers, access: &Access, admin: Option<&(Door, u16)>, 
     }
 }
 
-/// What takes a session.
+/// The checks that need a session.
 fn session(
     answers: &mut Answers,
     at: &HostPort,
@@ -270,7 +272,7 @@ fn session(
     children.truncate(ZNODES_MAX);
     let paths = children.iter().map(|name| format!("/{name}"));
     for path in std::iter::once("/".to_owned()).chain(paths) {
-        // It may be gone, or not for everybody's eyes.
+        // The znode may be gone, or this user may not read it.
         if let Ok((acl, _)) = client.get_acl(&path) {
             answers.acls.push((path, acl));
         }
@@ -278,13 +280,13 @@ fn session(
     client.close()
 }
 
-/// When the connection of a session was made, from `cons`.
+/// The time at which the session's connection was opened, from `cons`.
 fn established(cons: &str, session: &str) -> Option<i64> {
     let line = cons.lines().find(|line| line.contains(&format!("sid={session},")))?;
     line.split(['(', ',']).find_map(|part| part.strip_prefix("est="))?.parse().ok()
 }
 
-/// The number of the server that answers.
+/// The id of the answering server.
 fn server_of_conf(conf: &str) -> Option<ServerId> {
     conf.lines().find_map(|line| line.strip_prefix("serverId="))?.trim().parse().ok().map(ServerId)
 }

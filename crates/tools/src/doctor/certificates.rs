@@ -20,7 +20,7 @@ const DAYS_WARNING: i64 = 30;
 pub(super) struct PortFacts {
     /// The clients or servers that see the certificate.
     pub(super) seen_by: &'static str,
-    /// The certificate and those that are trusted, or why there are none.
+    /// The certificate and the trusted ones, or the reason why they cannot be read.
     pub(super) read: Result<(Facts, Vec<Facts>), String>,
     /// The host names by which others reach this server; empty if unknown.
     pub(super) hosts: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) fn look(config: &Config, now: Timestamp) -> Vec<PortFacts> {
             seen_by: "clients",
             read: read(&tls.files, now),
             hosts: hosts(address),
-            // Whether clients look at it is a matter of theirs.
+            // Each client decides whether it checks the host name.
             is_verified: false,
         });
     }
@@ -68,7 +68,7 @@ fn read(files: &PortFiles, now: Timestamp) -> Result<(Facts, Vec<Facts>), String
     Ok((port.own, port.trusted))
 }
 
-/// Judges a port's certificates.
+/// Checks a port's certificates.
 pub(super) fn judge(port: &PortFacts, now: Timestamp) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Certificates);
     let seen_by = port.seen_by;
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_certificate_for_this_host_that_lasts_is_fine() {
         assert_eq!(worst(facts(90, &["zoo1"]), facts(900, &[]), &["zoo1"], true), None);
-        // Nobody knows what this server is called.
+        // The name of this server is unknown.
         assert_eq!(worst(facts(90, &["zoo1"]), facts(900, &[]), &[], true), None);
     }
 
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(worst(early, facts(900, &[]), &["zoo1"], true), Some(Severity::Error));
     }
 
-    /// A key store of two self-signed certificates' halves.
+    /// A key store made of the halves of two self-signed certificates.
     #[test]
     fn a_key_that_does_not_belong_to_its_certificate_is_found() {
         let root = tempfile::tempdir().unwrap();

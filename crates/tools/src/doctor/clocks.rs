@@ -12,23 +12,23 @@ use zebu_proto::ServerId;
 
 use super::finding::{Check, Finding, Findings};
 
-/// A skew above this is a warning: what servers say can no longer be put into order.
+/// A larger skew is a warning: the servers' logs cannot be put in order.
 const SKEW_WARNING_MS: i64 = 1_000;
-/// A skew above this is an error: TTL znodes, Kerberos tickets and new certificates go wrong.
+/// A larger skew is an error: TTL znodes, Kerberos tickets and new certificates fail.
 const SKEW_ERROR_MS: i64 = 60_000;
-/// Time for a program that knows about the synchronization.
+/// The time limit for a program that reports the synchronization.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Whether something keeps this machine's clock right.
+/// Whether a program synchronizes this machine's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Synchronized {
     Yes,
     No(&'static str),
-    /// Nobody here can tell.
+    /// No program on this machine can tell.
     Unknown,
 }
 
-/// How far another clock is ahead of this one, in milliseconds: between the two.
+/// The bounds of how far another clock is ahead of this one, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Skew {
     pub(super) least_ms: i64,
@@ -36,7 +36,8 @@ pub(super) struct Skew {
 }
 
 impl Skew {
-    /// From a time of the other clock that lies between two times of this one; `resolution_ms` is the other's.
+    /// Computes the bounds from a time of the other clock that was read between two times of this
+    /// one. `resolution_ms`: that of the other clock.
     pub(super) fn between(
         before_ms: i64,
         other_ms: i64,
@@ -46,7 +47,7 @@ impl Skew {
         Self { least_ms: other_ms - after_ms, most_ms: other_ms + resolution_ms - before_ms }
     }
 
-    /// The least distance that is certain.
+    /// The smallest distance that is certain.
     fn certain_ms(self) -> i64 {
         match (self.least_ms, self.most_ms) {
             (least, _) if least > 0 => least,
@@ -61,7 +62,7 @@ pub(super) fn parse_date(date: &str) -> Option<i64> {
     jiff::fmt::rfc2822::parse(date).ok().map(|time| time.timestamp().as_millisecond())
 }
 
-/// Asks what keeps time on this machine: systemd-timedated, then chrony.
+/// Asks systemd-timedated, then chrony.
 pub(super) fn synchronized() -> Synchronized {
     if let Some(answer) = ask("timedatectl", &["show", "--property=NTPSynchronized", "--value"]) {
         match answer.trim() {
@@ -86,7 +87,7 @@ fn of_chrony(answer: &str) -> Synchronized {
     }
 }
 
-/// What a program prints; nothing when it does not exist, fails, or takes too long.
+/// The output of a program; `None` if the program does not exist, fails, or takes too long.
 fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
@@ -109,7 +110,7 @@ fn ask(program: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Judges them. `now` is the time of this machine.
+/// Checks the clocks. `now`: the time of this machine.
 pub(super) fn judge(
     synchronized: &Synchronized,
     now: Timestamp,
@@ -126,7 +127,7 @@ pub(super) fn judge(
             "make sure that something keeps the clocks of all members right",
         ),
     }
-    // No release of this program is older.
+    // This program has no earlier release.
     if now < Timestamp::constant(1_735_689_600, 0) {
         findings.error(format!("the clock of this machine says {now}"), "set the clock");
     }

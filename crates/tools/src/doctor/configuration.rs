@@ -74,7 +74,7 @@ fn unknown(text: &str, findings: &mut Findings) {
     findings.warning(text, hint.unwrap_or_else(|| "remove the line".to_owned()));
 }
 
-/// A text, and the hint after `hint: ` in its last line.
+/// Splits a text from the hint in its last line.
 fn split(text: &str) -> (String, Option<String>) {
     match text.split_once("\nhint: ") {
         Some((text, hint)) => (text.replace('\n', " "), Some(hint.replace('\n', " "))),
@@ -117,7 +117,7 @@ mod tests {
         assert!(found(&findings, Severity::Error, "myid file is missing"), "{findings:?}");
     }
 
-    /// The number of a server is its own, and the dynamic configuration is the same on all.
+    /// The id is specific to a server, and the dynamic configuration is the same on all servers.
     #[test]
     fn a_number_in_the_configuration_has_no_effect_and_is_named() {
         let findings = accepted(&config("dataDir=/d\nclientPort=2181\nmyid=1\n", None));

@@ -11,7 +11,7 @@ use zebu_config::{DataConfig, dirs};
 
 use super::finding::{Check, Finding, Findings};
 
-/// Files whose owners are looked at, at most.
+/// The most files whose owners are checked.
 const FILES_MAX: usize = 10_000;
 
 /// A directory as it was found.
@@ -25,7 +25,7 @@ pub(super) struct Directory {
     pub(super) is_created: bool,
 }
 
-/// What is known of a directory.
+/// The facts about a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) is_directory: bool,
@@ -75,7 +75,7 @@ fn strange_file(path: &Path, owner: u32) -> Option<(PathBuf, u32)> {
         .map(|(path, metadata)| (path, metadata.uid()))
 }
 
-/// Judges the facts. `swapped`: the error of a start about files in the wrong directory.
+/// Checks the facts. `swapped`: the error of a start about files in the wrong directory.
 pub(super) fn judge(
     directories: &[Directory],
     swapped: Option<&dirs::DataDirError>,

@@ -13,18 +13,18 @@ use zebu_config::Config;
 
 use super::finding::{Check, Finding, Findings};
 
-/// Syncs that are measured, at most.
+/// The most syncs that are measured.
 const SYNCS_MAX: usize = 100;
-/// Time for all of them, at most.
+/// The time limit for all syncs.
 const SYNC_TIME_MAX: Duration = Duration::from_secs(2);
-/// What is written before each sync.
+/// The bytes written before each sync.
 const WRITE_BYTES: usize = 4 << 10;
 
-/// A median above this is a slow disk for a log.
+/// With a larger median, the disk is slow for a log.
 const SYNC_SLOW: Duration = Duration::from_millis(10);
-/// A median above this makes sessions expire.
+/// With a larger median, sessions expire.
 const SYNC_UNUSABLE: Duration = Duration::from_millis(200);
-/// Less free space is an error, whatever the disk's size: a few files of log and a snapshot.
+/// Less free space is an error, whatever the disk's size: room for a few logs and a snapshot.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 /// Less free space is a warning, in percent.
 const FREE_PERCENT_MIN: u64 = 10;
@@ -70,11 +70,12 @@ pub(super) struct Disk {
     /// 0 where the file system has no fixed number.
     pub(super) inodes: u64,
     pub(super) inodes_free: u64,
-    /// How long syncs took; nothing where none was tried.
+    /// The duration of each sync; `None` if none was measured.
     pub(super) syncs: Option<Result<Vec<Duration>, String>>,
 }
 
-/// Looks at the file systems of both directories, or of what exists above them, and measures the log's.
+/// Examines the file systems of both directories, or of their nearest existing parents, and
+/// measures the log's.
 pub(super) fn look(config: &Config) -> Vec<(&'static str, io::Result<Disk>)> {
     let data = &config.data;
     let mut disks = vec![("dataLogDir", disk("dataLogDir", &data.log_dir, true))];
@@ -130,7 +131,7 @@ fn measure(dir: &Path) -> io::Result<Vec<Duration>> {
     Ok(syncs)
 }
 
-/// Judges a file system; `warns_at` is `fsync.warningthresholdms`.
+/// Checks a file system. `warns_at`: `fsync.warningthresholdms`.
 pub(super) fn judge(disk: &Disk, warns_at: Duration) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Disks);
     let (key, path) = (disk.key, disk.path.display());

@@ -10,7 +10,7 @@ use super::answers::{Answers, in_words};
 use super::files::some;
 use super::finding::{Check, Finding, Findings};
 
-/// The first release that gets security fixes of the original's project.
+/// The first release that the original's project still maintains.
 const VERSION_MIN: (u32, u32) = (3, 8);
 
 /// Whether every member can be reached.
@@ -20,7 +20,7 @@ pub(super) fn peers(answers: &[Answers]) -> Vec<Finding> {
     for member in answers {
         let line = format!("server.{}", member.server.0);
         if member.is_me {
-            // Before a start this is how it should be.
+            // Before a start, this state is normal.
             match (&member.status, &member.client) {
                 (Err(why), Some(client)) => findings
                     .info(format!("no server answers here, at {}: {why}", shown(client)), ""),
@@ -34,7 +34,7 @@ pub(super) fn peers(answers: &[Answers]) -> Vec<Finding> {
             let why = in_words(reached.err().unwrap_or(io::ErrorKind::Other));
             let text =
                 format!("{line} cannot be reached at its election port {}: {why}", shown(at));
-            // Another address of the same server may do, and an observer's vote does not count.
+            // Another address of the same server may work, and an observer's vote does not count.
             if lost.len() == member.election.len() && member.role == Role::Participant {
                 findings.error(text, remedy);
             } else {
@@ -52,7 +52,8 @@ pub(super) fn peers(answers: &[Answers]) -> Vec<Finding> {
                     ),
                     remedy,
                 ),
-                // Only a leader listens there; what drops packets is found all the same.
+                // Only a leader listens on this port, but a packet filter that drops packets is
+                // detected.
                 Err(io::ErrorKind::TimedOut) if lost.is_empty() => findings.warning(
                     format!(
                         "something swallows packets to the quorum port {} of {line}",
@@ -75,7 +76,8 @@ pub(super) fn peers(answers: &[Answers]) -> Vec<Finding> {
     findings.found
 }
 
-/// Whether servers run alone, and whether exactly one leads. `is_ensemble`: the configuration names several.
+/// Whether servers run alone, and whether exactly one server leads. `is_ensemble`: the
+/// configuration names several servers.
 pub(super) fn roles(answers: &[Answers], is_ensemble: bool, was_member: bool) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Roles);
     let in_mode = |mode: &str| -> Vec<String> {
@@ -177,7 +179,8 @@ pub(super) fn members(answers: &[Answers], own: Option<&Membership>) -> Vec<Find
     findings.found
 }
 
-/// Whether all belong to one ensemble, and the data of this server as well. `own`: what its files say.
+/// Whether all servers, and this server's data, belong to the same ensemble. `own`: the id in the
+/// data.
 pub(super) fn identities(answers: &[Answers], own: Option<EnsembleId>) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Members);
     let mut ids: BTreeMap<EnsembleId, Vec<String>> = BTreeMap::new();
@@ -206,7 +209,7 @@ pub(super) fn identities(answers: &[Answers], own: Option<EnsembleId>) -> Vec<Fi
     findings.found
 }
 
-/// Versions apart: a list in a file may have none.
+/// Compares without versions, because a list in a file may have none.
 fn is_same(one: &Membership, two: &Membership) -> bool {
     one.has_same_members(two) && one.verifier() == two.verifier()
 }
@@ -231,7 +234,7 @@ fn difference(own: &Membership, theirs: &Membership) -> String {
     some(&texts)
 }
 
-/// Whether all run one version, and one that is still maintained.
+/// Whether all servers run the same, maintained version.
 pub(super) fn versions(answers: &[Answers]) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Versions);
     let mut versions: BTreeMap<&str, Vec<String>> = BTreeMap::new();

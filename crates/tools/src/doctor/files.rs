@@ -12,19 +12,19 @@ use zebu_store::{EpochFile, EpochFiles, OsVfs, names};
 
 use super::finding::{Check, Finding, Findings};
 
-/// If there are more snapshots or logs and no purge, the check warns.
+/// With more snapshots or logs, and without a purge, the check warns.
 const FILES_MANY: usize = 20;
-/// Names in a finding, at most.
+/// The most names in a finding.
 const NAMES_MAX: usize = 5;
 
-/// What the two `version-2` directories have.
+/// The content of both `version-2` directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Files {
     /// Names and zxids of snapshots that look complete.
     pub(super) snapshots: Vec<(String, Zxid)>,
-    /// Names of snapshots that do not.
+    /// Names of snapshots that look incomplete.
     pub(super) incomplete: Vec<String>,
-    /// How many logs there are.
+    /// The number of logs.
     pub(super) logs: usize,
     /// Names of temporary and replaced files.
     pub(super) left_over: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) struct Files {
     pub(super) is_member: bool,
 }
 
-/// Looks at the files; nothing is changed.
+/// Examines the files without changing them.
 pub(super) fn look(config: &Config) -> io::Result<Files> {
     let data = &config.data;
     let mut files = Files {
@@ -88,7 +88,8 @@ fn none_where_missing<T, E: std::error::Error + Send + Sync + 'static>(
     move |error| if is_missing { Ok(Vec::new()) } else { Err(io::Error::other(error)) }
 }
 
-/// What a crash or a copy by hand leaves behind; the original's temporary files end with `.tmp`.
+/// Whether a crash or a manual copy has left the file. The original's temporary files end with
+/// `.tmp`.
 fn is_left_over(name: &str) -> bool {
     let is_data = |name: &str| names::is_data(name);
     name.strip_prefix("tmp.").is_some_and(is_data)
@@ -99,7 +100,7 @@ fn is_left_over(name: &str) -> bool {
             .any(|end| name.strip_suffix(end).is_some_and(is_data))
 }
 
-/// Judges the files.
+/// Checks the files.
 pub(super) fn judge(files: &Files) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Files);
     if !files.incomplete.is_empty() {
@@ -158,7 +159,7 @@ pub(super) fn judge(files: &Files) -> Vec<Finding> {
     findings.found
 }
 
-/// The first names, and how many more there are.
+/// The first names, and the number of the others.
 pub(super) fn some(names: &[String]) -> String {
     let mut text = names[..names.len().min(NAMES_MAX)].join(", ");
     if names.len() > NAMES_MAX {

@@ -36,7 +36,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// All, in order.
+    /// All checks, in order.
     pub const ALL: [Self; 13] = [
         Self::Configuration,
         Self::Directories,
@@ -53,7 +53,7 @@ impl Check {
         Self::Acls,
     ];
 
-    /// As on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Configuration => "configuration",
@@ -72,7 +72,7 @@ impl Check {
         }
     }
 
-    /// Whether the check asks other servers, or this one while it runs.
+    /// Whether the check needs other servers, or this server while it runs.
     pub fn needs_network(self) -> bool {
         matches!(
             self,
@@ -81,12 +81,12 @@ impl Check {
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Good to know.
     Info,
-    /// It works, and may not for long, or not as intended.
+    /// It works, but perhaps not for long or not as intended.
     Warning,
     /// It does not work, or data are in danger.
     Error,
@@ -102,16 +102,16 @@ impl Severity {
     }
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// By which check.
+    /// The check that found it.
     pub check: Check,
     /// How bad it is.
     pub severity: Severity,
-    /// What is so.
+    /// The description.
     pub text: String,
-    /// What helps; empty where nothing needs to be done.
+    /// The remedy; empty if there is nothing to do.
     pub remedy: String,
 }
 
@@ -127,7 +127,7 @@ impl Finding {
     }
 }
 
-/// Collects what one check finds.
+/// Collects the findings of one check.
 #[derive(Debug)]
 pub(super) struct Findings {
     check: Check,
@@ -152,14 +152,14 @@ impl Findings {
     }
 }
 
-/// Everything that was checked.
+/// The result of all checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was found, check by check.
+    /// The findings, by check.
     pub findings: Vec<Finding>,
-    /// The checks that were made.
+    /// The completed checks.
     pub checked: Vec<Check>,
-    /// The checks that could not be made, and why.
+    /// The checks that could not run, with the reasons.
     pub skipped: Vec<(Check, String)>,
 }
 
@@ -169,7 +169,7 @@ impl Report {
         self.findings.extend(findings);
     }
 
-    /// The worst finding.
+    /// The highest severity.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }

@@ -5,15 +5,15 @@ use zebu_config::Config;
 
 use super::finding::{Check, Finding, Findings};
 
-/// Files a server needs beside its connections: logs, snapshots, listeners, other members.
+/// Files that a server needs besides its connections: logs, snapshots, listeners, other members.
 const OWN_FILES: u64 = 128;
-/// What a server without a limit of connections should have.
+/// The least limit for a server without a limit of connections.
 const FILES_MIN: u64 = 4_096;
 
 /// Limits as they were found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// What a process of this user may raise its limit to; nothing for no limit.
+    /// The limit to which a process of this user may raise its own; `None` for no limit.
     pub(super) files_max: Option<u64>,
     /// The limit that the running server reports.
     pub(super) of_server: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) fn look(config: &Config, of_server: Option<u64>) -> Limits {
     Limits { files_max, of_server, connections: config.limits.connections }
 }
 
-/// Judges them.
+/// Checks the limits.
 pub(super) fn judge(limits: Limits) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Limits);
     let (whose, files) = match (limits.of_server, limits.files_max) {

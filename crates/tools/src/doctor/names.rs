@@ -9,17 +9,17 @@ use zebu_proto::ServerId;
 
 use super::finding::{Check, Finding, Findings};
 
-/// A host of a member as it was resolved.
+/// A member's host, as it was resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     pub(super) server: ServerId,
     pub(super) host: String,
     pub(super) ports: (u16, u16),
-    /// Its addresses and whether each is one of this machine, or why there are none.
+    /// Its addresses, each with whether this machine has it, or the reason why there are none.
     pub(super) resolved: Result<BTreeMap<IpAddr, bool>, String>,
 }
 
-/// What the member lines say.
+/// The facts from the members' lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) me: ServerId,
@@ -28,7 +28,7 @@ pub(super) struct Names {
     pub(super) listens_on_all: bool,
 }
 
-/// Resolves them.
+/// Resolves the hosts.
 pub(super) fn look(ensemble: &EnsembleConfig) -> Names {
     let hosts = ensemble.members.members().flat_map(|member| {
         member.addresses.iter().map(|at| Host {
@@ -50,12 +50,12 @@ fn resolve(host: &str) -> Result<BTreeMap<IpAddr, bool>, String> {
     Ok(found.map(|address| (address.ip(), is_own(address.ip()))).collect())
 }
 
-/// Whether a socket of this machine can have the address.
+/// Whether this machine has the address.
 fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// Judges them.
+/// Checks the names.
 pub(super) fn judge(names: &Names) -> Vec<Finding> {
     let mut findings = Findings::of(Check::Names);
     let is_all_loopback = names.hosts.iter().all(|host| {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn names_that_lead_to_their_servers_are_fine() {
         assert_eq!(judge(&fine()), []);
-        // All on one machine, to try things out.
+        // All members on one machine, for a trial.
         let mut here = fine();
         here.hosts = vec![host(1, "a", "127.0.0.1", true), host(2, "b", "127.0.0.2", true)];
         assert_eq!(judge(&here), []);

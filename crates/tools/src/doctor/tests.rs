@@ -31,12 +31,12 @@ fn loaded(text: &str, myid: Option<&str>) -> Result<Loaded, ConfigError> {
     args(Path::new("zoo.cfg")).configuration.load(Vec::new(), &read)
 }
 
-/// A configuration that works.
+/// Loads a valid configuration.
 pub(super) fn config(text: &str, myid: Option<&str>) -> Loaded {
     loaded(text, myid).unwrap()
 }
 
-/// A configuration that does not.
+/// Loads an invalid configuration.
 pub(super) fn refusal(text: &str, myid: Option<&str>) -> ConfigError {
     loaded(text, myid).unwrap_err()
 }

@@ -27,13 +27,14 @@ pub(super) fn chop(
         Ok(false) => format!("Failed to chop {}", name(path)),
         Err(failure) => failure.to_string(),
     };
-    // Half a log is taken for a whole one too easily.
+    // A partial copy could be mistaken for a whole one.
     fs::remove_file(&copy_path)?;
     writeln!(out, "Got exception: {why}")?;
     Err(Failure::with_code(2, format_args!("hint: no {} was written", copy_path.display())))
 }
 
-/// Whether the transaction is in the log, with another behind it.
+/// Copies up to the transaction. Returns whether the transaction is in the log, with another one
+/// after it.
 fn copy_until(
     mut records: Records<impl Read>,
     zxid: Zxid,
@@ -78,7 +79,7 @@ fn copy_until(
     Ok(false)
 }
 
-/// The message if transactions between two neighbours are missing.
+/// The message about missing transactions between two records, if there are any.
 fn gap(previous: Zxid, current: Zxid) -> Option<String> {
     if current.0 == previous.0 + 1 {
         return None;

@@ -37,24 +37,24 @@ impl Header {
     }
 }
 
-/// The bytes in the place of a record.
+/// The bytes of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// The checksum it has.
+    /// The stored checksum.
     pub(super) sum: u64,
     /// Header, transaction and digest.
     pub(super) body: Vec<u8>,
-    /// The byte in the place of the end mark; `None` after the end of the file.
+    /// The byte at the position of the end mark; `None` after the end of the file.
     pub(super) terminator: Option<u8>,
 }
 
 impl Record {
-    /// The checksum it should have.
+    /// The correct checksum.
     pub(super) fn sum_of_body(&self) -> u64 {
         u64::from(adler32(&self.body.as_slice()))
     }
 
-    /// Writes it as it was, but for its end, which is that of a whole record.
+    /// Writes the record unchanged, but with the end mark of a whole record.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let length = i32::try_from(self.body.len()).expect("a length that was read as one");
         to.write_all(&self.sum.to_be_bytes())?;
@@ -64,7 +64,7 @@ impl Record {
     }
 }
 
-/// Reads a log from front to back.
+/// Reads a log sequentially.
 pub(super) struct Records<R> {
     source: R,
 }
@@ -74,7 +74,7 @@ impl<R: Read> Records<R> {
         Self { source }
     }
 
-    /// The header: read once, first.
+    /// The header. It must be read first, and only once.
     pub(super) fn header(&mut self) -> io::Result<Header> {
         let mut bytes = [0; HEADER_BYTES];
         self.source.read_exact(&mut bytes)?;
@@ -104,7 +104,7 @@ impl<R: Read> Records<R> {
         Ok(Some(Record { sum: u64::from_be_bytes(sum), body, terminator }))
     }
 
-    /// As many bytes as asked for; `None` when there are fewer.
+    /// The requested number of bytes; `None` if there are fewer.
     fn bytes<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         let mut bytes = [0; N];
         match self.source.read_exact(&mut bytes) {

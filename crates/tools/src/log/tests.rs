@@ -15,14 +15,14 @@ fn args(file: PathBuf) -> LogArgs {
     LogArgs { file, dump, recover, verbose, yes, chop, zxid: None }
 }
 
-/// What is printed, and how it ends.
+/// The output and the result of a command.
 fn outcome(args: &LogArgs) -> (String, Result<(), Failure>) {
     let mut out = Vec::new();
     let done = act(args, &mut out);
     (String::from_utf8(out).unwrap(), done)
 }
 
-/// A copy of a log that files may be written beside.
+/// A copy of a log in its own directory.
 fn copied(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("log.3d");
@@ -80,7 +80,7 @@ fn a_cut_log_ends_with_its_transaction() {
     let whole = fs::read(&file).unwrap();
     let part = fs::read(folder.path().join("log.3d.chopped64")).unwrap();
     assert!(whole.starts_with(&part) && part.len() == 396);
-    // There is nothing to cut off, or nothing to keep.
+    // Nothing would be cut off, or nothing would remain.
     for zxid in [0x48, 0x3c] {
         let (text, done) = cut(zxid);
         assert!(

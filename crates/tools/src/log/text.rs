@@ -29,7 +29,7 @@ pub(super) fn line(body: &[u8]) -> Result<String, DecodeError> {
         "{} session 0x{:x} cxid 0x{:x} zxid 0x{:x} {} {content}",
         date::short(header.time_ms),
         header.session.0,
-        // A negative one is widened, as in the original.
+        // A negative cxid is widened, as in the original.
         i64::from(header.cxid),
         header.zxid.0,
         header.op,
@@ -40,7 +40,7 @@ pub(super) fn line(body: &[u8]) -> Result<String, DecodeError> {
     Ok(line)
 }
 
-/// The operations of a multi have their data as they are logged, which is no text.
+/// Formats a multi. The data of its operations are in their logged form, which is no text.
 fn multi(from: &mut Decoder<'_>) -> Result<String, DecodeError> {
     let mut text = String::new();
     for i in 0..from.int()? {
@@ -75,7 +75,7 @@ fn content(op: OpCode, txn: &Txn<'_>) -> String {
 }
 
 fn created(op: OpCode, create: &CreateTxn<'_>) -> String {
-    // A record in a list has the line break that ends a record.
+    // Each record in a list ends with a line break.
     let acl: Vec<String> = create.acl.iter().map(|entry| format!("{}\n", fields(entry))).collect();
     let mut text = format!("{},{},[{}]", create.path, readable(create.data), acl.join(", "));
     if matches!(op, OpCode::CREATE | OpCode::CREATE2) {
@@ -92,13 +92,13 @@ fn readable(data: Option<&[u8]>) -> String {
     String::from_utf8_lossy(data.unwrap_or_default()).into_owned()
 }
 
-/// The fields of an ACL's entry.
+/// The fields of an ACL entry.
 fn fields(entry: &AclRef<'_>) -> String {
     let text = |text: &Option<_>| text.as_deref().map(quoted).unwrap_or_default();
     format!("{},s{{{},{}}}", entry.perms.0, text(&entry.scheme), text(&entry.id))
 }
 
-/// A string of a record: characters with a meaning in the format are written as codes.
+/// A string of a record. Characters with a special meaning in the format are encoded.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("'");
     for c in text.chars() {

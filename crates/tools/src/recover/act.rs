@@ -25,7 +25,7 @@ pub(super) fn act(
         .map_err(|error| Failure::new(format!("error: write {}: {error}", path.display())))?;
     let done = match decision {
         Decision::LetVote => {
-            // It would keep an empty server from voting, too.
+            // The file would keep an empty server from voting, too.
             let moved = set_aside(&committed(data), &stamp)?;
             fs::create_dir_all(&data.log_dir)?;
             let marker = data.log_dir.join("initialize");
@@ -40,8 +40,8 @@ pub(super) fn act(
         Decision::GiveUp => {
             let mut moved = Vec::new();
             let (snapshots, logs) = (data.snapshots(), data.logs());
-            // Snapshots alone would be an older history that votes. Logs alone are the whole history, or no start takes
-            // them; the file `committed` is with them.
+            // Snapshots alone would be an older history that could vote. Logs alone are either the
+            // whole history, or no start accepts them; the file `committed` is among them.
             moved.extend(set_aside(&snapshots, &stamp)?);
             if snapshots != logs {
                 moved.extend(set_aside(&logs, &stamp)?);

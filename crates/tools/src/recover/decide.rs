@@ -6,16 +6,17 @@ use std::path::PathBuf;
 
 use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
-/// All that the decision follows from.
+/// The facts that determine the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// This server.
+    /// The id of this server.
     pub(super) me: ServerId,
-    /// Its own directories.
+    /// This server's directories.
     pub(super) here: Place,
-    /// Whether a configuration that the ensemble has agreed on outlives an empty directory: then no file makes it vote.
+    /// Whether a configuration that the ensemble has agreed on outlives an empty directory. Then no
+    /// file lets the server vote.
     pub(super) is_agreed: bool,
-    /// Whether some server holds the directories.
+    /// Whether a running server has locked the directories.
     pub(super) is_locked: bool,
     /// Further directories.
     pub(super) others: Vec<Place>,
@@ -25,22 +26,22 @@ pub(super) struct Facts {
     pub(super) members: Vec<Member>,
 }
 
-/// What a directory has.
+/// The content of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
-    /// Its newest transaction; `None` where there is no history.
+    /// The last transaction; `None` without a history.
     pub(super) last: Option<Zxid>,
-    /// What it remembers to be committed.
+    /// The last transaction that is recorded as committed.
     pub(super) committed: Option<Zxid>,
     pub(super) current_epoch: Option<Epoch>,
-    /// The id of its ensemble, as it reports it.
+    /// The recorded id of the ensemble.
     pub(super) identity: Identity,
     /// What is damaged.
     pub(super) damage: Option<String>,
 }
 
-/// What a member answers.
+/// The answers of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Member {
     pub(super) server: ServerId,
@@ -61,32 +62,32 @@ pub(crate) struct Answer {
 /// What the operator may decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// An empty server votes.
+    /// An empty server may vote.
     LetVote,
-    /// A server votes with a history that ends before the transactions that it has served.
+    /// A server continues with a history that ends before transactions that it has acknowledged.
     AcceptOlder,
-    /// A server gives its history up, and takes that of the others.
+    /// A server discards its history, and takes that of the others.
     GiveUp,
 }
 
 /// The decision that follows from the facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Something is to be done first.
+    /// Another step is necessary first.
     Refused(String),
-    /// There is nothing to decide at this server.
+    /// This server needs no decision.
     Nothing(String),
-    /// There is a decision.
+    /// A decision is possible.
     May {
         decision: Decision,
-        /// What is lost, for `--lose`.
+        /// The name of the loss, for `--lose`.
         name: String,
-        /// The same in words.
+        /// A description of the loss.
         lost: String,
     },
 }
 
-/// Decides.
+/// Determines the decision.
 pub(super) fn decide(facts: &Facts) -> Verdict {
     let Facts { me, here, is_agreed, is_locked, members, .. } = facts;
     let mine = members.iter().find(|member| member.server == *me);
@@ -173,7 +174,7 @@ fn let_vote(facts: &Facts) -> Verdict {
     }
 }
 
-/// Warns of voters whose disks may have more.
+/// Warns of voters whose disks may have a newer history.
 fn silent(facts: &Facts) -> String {
     let silent: Vec<_> = (facts.members.iter())
         .filter(|member| member.votes && member.server != facts.me && member.answer.is_err())

@@ -20,7 +20,7 @@ use crate::configuration::Access;
 use crate::doctor::answers::client_of;
 use crate::failure::Failure;
 
-/// Looks at everything.
+/// Collects all facts.
 pub(super) fn look(
     config: &Config,
     also: &[PathBuf],
@@ -48,7 +48,7 @@ pub(super) fn look(
     let mut asked: Vec<_> = (all.members())
         .map(|member| {
             let client = client_of(member, all, config, access.door.is_secure());
-            // This server's lock shows that it does not run, so the leader is another server.
+            // The lock shows that this server does not run, so another server is the leader.
             let quorum = if member.id == me { Vec::new() } else { member.quorum_addresses() };
             let votes = member.role == Role::Participant;
             let answer = Err("its client port is unknown".to_owned());
@@ -94,7 +94,7 @@ pub(crate) fn parse(answer: &str) -> Option<Answer> {
     Some(Answer { mode: line("Mode: ").unwrap_or_default().to_owned(), zxid: zxid.map(Zxid) })
 }
 
-/// Whether a server holds one of the directories.
+/// Whether a running server has locked one of the directories.
 fn is_locked(data: &DataConfig) -> Result<bool, Failure> {
     for dir in [data.snapshots(), data.logs()] {
         match OsVfs.lock(&dir) {
@@ -107,7 +107,7 @@ fn is_locked(data: &DataConfig) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// Looks at the directories of one server.
+/// Examines the directories of one server.
 pub(super) fn place(data: &DataConfig, record_bytes_max: usize) -> Result<Place, Failure> {
     let (snapshots, logs) = (data.snapshots(), data.logs());
     let mut damage = None;
@@ -130,7 +130,7 @@ pub(super) fn place(data: &DataConfig, record_bytes_max: usize) -> Result<Place,
         true => CommittedFile::new(vfs(), &logs).read()?,
         false => None,
     };
-    // A server that has only been started has a snapshot of nothing.
+    // A server that was only started has an empty snapshot.
     let last = last.filter(|last| *last > Zxid::ZERO);
     let identity = EnsembleFile::new(vfs(), &data.dir).read()?.unwrap_or_default();
     Ok(Place { path: data.dir.clone(), last, committed, current_epoch, identity, damage })

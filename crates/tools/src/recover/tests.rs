@@ -22,7 +22,7 @@ fn member(server: i64, answer: Option<(&str, Option<Zxid>)>) -> Member {
     Member { server: ServerId(server), votes: true, leads: false, answer }
 }
 
-/// Server 1 is here and stopped, and no other server answers.
+/// Server 1 is this one and is stopped. No other server answers.
 fn facts(here: Place) -> Facts {
     Facts {
         me: ServerId(1),
@@ -35,7 +35,7 @@ fn facts(here: Place) -> Facts {
     }
 }
 
-/// The same, and the other two serve.
+/// The same, while the other two servers serve.
 fn served(here: Place) -> Facts {
     let leader = member(2, Some(("leader", Some(LATER))));
     let follower = member(3, Some(("follower", Some(LATER))));
@@ -73,7 +73,7 @@ fn an_empty_server_votes_only_where_it_is_known_what_is_lost() {
     assert_eq!(may(&told), (Decision::LetVote, format!("all-behind-{LAST}")));
     let copied = Facts { others: vec![place(Some(LATER), None)], ..told.clone() };
     assert_eq!(may(&copied).1, format!("all-behind-{LATER}"));
-    // What is known to have been committed beyond is named, and so are the voters that are silent.
+    // The message names the later committed transactions, and the silent voters.
     let known = Facts { others: vec![place(Some(LAST), Some(LATER))], ..told.clone() };
     let lost = decide(&known).to_string();
     assert!(lost.contains(&format!("of which {LATER} is known")), "{lost}");
@@ -84,7 +84,7 @@ fn an_empty_server_votes_only_where_it_is_known_what_is_lost() {
     let mut led = told.clone();
     led.members[1].leads = true;
     nothing(&led, "as server.2 shows");
-    // No file would make it vote.
+    // No file would let it vote.
     let fresh = Place { current_epoch: None, ..place(None, None) };
     refused(&Facts { is_agreed: true, here: fresh, ..told }, "no file makes it vote");
 }
@@ -150,7 +150,7 @@ impl Three {
         self.0.path().join("data")
     }
 
-    /// A history that the original wrote.
+    /// A history of the original.
     fn history(&self) {
         let files = "../../tests/fixtures/zookeeper-3.9.5/basic/version-2";
         let to = self.data().join("version-2");
@@ -238,7 +238,7 @@ fn a_history_that_is_given_up_is_moved_away_whole() {
     assert_eq!(fs::read_dir(three.data().join(&moved[0])).unwrap().count(), 2);
 }
 
-/// The sum in the file `committed`, bit by bit.
+/// The checksum of the file `committed`, computed bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {

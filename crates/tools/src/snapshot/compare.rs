@@ -41,7 +41,7 @@ const PROMPT: &str = "\
 - Type a number to jump to and print all nodes at a given depth;
 - Enter an ABSOLUTE path to print the immediate subtree of a node. Path must start with '/'.";
 
-/// Compares.
+/// Compares two snapshots.
 pub(super) fn run(
     args: &CompareArgs,
     answers: &mut dyn BufRead,
@@ -127,7 +127,7 @@ impl Layers {
     }
 }
 
-/// As Java orders strings: by their UTF-16 units.
+/// The order of strings in Java: by UTF-16 units.
 fn by_units(a: &str, b: &str) -> Ordering {
     a.encode_utf16().cmp(b.encode_utf16())
 }
@@ -155,7 +155,7 @@ impl Comparison<'_> {
         self.side_by_side(&self.left.layer(depth), &self.right.layer(depth), out)
     }
 
-    /// Level by level, or wherever the answers lead.
+    /// Compares level by level, or as the answers say.
     fn as_asked(&self, answers: &mut dyn BufRead, out: &mut dyn Write) -> Result<(), Failure> {
         let last = self.depths() - 1;
         let mut depth = 0;
@@ -204,7 +204,7 @@ impl Comparison<'_> {
         self.side_by_side(&left.unwrap_or_default(), &right.unwrap_or_default(), out)
     }
 
-    /// Both lists are sorted.
+    /// Compares two sorted lists.
     fn side_by_side(&self, left: &[&Node], right: &[&Node], out: &mut dyn Write) -> io::Result<()> {
         let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
         loop {
@@ -239,7 +239,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Whether a difference is worth a line.
+    /// Whether a difference is large enough for a line.
     fn counts(&self, bytes: i64, nodes: i64) -> bool {
         bytes > self.args.bytes || nodes > self.args.nodes
     }

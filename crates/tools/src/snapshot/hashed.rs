@@ -3,9 +3,9 @@
 //! The original's tools print children and sessions in that order, so the output of both tools has
 //! the same lines in the same places. Source: `java.util.HashMap`.
 
-/// The order in which a table names `keys`, which came in this order, as their positions.
-///
-/// `buckets` is how many it begins with; it doubles when it is three quarters full.
+/// The order in which a Java hash table with `keys`, inserted in this order, returns them: as their
+/// positions. ¶ `buckets`: the initial number of buckets. It doubles when the table is three
+/// quarters full.
 pub(super) fn order<T>(keys: &[T], hash: impl Fn(&T) -> u32, mut buckets: usize) -> Vec<usize> {
     while keys.len() > buckets / 4 * 3 {
         buckets *= 2;
@@ -20,7 +20,7 @@ pub(super) fn order<T>(keys: &[T], hash: impl Fn(&T) -> u32, mut buckets: usize)
     order
 }
 
-/// The hash of a string: of its UTF-16 units.
+/// The hash of a Java string, from its UTF-16 units.
 pub(super) fn of_text(text: &str) -> u32 {
     text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
 }

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// Maximum bytes of a snapshot's record. Memory is allocated only for bytes that exist.
 const RECORD_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Where usage of quotas is kept, below this.
+/// The parent of the quotas' usage.
 const QUOTA: &str = "/zookeeper/quota";
 
 /// A znode.
@@ -26,16 +26,16 @@ pub(super) struct Node {
     pub(super) data: Option<Vec<u8>>,
     pub(super) stat: StatPersisted,
     pub(super) parent: usize,
-    /// As they came.
+    /// In the order of the file.
     children: Vec<usize>,
-    /// How many are below it, however deep.
+    /// The number of descendants.
     pub(super) descendants: u64,
-    /// Bytes of data, its own and those of all below it.
+    /// Bytes of data of the znode and all its descendants.
     pub(super) bytes: u64,
 }
 
 impl Node {
-    /// The last part of the path; `/` for the root.
+    /// The last component of the path; `/` for the root.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit_once('/').map_or("/", |(_, name)| name)
     }
@@ -52,7 +52,7 @@ pub(super) struct Image {
     pub(super) zxid: i64,
     /// Parents come before children, the root first.
     pub(super) nodes: Vec<Node>,
-    /// Sessions with their timeouts in milliseconds, as they came.
+    /// Sessions with their timeouts in milliseconds, in the order of the file.
     sessions: Vec<(SessionId, i32)>,
     by_session: HashMap<SessionId, usize>,
     by_path: HashMap<String, usize>,
@@ -99,7 +99,7 @@ impl Image {
         self.damage.as_ref().map(failure).map_or(Ok(()), Err)
     }
 
-    /// The znode with this path, `/` or nothing for the root.
+    /// The znode with this path. `/` and the empty path mean the root.
     pub(super) fn find(&self, path: &str) -> Option<usize> {
         self.by_path.get(if path == "/" { "" } else { path }).copied()
     }
@@ -138,8 +138,8 @@ impl Image {
         }
     }
 
-    /// A server that loads a snapshot counts anew what quotas have been used of, and so do the tools of
-    /// the original.
+    /// Computes the usage of quotas, as a server does when it loads a snapshot, and as the
+    /// original's tools do.
     fn use_quotas(&mut self) {
         let limited: Vec<String> = self.nodes.iter().filter_map(limited_by).collect();
         for path in limited {
@@ -152,7 +152,7 @@ impl Image {
     }
 }
 
-/// The path that a znode limits, when it is one that limits.
+/// The path that the quota znode limits; `None` for other znodes.
 fn limited_by(node: &Node) -> Option<String> {
     let below = node.path.strip_prefix(QUOTA)?;
     let path = below.strip_suffix("/zookeeper_limits").filter(|_| node.children.is_empty())?;
@@ -165,7 +165,7 @@ impl Recover for Image {
     }
 
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        // The last word on a session counts.
+        // The last entry of a session counts.
         let at = *self.by_session.entry(id).or_insert(self.sessions.len());
         match self.sessions.get_mut(at) {
             Some((_, known)) => *known = timeout_ms,

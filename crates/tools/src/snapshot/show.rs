@@ -8,12 +8,12 @@ use base64::prelude::BASE64_STANDARD;
 use super::image::{Image, Node};
 use crate::date;
 
-/// The number that the JSON gives the root; it counts on from there.
+/// The number of the root in the JSON. The others follow.
 const FIRST_INODE: u32 = 1001;
 
-/// Znodes with their stats, with data or how long they are; then the sessions.
+/// Prints the znodes with their stats, and with their data or its length; then the sessions.
 pub(super) fn details(image: &Image, with_data: bool, out: &mut dyn Write) -> io::Result<()> {
-    // The root is in the original's table twice: as `/` and as the empty path.
+    // The original counts the root twice: as `/` and as the empty path.
     writeln!(out, "ZNode Details (count={}):", image.nodes.len() + 1)?;
     let mut last = image.zxid;
     let mut todo = vec![0];
@@ -50,7 +50,8 @@ fn stat(node: &Node, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  ephemeralOwner = {:#016x}", stat.ephemeral_owner)
 }
 
-/// Names and sizes in the format that ncdu imports: a znode with children is a list that begins with it.
+/// Prints names and sizes in the format that ncdu imports. A znode with children is a list that
+/// begins with the znode itself.
 pub(super) fn json(image: &Image, now_ms: i64, out: &mut dyn Write) -> io::Result<()> {
     write!(
         out,
@@ -81,13 +82,13 @@ pub(super) fn json(image: &Image, now_ms: i64, out: &mut dyn Write) -> io::Resul
     write!(out, "]")
 }
 
-/// A name inside quotation marks.
+/// Escapes a name for a text in quotation marks.
 fn escaped(name: &str) -> String {
     let mut escaped = String::new();
     for c in name.chars() {
         match c {
             '"' | '\\' => escaped.extend(['\\', c]),
-            // No znode that was made by a client has these.
+            // Servers refuse these characters in the names that clients create.
             c if c < ' ' => escaped.push_str(&format!("\\u{:04X}", u32::from(c))),
             c => escaped.push(c),
         }

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use super::image::Image;
 
-/// Prints descendants and bytes of every znode with children from `start` down to `depth`, 0 for all.
+/// Prints the descendants and bytes of every znode with children, from `start` down to `depth`
+/// levels; 0 means all.
 pub(super) fn print(
     image: &Image,
     start: usize,

@@ -13,7 +13,7 @@ use zebu_zab::config::{Member, Membership};
 
 use crate::doctor::answers::client_at;
 
-/// Asks a server a word.
+/// Sends a four-letter word to a server.
 pub(super) type Ask<'a> = dyn Fn(&HostPort, &str) -> io::Result<String> + Sync + 'a;
 
 /// The words that are sent besides `srvr`, and the facts that are missing without each word.
@@ -23,24 +23,24 @@ const WORDS: [(&str, &str); 3] = [
     ("conf", "no ids and no other members"),
 ];
 
-/// Servers that are asked at most: a list of members comes from a server.
+/// The most servers that are asked: the list of members comes from a server.
 const SERVERS_MAX: usize = 64;
 
-/// One look at one server.
+/// An observation of one server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sample {
-    /// Where it was asked.
+    /// The address at which it was asked.
     pub(super) at: HostPort,
-    /// When, since the first look.
+    /// The time since the first observation.
     pub(super) when: Duration,
     /// Its facts, or the reason why there are none.
     pub(super) facts: Result<Facts, String>,
 }
 
-/// What one server tells.
+/// The facts that one server reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Facts {
-    /// Its id; a server alone has none.
+    /// Its id; a standalone server has none.
     pub(super) id: Option<ServerId>,
     /// Its version; empty if it does not serve clients.
     pub(super) version: Option<String>,
@@ -66,13 +66,13 @@ pub(super) struct Facts {
 /// A connection with a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
-    /// Its address.
+    /// The client's address.
     pub(super) address: String,
-    /// Its session, as it is printed.
+    /// The session's id as text.
     pub(super) session: String,
     /// Requests in progress.
     pub(super) queued: u64,
-    /// Frames that came from it.
+    /// Frames received from the client.
     pub(super) received: u64,
     /// Its last operation.
     pub(super) last_op: String,
@@ -82,8 +82,8 @@ pub(super) struct Client {
     pub(super) latency_max: u64,
 }
 
-/// Asks these servers, and the members that they name unless `only_given`, all at the same time. `is_secure`: with TLS,
-/// at the port of the first one.
+/// Asks these servers and, unless `only_given`, the members that they name, all at the same time.
+/// `is_secure`: with TLS, at the port of the first server.
 pub(super) fn look(
     given: &[HostPort],
     known: &[HostPort],
@@ -112,7 +112,7 @@ fn ask_all(servers: &[HostPort], start: Instant, ask: &Ask<'_>) -> Vec<Sample> {
     })
 }
 
-/// The members that have not answered yet, at the addresses that the newest list of members gives them.
+/// The members that have not answered yet, with the addresses in the newest list of members.
 fn others(samples: &[Sample], is_secure: bool) -> Vec<HostPort> {
     let facts = || samples.iter().filter_map(|sample| sample.facts.as_ref().ok());
     let Some(newest) = facts().filter_map(|it| it.members.as_ref()).max_by_key(|it| it.version())
@@ -130,7 +130,8 @@ fn others(samples: &[Sample], is_secure: bool) -> Vec<HostPort> {
         .collect()
 }
 
-/// A server that was asked at two addresses counts once, and a former member that is silent does not count.
+/// Removes duplicates: a server that was asked at two addresses counts once, and a silent former
+/// member does not count.
 fn once_each(samples: Vec<Sample>, given: &[HostPort], is_secure: bool) -> Vec<Sample> {
     let newest = samples
         .iter()
@@ -157,7 +158,7 @@ fn once_each(samples: Vec<Sample>, given: &[HostPort], is_secure: bool) -> Vec<S
     once
 }
 
-/// Where a member serves clients. Its line names a port without TLS.
+/// The client address of a member. Its line names a port without TLS.
 fn client_of(
     member: &Member,
     all: &Membership,
@@ -205,13 +206,13 @@ fn is_refused(answer: &str) -> bool {
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
 
-/// Text of a server without what a terminal would obey.
+/// A server's text without control characters that a terminal would interpret.
 pub(super) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 impl Facts {
-    /// From the answer to `srvr`; nothing when it is none.
+    /// Parses the answer to `srvr`; `None` if it is invalid.
     fn of_srvr(answer: &str) -> Option<Self> {
         let mut facts = Self::default();
         if answer.starts_with(NOT_SERVING) {
@@ -275,7 +276,8 @@ fn number(text: &str) -> Option<f64> {
 }
 
 impl Client {
-    /// A line of `cons`; nothing for a connection without a session, such as the one that asks.
+    /// Parses a line of `cons`; `None` for a connection without a session, such as that of this
+    /// request.
     fn parse(line: &str) -> Option<Self> {
         let (address, rest) = line.trim().strip_prefix('/')?.rsplit_once("](")?;
         let (address, _) = address.rsplit_once('[')?;

@@ -10,26 +10,26 @@ use ratatui::widgets::{Block, Borders, Paragraph, Row, Table};
 use super::text;
 use super::view::View;
 
-/// What the user has chosen.
+/// The user's choices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Screen {
-    /// The first client that is shown.
+    /// The index of the first client on the screen.
     pub(super) first_client: usize,
-    /// Whether new looks are not shown.
+    /// Whether the display is paused.
     pub(super) is_held: bool,
 }
 
-/// What a key asks for.
+/// The action for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing but what the screen does itself.
+    /// Redraw the screen.
     Redraw,
-    /// The end.
+    /// End the program.
     Quit,
 }
 
 impl Screen {
-    /// Obeys a key.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Wish::Quit,
@@ -49,7 +49,7 @@ impl Screen {
         Wish::Redraw
     }
 
-    /// Draws; `view` is nothing before the first look is complete.
+    /// Draws the screen. `view`: `None` before the first observation is complete.
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>, view: Option<&View>) {
         let Some(view) = view else {
             frame.render_widget(Paragraph::new("asking the servers ..."), frame.area());
@@ -94,10 +94,10 @@ impl Screen {
 /// Widths of the columns of servers.
 const SERVER_WIDTHS: [u16; 16] = [6, 21, 11, 10, 5, 13, 5, 7, 6, 7, 6, 6, 7, 7, 6, 6];
 
-/// The columns that a narrow screen leaves out, the first one first.
+/// The columns that a narrow screen omits, in this order.
 const SERVER_COLUMNS_LEFT_OUT: [usize; 10] = [15, 9, 5, 13, 11, 14, 4, 12, 10, 1];
 
-/// The columns of servers that have room.
+/// The columns of servers that fit.
 fn server_columns(width: u16) -> Vec<usize> {
     let mut columns: Vec<usize> = (0..SERVER_WIDTHS.len()).collect();
     for left_out in SERVER_COLUMNS_LEFT_OUT {

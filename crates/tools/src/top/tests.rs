@@ -39,7 +39,8 @@ fn client(session: &str, received: u64) -> Client {
     }
 }
 
-/// A leader with all words, a follower with `srvr` alone, and a member that is away: two looks, two seconds apart.
+/// Two observations, two seconds apart: a leader that answers all words, a follower that answers
+/// `srvr` only, and an absent member.
 pub(super) fn samples() -> (Vec<Sample>, Vec<Sample>) {
     let mntr: [BTreeMap<&str, f64>; 2] = [(100.0, 0.0), (200.0, 1.0)].map(|(number, later)| {
         BTreeMap::from([

@@ -20,7 +20,8 @@ pub(super) const CLIENT_COLUMNS: [&str; 8] =
 /// The columns of paths.
 pub(super) const PATH_COLUMNS: [&str; 5] = ["path", "reads/s", "bytes/s", "writes/s", "bytes/s"];
 
-/// A number in few characters: a decimal below 100 unless it is whole, `k`, `M` and `G` above.
+/// A number in few characters: with a decimal if it is below 100 and not whole, and with `k`, `M`
+/// or `G` if it is large.
 pub(super) fn short(number: Option<f64>) -> String {
     let Some(number) = number else { return MISSING.to_owned() };
     let size = number.abs();

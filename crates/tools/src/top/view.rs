@@ -7,26 +7,26 @@ use zebu_proto::Zxid;
 
 use super::look::{Client, Facts, Sample};
 
-/// What is shown.
+/// The content of the screen.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct View {
-    /// The ensemble in one line.
+    /// A summary of the ensemble in one line.
     pub(super) summary: String,
     pub(super) servers: Vec<Server>,
-    /// The busiest first.
+    /// Clients, the busiest first.
     pub(super) clients: Vec<ClientRow>,
-    /// By first component, the busiest first.
+    /// Paths by their first component, the busiest first.
     pub(super) paths: Vec<PathRow>,
-    /// Operations of all servers with how many there were each second, the most frequent first.
+    /// Operations per second at all servers, the most frequent first.
     pub(super) operations: Vec<(String, f64)>,
     /// Faults, and facts that are unknown.
     pub(super) notes: Vec<String>,
 }
 
-/// A server. A number that the server does not tell, or that needs two looks, is missing.
+/// A server. A number that the server does not report, or that needs two observations, is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Server {
-    /// Its id, or nothing where it does not tell.
+    /// Its id, if it reports one.
     pub(super) id: Option<i64>,
     pub(super) address: String,
     /// `ok`, or the fault.
@@ -39,7 +39,7 @@ pub(super) struct Server {
     pub(super) lag: Option<i64>,
     /// Frames from clients each second, pings included.
     pub(super) requests_per_s: Option<f64>,
-    /// Average latency of the requests between the looks, else since the last reset.
+    /// Average latency of the requests between the observations, or since the last reset.
     pub(super) latency_ms: Option<f64>,
     /// Largest latency since the last reset.
     pub(super) latency_max_ms: Option<f64>,
@@ -47,7 +47,7 @@ pub(super) struct Server {
     pub(super) connections: Option<f64>,
     pub(super) znodes: Option<f64>,
     pub(super) watches: Option<f64>,
-    /// Average time of a sync of the log between the looks, else since the last reset.
+    /// Average time of a log sync between the observations, or since the last reset.
     pub(super) fsync_ms: Option<f64>,
     /// Largest time of a sync since the last reset.
     pub(super) fsync_max_ms: Option<f64>,
@@ -62,24 +62,24 @@ pub(super) struct ClientRow {
     pub(super) requests_per_s: Option<f64>,
 }
 
-/// Everything below one child of the root, at all servers.
+/// The requests below one child of the root, at all servers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PathRow {
     pub(super) path: String,
-    /// Reads at all servers, each second.
+    /// Reads per second at all servers.
     pub(super) reads_per_s: f64,
     /// Bytes of paths and results of these reads.
     pub(super) read_bytes_per_s: f64,
-    /// Writes, each second, at the server that has seen most: all servers apply each write.
+    /// Writes per second, at the server with the most: all servers apply each write.
     pub(super) writes_per_s: f64,
     /// Bytes of paths and data of these writes.
     pub(super) write_bytes_per_s: f64,
 }
 
-/// A number that only grows, in the earlier and the later look: how much it has grown each second.
+/// The growth of a counter per second between two observations.
 fn rate(before: Option<f64>, after: Option<f64>, elapsed: Duration) -> Option<f64> {
     let grown = after? - before?;
-    // A server that was started again, or whose statistics were, begins at 0.
+    // After a restart of the server or a reset of its statistics, the counter begins at 0.
     (grown >= 0.0 && !elapsed.is_zero()).then(|| grown / elapsed.as_secs_f64())
 }
 
@@ -97,7 +97,8 @@ fn average(before: Option<&Facts>, after: &Facts, names: &[&str]) -> Option<f64>
 }
 
 impl View {
-    /// From the last look, and the one before for what changes. `clients`: the most that are shown.
+    /// Builds the view from the last observation, and from the one before for rates. `clients`: the
+    /// most clients in the view.
     pub(super) fn new(before: &[Sample], after: &[Sample], clients: usize) -> Self {
         let newest =
             after.iter().filter_map(|it| it.facts.as_ref().ok()?.zxid).max().unwrap_or(Zxid(0));
@@ -139,7 +140,7 @@ impl View {
     }
 }
 
-/// By rate, or by all that came where there is no rate.
+/// The rate or, without a rate, the total.
 fn busy(row: &ClientRow) -> f64 {
     row.requests_per_s.unwrap_or(-1.0 / (1.0 + row.client.received as f64))
 }

@@ -15,14 +15,14 @@ use super::VerifyError;
 use super::histories::History;
 use super::report::{Finding, Kind};
 
-/// What a directory has.
+/// The content of a directory.
 #[derive(Debug)]
 pub(super) struct Alone {
     /// Its transactions.
     pub(super) history: History,
-    /// Its snapshots that can be read, oldest first.
+    /// Its readable snapshots, oldest first.
     pub(super) snapshots: Vec<Zxid>,
-    /// How many logs it has.
+    /// The number of logs.
     pub(super) logs: usize,
     /// The last transaction before the first damage in a log.
     pub(super) damaged_behind: Option<Zxid>,
@@ -31,22 +31,20 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// Its newest moment.
+    /// Its last transaction.
     pub(super) fn last(&self) -> Option<Zxid> {
         self.history.last.max(self.snapshots.last().copied())
     }
 }
 
-/// Looks at a directory, or at a backup.
-///
-/// # Errors
+/// Examines a directory or a backup. ¶ # Errors
 /// A list of files or a temporary file fails.
 pub(super) fn look(
     name: &str,
     source: &dyn Source,
     directory: Option<&Directory>,
 ) -> Result<Alone, VerifyError> {
-    // The logs contain everything that the file says now, because they are read later.
+    // The logs are read later, so they contain everything up to the file's transaction.
     let committed =
         directory.map(|directory| CommittedFile::new(Arc::new(OsVfs), directory.log_dir()).read());
     let mut alone = Alone {
@@ -126,7 +124,7 @@ impl Alone {
         let path = &log.path;
         let report = match report {
             Ok(Some(report)) => report,
-            // Purged meanwhile.
+            // The file was purged meanwhile.
             Ok(None) => return Ok(()),
             Err(BackupError::Output(error)) => return Err(VerifyError::Temporary(error)),
             Err(error) => {
@@ -189,7 +187,7 @@ impl Alone {
             let path = dir.join(&entry.name);
             let has_log = entries.iter().any(|entry| entry.name == names::log(first));
             let bytes = match std::fs::read(&path) {
-                // Purged meanwhile.
+                // The file was purged meanwhile.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => Err(error.to_string()),
                 Ok(bytes) => Mark::read(&bytes)
@@ -218,7 +216,7 @@ impl Alone {
         Ok(())
     }
 
-    /// Looks at the epoch files of a member.
+    /// Checks the epoch files of a member.
     fn epochs(&mut self, name: &str, directory: &Directory) {
         let Some(data_dir) = directory.snap_dir().parent() else { return };
         if directory.snap_dir().file_name().is_none_or(|name| name != names::VERSION_DIR) {

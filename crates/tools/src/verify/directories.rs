@@ -22,10 +22,10 @@ use super::{DirectoriesArgs, VerifyError, histories};
 
 type Result<T, E = VerifyError> = std::result::Result<T, E>;
 
-/// Znodes that are visited at once.
+/// The number of znodes that are visited at a time.
 const STEP_ZNODES: usize = 1 << 16;
 
-/// What a tree is compared by.
+/// The part of a tree that is compared.
 struct Image {
     digest: i64,
     znodes: usize,
@@ -40,9 +40,7 @@ struct Opened {
     directory: Option<Directory>,
 }
 
-/// Verifies.
-///
-/// # Errors
+/// Verifies directories. ¶ # Errors
 /// A directory cannot be opened, or temporary files cannot be written.
 pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
     if args.log_dir.is_some() && args.dirs.len() != 1 {
@@ -63,7 +61,8 @@ pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
     let mut logs: Vec<_> = looked.iter_mut().map(|alone| &mut alone.history).collect();
     let common = histories::compare(&mut logs, &moments, limit.unwrap_or(Zxid(i64::MAX)))
         .map_err(VerifyError::Temporary)?;
-    // Each tree at its end: that shows whether a start succeeds. One that ends where the others do need not be built again.
+    // Each tree is built at its own end, to show whether a start succeeds. A tree that ends at the
+    // common transaction is not built again.
     let is_alone = opened.len() == 1;
     let mut images: Vec<Option<Image>> = Vec::new();
     for (place, alone) in opened.iter().zip(&looked) {
@@ -124,7 +123,7 @@ fn open(dir: &Path, log_dir: Option<&Path>, identity: Option<&Path>) -> Result<O
     Ok(Opened { name: dir.display().to_string(), source, directory })
 }
 
-/// Builds a directory's newest tree, as a start does, and describes it.
+/// Builds and describes a directory's newest tree, as a start builds it.
 fn at_end(
     place: &Opened,
     alone: &Alone,
@@ -171,8 +170,8 @@ fn at_end(
     Ok(image)
 }
 
-/// Builds every tree as it was behind a transaction, or says whose cannot be built; `keep` says whether those that are there
-/// are of this moment.
+/// Builds every tree as of a transaction, or reports those that cannot be built. `keep`: whether
+/// the existing trees are as of this transaction.
 fn all_at(
     opened: &[Opened],
     zxid: Zxid,
@@ -209,7 +208,8 @@ fn build(place: &Opened, zxid: Zxid, znodes: bool) -> Result<Result<(Image, u64)
         sessions: tree.sessions().map(|(session, _)| session).collect(),
         spool: znodes.then(|| spool(&tree)).transpose().map_err(VerifyError::Temporary)?,
     };
-    // Those that the loading of the snapshot counted, and that of the last transaction where none was compared.
+    // The mismatches that were counted while the snapshot was loaded, and that of the last
+    // transaction if none was counted.
     let others = tree.digest_mismatches().max(u64::from(built.proof == Proof::OtherDigest));
     Ok(Ok((image, others)))
 }

@@ -12,33 +12,33 @@ use zebu_proto::txn::TxnRecord;
 
 use super::spool::hash;
 
-/// Bytes of a transaction in the file: zxid and hash.
+/// The bytes of an entry in the file: zxid and hash.
 const ENTRY_BYTES: usize = 16;
-/// Bytes of a digest behind a transaction: version and sum.
+/// The bytes of the digest after a transaction: version and sum.
 const DIGEST_BYTES: usize = 12;
 
 /// The transactions of one place, oldest first.
 #[derive(Debug)]
 pub(super) struct History {
     entries: BufWriter<File>,
-    /// Its first transaction.
+    /// The first transaction.
     pub(super) first: Option<Zxid>,
-    /// Its newest transaction.
+    /// The last transaction.
     pub(super) last: Option<Zxid>,
-    /// Where transactions are missing: the last one before, and the first one behind.
+    /// Gaps: the last transaction before and the first one after each.
     pub(super) holes: Vec<(Zxid, Zxid)>,
-    /// How many there are.
+    /// The number of transactions.
     pub(super) txns: u64,
 }
 
 impl History {
-    /// An empty one.
+    /// An empty history.
     pub(super) fn new() -> io::Result<Self> {
         let entries = BufWriter::new(tempfile::tempfile()?);
         Ok(Self { entries, first: None, last: None, holes: Vec::new(), txns: 0 })
     }
 
-    /// Adds a transaction, which is newer than all before.
+    /// Adds a transaction, which must be newer than all others.
     pub(super) fn add(&mut self, zxid: Zxid, body: &[u8]) -> io::Result<()> {
         assert!(self.last.is_none_or(|last| last < zxid), "{zxid} comes again");
         let has_digest = TxnRecord::decode(body).is_ok_and(|record| record.digest.is_some());
@@ -51,7 +51,7 @@ impl History {
         self.entries.write_all(&hash(content).to_be_bytes())
     }
 
-    /// The same without its transactions, to ask while they are read.
+    /// The extent of the history, for questions while the file is read.
     fn shape(&self) -> Shape {
         Shape { first: self.first, last: self.last, holes: self.holes.clone() }
     }
@@ -86,21 +86,21 @@ impl Entries<'_> {
     }
 }
 
-/// How histories go together.
+/// The result of a comparison of histories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Common {
     /// The newest transaction that all have.
     pub(super) last: Option<Zxid>,
-    /// The newest transaction that all have, and that is not behind `limit`.
+    /// The newest common transaction up to `limit`.
     pub(super) limited: Option<Zxid>,
-    /// The first transaction that some have, and others do not or have another one at its zxid; for each place, whether it
-    /// has the transaction, and its hash.
+    /// The first transaction that some places lack or have with another content at the same zxid.
+    /// For each place: its hash, if the place has the transaction.
     pub(super) parted: Option<(Zxid, Vec<Option<u64>>)>,
-    /// How many such transactions there are.
+    /// The number of such transactions.
     pub(super) differing: u64,
 }
 
-/// Compares histories, each with further moments that its place has: the zxids of its snapshots.
+/// Compares histories. Each has further zxids that its place has: those of its snapshots.
 pub(super) fn compare(
     histories: &mut [&mut History],
     moments: &[Vec<Zxid>],
@@ -138,7 +138,7 @@ pub(super) fn compare(
             note(&mut common, zxid);
         }
     }
-    // Snapshots of one moment may exist without a log of that moment.
+    // Snapshots as of one transaction may exist without its log.
     for zxid in moments.first().into_iter().flatten() {
         if moments.iter().all(|moments| moments.contains(zxid)) {
             note(&mut common, *zxid);
@@ -147,7 +147,7 @@ pub(super) fn compare(
     Ok(common)
 }
 
-/// Which transactions have to be in a history: those between its ends, and in no hole.
+/// The zxids that a history must contain: those between its ends that are in no gap.
 struct Shape {
     first: Option<Zxid>,
     last: Option<Zxid>,

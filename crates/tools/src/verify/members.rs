@@ -19,31 +19,31 @@ use crate::doctor::answers::client_of;
 use crate::failure::Failure;
 use crate::recover::look::parse;
 
-/// How often the members are asked until all are at the same transaction.
+/// The number of rounds of requests until all members have applied the same transaction.
 const ROUNDS_MAX: usize = 5;
-/// How often znodes that differ are read again until they stay as they are.
+/// The number of repeated reads of differing znodes until their state is stable.
 const READS_MAX: usize = 10;
-/// Znodes that differ are read again up to this many; more are too many for writes meanwhile.
+/// The most differing znodes that are read again. With more, writes between the reads are likely.
 const REREAD_MAX: usize = 100_000;
 
-/// A member that is asked.
+/// A member of the ensemble.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     /// What it is called.
     pub(super) name: String,
     /// Where it serves clients.
     pub(super) client: Option<HostPort>,
-    /// How and where it may serve HTTP, and below which path.
+    /// The access, address and path of its HTTP server, if it may have one.
     pub(super) admin: Option<(Door, HostPort, String)>,
 }
 
-/// What a member answers.
+/// The answers of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) mode: String,
     pub(super) zxid: Option<Zxid>,
     pub(super) znodes: Option<u64>,
-    /// Digests of its tree by transaction.
+    /// Digests of its tree, by transaction.
     pub(super) digests: BTreeMap<Zxid, i64>,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn verify(args: &MembersArgs) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Reads a scheme and a credential.
+/// Reads a scheme and a credential from a file.
 fn identity(path: &Path) -> Result<(String, String), Failure> {
     let value = zebu_backup::backup::read_authorization(path)?;
     let text = value.to_str()?;
@@ -92,7 +92,7 @@ fn members_of(config: &Config, access: &Access) -> Result<Vec<Member>, Failure> 
                 let at = HostPort::new(client.host.clone(), admin.port);
                 (door.clone(), at, admin.command_url.clone())
             });
-            // Members of one host do not all have this server's port.
+            // Members on one host cannot all have this server's port.
             let shares = |other: &zebu_zab::config::Member| {
                 let host = |member: &zebu_zab::config::Member| {
                     member.addresses.first().map(|at| at.host.clone())
@@ -105,12 +105,12 @@ fn members_of(config: &Config, access: &Access) -> Result<Vec<Member>, Failure> 
         .collect())
 }
 
-/// Asks all members until they are at the same transaction, but not forever.
+/// Asks all members until they have applied the same transaction, for a limited number of rounds.
 fn rounds(members: &[Member], access: &Access, timeout: Duration) -> Vec<Result<Answer, String>> {
     let mut before = ask_all(members, access, timeout);
     for _ in 1..ROUNDS_MAX {
         let now = ask_all(members, access, timeout);
-        // Twice the same: counts and transaction belong together.
+        // Two equal answers: the counts and the transaction belong together.
         let is_same = now == before && one_zxid(&now).is_some();
         before = now;
         if is_same {
@@ -120,7 +120,7 @@ fn rounds(members: &[Member], access: &Access, timeout: Duration) -> Vec<Result<
     before
 }
 
-/// The transaction at which all members are that serve.
+/// The last transaction of all serving members, if it is the same.
 fn one_zxid(answers: &[Result<Answer, String>]) -> Option<Zxid> {
     let mut zxids = answers.iter().flatten().filter_map(|answer| answer.zxid);
     let first = zxids.next()?;
@@ -163,7 +163,7 @@ fn ask_one(member: &Member, access: &Access, timeout: Duration) -> Result<Answer
     Ok(Answer { mode: answer.mode, zxid: answer.zxid, znodes, digests })
 }
 
-/// Reads `80: 270434420806`, a line for each transaction.
+/// Parses lines such as `80: 270434420806`, one for each transaction.
 fn digests_of_word(text: &str) -> Option<BTreeMap<Zxid, i64>> {
     let line = |line: &str| {
         let (zxid, digest) = line.split_once(": ")?;
@@ -172,7 +172,7 @@ fn digests_of_word(text: &str) -> Option<BTreeMap<Zxid, i64>> {
     text.lines().map(line).collect()
 }
 
-/// Reads what `/commands/hash` answers.
+/// Parses the answer of `/commands/hash`.
 fn digests_of_page(body: &str) -> Option<BTreeMap<Zxid, i64>> {
     let json: serde_json::Value = serde_json::from_str(body).ok()?;
     let digest = |entry: &serde_json::Value| {
@@ -181,7 +181,7 @@ fn digests_of_page(body: &str) -> Option<BTreeMap<Zxid, i64>> {
     json["digests"].as_array()?.iter().map(digest).collect()
 }
 
-/// Compares what the members have answered.
+/// Compares the members' answers.
 pub(super) fn judge(
     members: &[Member],
     answers: &[Result<Answer, String>],
@@ -252,7 +252,7 @@ pub(super) fn judge(
     compare_digests(&serving, znodes, report);
 }
 
-/// Compares the digests behind each transaction that two members or more remember.
+/// Compares the digests after each transaction that at least two members remember.
 fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Report) {
     let mut by_zxid: BTreeMap<Zxid, Vec<(&str, i64)>> = BTreeMap::new();
     for (member, answer) in serving {
@@ -283,14 +283,14 @@ fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Re
         report.add(Finding::new(Kind::Note, "", text));
         return;
     }
-    // Each znode is compared, so nothing is unknown without them.
+    // Every znode is compared, so nothing is unknown without the digests.
     let kind = if znodes { Kind::Note } else { Kind::Unknown };
     let text = "no digest was compared: members answer neither the word hash (4lw.commands.whitelist) nor the HTTP command \
                 hash, or have none in common, as they keep one of every 128 transactions; hint: --znodes compares every znode";
     report.add(Finding::new(kind, "", text));
 }
 
-/// Reads every znode of every member that serves, and compares them.
+/// Reads and compares every znode of every serving member.
 pub(super) fn znodes(
     members: &[Member],
     access: &Access,
@@ -393,7 +393,8 @@ pub(super) fn znodes(
     Ok(())
 }
 
-/// Reads znodes again until they are the same, or stay different: those, and how many changed all the time.
+/// Reads znodes again until they are equal, or stay different. Returns the differing ones, and the
+/// number of those that changed all the time.
 fn reread(
     sessions: &[(String, Session)],
     found: Vec<Difference>,

@@ -11,15 +11,15 @@ use super::spool::{Difference, Znode};
 
 /// The exit code when something is damaged or differs.
 const WRONG: u8 = 1;
-/// The exit code when nothing is wrong, and something could not be looked at.
+/// The exit code if nothing is wrong, but something could not be checked.
 pub(super) const UNKNOWN: u8 = 3;
 
-/// How bad a finding is.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A file is damaged or missing.
     Damage,
-    /// Two places do not have the same.
+    /// Two places have different content.
     Differs,
     /// Something could not be read or compared.
     Unknown,
@@ -38,36 +38,36 @@ impl Kind {
     }
 }
 
-/// One thing that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// How bad it is.
+    /// Its kind.
     pub(super) kind: Kind,
-    /// Of which directory or member; empty when it is about several.
+    /// Its directory or member; empty if it is about several.
     pub(super) place: String,
-    /// The file, where there is one.
+    /// Its file, if any.
     pub(super) file: Option<PathBuf>,
-    /// Where in the file, in bytes.
+    /// Its position in the file, in bytes.
     pub(super) offset: Option<u64>,
-    /// The transaction before it, or which it is about.
+    /// The transaction before it, or the transaction that it is about.
     pub(super) zxid: Option<Zxid>,
-    /// What is so.
+    /// The description.
     pub(super) text: String,
 }
 
 impl Finding {
-    /// One about a place.
+    /// A finding about a place.
     pub(super) fn new(kind: Kind, place: &str, text: impl Into<String>) -> Self {
         let place = place.to_owned();
         Self { kind, place, file: None, offset: None, zxid: None, text: text.into() }
     }
 
-    /// The same, about a file.
+    /// Adds a file.
     pub(super) fn of_file(self, file: impl Into<PathBuf>) -> Self {
         Self { file: Some(file.into()), ..self }
     }
 
-    /// The same, about a transaction.
+    /// Adds a transaction.
     pub(super) fn at(self, zxid: Zxid) -> Self {
         Self { zxid: Some(zxid), ..self }
     }
@@ -99,29 +99,29 @@ impl Finding {
     }
 }
 
-/// What a directory or a member has.
+/// A directory or a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
-    /// Facts, each with its name.
+    /// Its facts, each with a name.
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
-/// Everything that was found.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// The places, in the order in which they were named.
+    /// The places, in the order of the arguments.
     pub(super) places: Vec<Place>,
     /// What was found.
     pub(super) findings: Vec<Finding>,
-    /// The places whose trees were compared, in the order of their znodes.
+    /// The places whose trees were compared. The znodes of a difference have the same order.
     pub(super) compared: Vec<String>,
-    /// The transaction behind which trees were compared.
+    /// The transaction after which the trees were compared.
     pub(super) compared_at: Option<Zxid>,
-    /// How many znodes differ; nothing where znodes were not compared.
+    /// The number of differing znodes; `None` if znodes were not compared.
     pub(super) differing: Option<u64>,
-    /// The first of them.
+    /// The first differing znodes.
     pub(super) znodes: Vec<Difference>,
 }
 
@@ -185,7 +185,7 @@ impl Report {
         writeln!(out, "{}{at}", self.verdict())
     }
 
-    /// Shows it as one JSON object.
+    /// Prints the report as one JSON object.
     pub(super) fn json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let names = &self.compared;
         let places: Vec<_> = (self.places.iter())
@@ -221,7 +221,7 @@ impl Report {
     }
 }
 
-/// The fields in which the znodes of a path differ, each with what every place has.
+/// The fields in which the znodes at a path differ, each with the value at every place.
 fn fields(difference: &Difference) -> Vec<(&'static str, Vec<String>)> {
     type Field = (&'static str, fn(&Znode) -> String);
     const FIELDS: [Field; 11] = [

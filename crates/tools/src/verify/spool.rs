@@ -14,10 +14,10 @@ use zebu_proto::{Acl, StatPersisted};
 /// The number of files for each tree. Each file needs a file descriptor.
 const PARTS: usize = 32;
 
-/// A znode, as far as it is compared.
+/// The compared parts of a znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Znode {
-    /// Length and hash of the data; nothing for null.
+    /// Length and hash of the data; `None` for null.
     pub(super) data: Option<(u64, u64)>,
     /// Its ACL as text.
     pub(super) acl: String,
@@ -33,14 +33,14 @@ impl Znode {
     }
 }
 
-/// The hash of bytes; it is the same within one process only.
+/// A hash that is stable within one process only.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     hasher.finish()
 }
 
-/// An ACL as the shell writes it.
+/// An ACL in the syntax of the shell.
 pub(super) fn acl_text(acl: &[Acl]) -> String {
     let one = |acl: &Acl| format!("{}:{}:{:?}", acl.id.scheme, acl.id.id, acl.perms);
     acl.iter().map(one).collect::<Vec<_>>().join(",")
@@ -51,7 +51,7 @@ pub(super) fn acl_text(acl: &[Acl]) -> String {
 pub(super) struct Spool {
     parts: Vec<BufWriter<File>>,
     record: Vec<u8>,
-    /// How many znodes there are.
+    /// The number of znodes.
     pub(super) znodes: u64,
 }
 
@@ -114,12 +114,12 @@ fn decode(record: &[u8]) -> Result<(String, Znode), zebu_jute::DecodeError> {
     Ok((path, Znode { data: has_data.then_some(data), acl, stat }))
 }
 
-/// A path, and the znode there in each tree, in the order of the trees.
+/// A path, and its znode in each tree, in the order of the trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The znode.
     pub(super) path: String,
-    /// What each tree has there.
+    /// The znode in each tree.
     pub(super) znodes: Vec<Option<Znode>>,
 }
 

@@ -64,7 +64,7 @@ fn original() -> TempDir {
     dir
 }
 
-/// A data directory of ours with these transactions, in logs of twenty, and an empty snapshot at its beginning.
+/// A data directory of Zebu with these transactions, in logs of twenty, and an empty snapshot.
 fn ours(bodies: &[(Zxid, Vec<u8>)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { prealloc_bytes: 0, ..Options::new(dir.path()) };
@@ -91,7 +91,7 @@ fn ours(bodies: &[(Zxid, Vec<u8>)]) -> TempDir {
     dir
 }
 
-/// The names of the files whose names begin so, in order.
+/// The sorted paths of the files whose names begin with `prefix`.
 fn files(dir: &TempDir, prefix: &str) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(dir.path().join("version-2")).unwrap();
     let mut all: Vec<_> = entries
@@ -151,7 +151,7 @@ fn a_flipped_byte_is_found_wherever_it_is() {
         flip(path, bytes / 2);
         let report = verify(&[&dir]);
         let is_log = name.starts_with("log.") || name.starts_with("snapshot.");
-        // The middle of a sidecar is between its two marks, and a lock has no content.
+        // The middle of a sidecar is between its two marks, and a lock is empty.
         assert_eq!(report.code() == 1, is_log, "{name}: {}", text(&report));
         if name.starts_with("log.") {
             let finding =
@@ -200,7 +200,7 @@ fn a_missing_log_is_found_with_its_sidecar_and_without() {
         let is_named =
             damage.iter().any(|text| text.contains("the log of this sidecar is missing"));
         assert_eq!(is_named, !with_sidecar, "{damage:?}");
-        // With others the part in front of the gap is compared.
+        // Beside other directories, the part before the gap is compared.
         let report = verify(&[&dir, &original()]);
         assert!(report.compared_at.is_some_and(|zxid| zxid < Zxid(0x48)), "{}", text(&report));
         assert_eq!(found(&report, Kind::Differs), Vec::<String>::new());
@@ -219,7 +219,7 @@ fn an_end_that_was_committed_and_is_gone_is_found() {
 #[test]
 fn znodes_that_differ_are_named_with_what_each_has() {
     let all = basic_bodies();
-    // One letter of the data of a transaction that creates a znode.
+    // One letter differs in the data of a transaction that creates a znode.
     let mut other = all.clone();
     let changed = other.iter_mut().find(|(_, body)| body.windows(4).any(|part| part == b"data"));
     let (zxid, body) = changed.expect("the fixtures have data");
@@ -233,10 +233,11 @@ fn znodes_that_differ_are_named_with_what_each_has() {
         differs[0].contains(&format!("the histories part: transaction {zxid} is another one")),
         "{differs:?}"
     );
-    // The digests of the transactions tell that the second tree is not that of its leader.
+    // The digests of the transactions show that the second tree differs from its leader's.
     let damage = found(&report, Kind::Damage);
     assert!(damage[0].contains("not the tree of its leader"), "{damage:?}");
-    // The znodes are named, with what each directory has: one was created under another name.
+    // The report names the znodes and their content in each directory. One was created under
+    // another name.
     assert_eq!(report.differing, Some(2), "{}", text(&report));
     let json = json(&report);
     let znode = &json["znodes"][0]["differs"]["existence"];
@@ -277,7 +278,7 @@ fn members_are_judged_by_their_digests() {
     );
     let fewer = judged(&[leader(), follower(6), answer("follower", 0x101, 6, &[(0x80, 5)])]);
     assert!(found(&fewer, Kind::Differs)[0].starts_with("znodes: 7 in server.1"));
-    // At different transactions counts say nothing.
+    // At different transactions, counts cannot be compared.
     let behind = judged(&[leader(), follower(6), answer("follower", 0x100, 6, &[(0x80, 5)])]);
     assert_eq!(behind.code(), 0, "{}", text(&behind));
     let away = judged(&[leader(), follower(6), Err("connection refused".to_owned())]);
@@ -286,7 +287,7 @@ fn members_are_judged_by_their_digests() {
     assert_eq!(young.code(), 3, "{}", text(&young));
 }
 
-/// A pair of keys that age-keygen has made.
+/// A key pair from age-keygen.
 const PUBLIC: &str = "age1d8xy5x0p6m5fps57pule94hswuaftc6wvzdlcxg54mcl283mtd2qh2rztt";
 const SECRET: &str = "AGE-SECRET-KEY-1RAU8Q8932SESUYXNPGZQMAUA4F8XLH44PGDVL98DQTAT8VMC7PKQSRHWAP";
 

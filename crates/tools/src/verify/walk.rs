@@ -18,10 +18,10 @@ pub(super) struct Session {
     client: blocking::Client,
 }
 
-/// What was read of a znode.
+/// The result of reading a znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// All of it.
+    /// The whole znode.
     There(Znode),
     /// It does not exist.
     Missing,
@@ -64,7 +64,7 @@ impl Session {
             for (path, seen, children) in self.read(paths, true)? {
                 match seen {
                     Seen::There(znode) if digest_counts(&path) => spool.add(&path, &znode)?,
-                    // It was deleted meanwhile.
+                    // The znode was deleted meanwhile.
                     Seen::There(_) | Seen::Missing => {}
                     Seen::Denied => denied += 1,
                 }
@@ -76,7 +76,7 @@ impl Session {
         Ok(denied)
     }
 
-    /// Reads znodes anew.
+    /// Reads znodes again.
     pub(super) fn again(&self, paths: &[String]) -> Result<Vec<Seen>> {
         let mut all = Vec::new();
         for paths in paths.chunks(AT_ONCE) {
@@ -87,7 +87,7 @@ impl Session {
 
     fn read(&self, paths: Vec<String>, children: bool) -> Result<Vec<(String, Seen, Vec<String>)>> {
         let client: &Client = self.client.asynchronous();
-        // All are sent before the first is waited for.
+        // All requests are sent before the first answer is awaited.
         let asked: Vec<_> = (paths.into_iter())
             .map(|path| {
                 let data = client.get_data_or_null(&path);

@@ -233,8 +233,8 @@ impl Worker {
         Ok(self.told)
     }
 
-    /// Reads the two values at any member, the second one first: who sees the later write also sees
-    /// the earlier one, and no value goes back.
+    /// Reads the two values at any member, the second one first. A client that sees the later write
+    /// must also see the earlier one, and no value decreases.
     pub(super) fn follow(mut self, mut client: Client) -> Result<Told> {
         let mut seen = [0, 0];
         while self.goes_on() {
@@ -267,10 +267,9 @@ impl Worker {
         Ok(self.told)
     }
 
-    /// Raises a value until it is known to be raised; `false` if the client is to stop before.
-    ///
-    /// Each attempt names the version it was made for. So an attempt without an answer that is
-    /// carried out later than another one changes nothing.
+    /// Raises a value until the raise is known to have happened. Returns `false` if the client must
+    /// stop before. ¶ Each attempt names the version it was made for, so a delayed attempt changes
+    /// nothing.
     fn raise_to(
         &mut self,
         client: &mut Client,

@@ -47,7 +47,7 @@ fn gap(after: i64, before: i64) -> Gap {
     Gap { after: Zxid(after), after_ms: None, before: Some(Zxid(before)), before_ms: None }
 }
 
-/// Follows a script, and tells each change with its zxid, or with `?` where nobody knows it.
+/// Follows a script. Returns each change with its zxid, or `?` if the zxid is unknown.
 struct Followed {
     trace: Trace,
     told: Vec<String>,
@@ -103,7 +103,7 @@ fn a_znode_may_be_made_again_and_again() {
     );
 }
 
-/// Logs of before 3.6 do not say which ephemerals go with a session.
+/// Logs from before 3.6 do not name the ephemerals of a closed session.
 #[test]
 fn the_end_of_a_session_takes_its_ephemerals_named_or_not() {
     let close = |paths| Txn::CloseSession { paths };
@@ -126,14 +126,14 @@ fn the_end_of_a_session_takes_its_ephemerals_named_or_not() {
 fn a_snapshot_behind_a_gap_tells_creation_and_last_change() {
     let told = Followed::new().gap(gap(0, 9), Some(8), &found(Some((3, 6)))).end(9);
     assert_eq!(told, ["3 created, data lost", "6 set to 7"]);
-    // What the logs have told is not told again.
+    // Changes that the logs have shown are not repeated.
     let told = Followed::new()
         .txn(1, 5, OpCode::CREATE, create(false))
         .gap(gap(1, 9), Some(8), &found(Some((1, 6))))
         .gap(gap(1, 9), Some(8), &found(Some((1, 6))))
         .end(9);
     assert_eq!(told, ["1 created", "6 set to 7"]);
-    // It was replaced in the gap.
+    // The znode was replaced in the gap.
     let told = Followed::new()
         .txn(1, 5, OpCode::CREATE, create(false))
         .gap(gap(1, 9), Some(8), &found(Some((4, 4))))
@@ -147,7 +147,7 @@ fn a_znode_that_a_snapshot_lacks_was_deleted_by_a_missing_transaction() {
     let told =
         begun().gap(gap(1, 9), Some(8), &found(None)).txn(9, 5, OpCode::CREATE, create(false));
     assert_eq!(told.end(9), ["1 created", "? deleted after 1", "9 created"]);
-    // The walk over the tree may have met a later deletion, one that the log has.
+    // The snapshot may lack the znode because of a later deletion, which the log contains.
     let fuzzy = || begun().gap(gap(1, 9), None, &found(None));
     assert_eq!(
         fuzzy().txn(9, 5, OpCode::DELETE, delete()).end(9),
@@ -164,7 +164,7 @@ fn a_second_creation_shows_that_a_missing_transaction_has_deleted() {
     told.trace.blank(gap(1, 9));
     let told = told.txn(9, 5, OpCode::CREATE, create(false)).end(9);
     assert_eq!(told, ["1 created", "? deleted after 1", "9 created"]);
-    // Without a snapshot nobody knows whether it is there, so nothing is claimed.
+    // Without a snapshot it is unknown whether the znode exists, so nothing is claimed.
     let mut told = Followed::new().txn(1, 5, OpCode::CREATE, create(false));
     told.trace.blank(gap(1, 9));
     assert_eq!(told.end(9), ["1 created"]);

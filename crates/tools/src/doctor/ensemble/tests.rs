@@ -77,7 +77,7 @@ fn members_that_cannot_be_reached_are_named() {
         "something swallows packets to the quorum port h3:2888 of server.3",
     );
 
-    // This one is about to be started.
+    // This server is about to be started.
     let mut answers = three();
     answers[0].status = Err("no server listens there".to_owned());
     assert!(peers(&answers).iter().all(|finding| finding.severity == Severity::Info));
@@ -105,7 +105,7 @@ fn no_leader_and_two_leaders_are_found() {
     let mut answers = three();
     answers[2] = server(3, "");
     has(&roles(&answers, true, true), Severity::Warning, "server.3 does not serve clients");
-    // Nobody runs yet.
+    // No member runs yet.
     for member in &mut answers {
         member.status = Err("no server listens there".to_owned());
     }
@@ -124,7 +124,7 @@ fn lists_that_differ_are_found() {
          server.3 is missing there, server.4 is there only",
     );
     has(&findings, Severity::Error, "server.2 and server.3 have different lists of members");
-    // After a reconfiguration that this server has slept through.
+    // The ensemble was reconfigured while this server was stopped.
     let newer =
         list("server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.4=d:1:2\nversion=100000001\n");
     for member in &mut answers {
