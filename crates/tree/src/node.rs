@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use zebu_proto::{Acl, Owner, Stat, StatPersisted};
 
-use crate::arena::{ROOT, Record};
+use crate::arena::ROOT;
+use crate::record::Record;
 use crate::{Tree, digest};
 
 /// A znode. Only [`Node::path`] allocates.
@@ -22,13 +23,15 @@ impl<'t> Node<'t> {
     /// The stat as clients see it.
     pub fn stat(&self) -> Stat {
         let record = self.record();
-        let ephemeral = matches!(self.owner(), Owner::Session(_));
-        record.stat().visible(ephemeral, record.data_length(), record.children)
+        let stat = self.persisted();
+        let owner = Owner::decode(stat.ephemeral_owner, self.tree.options.types);
+        let ephemeral = matches!(owner, Owner::Session(_));
+        stat.visible(ephemeral, record.data_length(), record.children)
     }
 
     /// The stat as snapshots keep it.
     pub fn persisted(&self) -> StatPersisted {
-        self.record().stat()
+        self.tree.arena.stat(self.id)
     }
 
     /// The data; null is not the same as empty.
@@ -58,7 +61,7 @@ impl<'t> Node<'t> {
 
     /// The kind of znode.
     pub fn owner(&self) -> Owner {
-        Owner::decode(self.record().owner, self.tree.options.types)
+        Owner::decode(self.persisted().ephemeral_owner, self.tree.options.types)
     }
 
     /// The last part of the path; empty for the root.
