@@ -5,6 +5,8 @@ mod capi;
 mod chart;
 mod deps;
 mod dist;
+#[cfg(test)]
+mod halves;
 mod report;
 mod runner;
 mod steps;

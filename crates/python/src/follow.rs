@@ -1,6 +1,8 @@
 //! What follows znodes: the data of one, its children, and whole subtrees in memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,7 +10,7 @@ use tokio::sync::Mutex;
 use zebu_client::SessionThread;
 use zebu_recipes::{Children, Error, Value, Znode};
 
-use crate::call::Call;
+use crate::call::{Call, duration};
 use crate::session::{Data, Session};
 use crate::stat::Stat;
 
@@ -39,22 +41,48 @@ impl DataWatch {
 /// The names of the children of a znode, one change after the other.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct ChildrenWatch {
-    children: Arc<Mutex<Children>>,
+    seen: Arc<Mutex<Seen>>,
+    /// How long the names must not change before they are told.
+    quiet: Option<Duration>,
     thread: SessionThread,
+}
+
+struct Seen {
+    children: Children,
+    /// The names that were told last.
+    told: Option<Names>,
+}
+
+/// `None` while the znode does not exist.
+type Names = Option<BTreeSet<String>>;
+
+impl Seen {
+    async fn next(&mut self, quiet: Option<Duration>) -> Result<Names, Error> {
+        let Some(quiet) = quiet else { return self.children.next().await };
+        loop {
+            let names = self.children.settled(quiet).await?;
+            if self.told.as_ref() != Some(&names) {
+                self.told = Some(names.clone());
+                return Ok(names);
+            }
+            self.children.next().await?;
+        }
+    }
 }
 
 #[pymethods]
 impl ChildrenWatch {
     #[new]
-    fn new(session: &Session, path: &str) -> Self {
-        let children = Arc::new(Mutex::new(Children::of(&session.client, path)));
-        Self { children, thread: session.client.thread().clone() }
+    fn new(session: &Session, path: &str, quiet: Option<f64>) -> Self {
+        let seen = Seen { children: Children::of(&session.client, path), told: None };
+        let (seen, quiet) = (Arc::new(Mutex::new(seen)), quiet.map(duration));
+        Self { seen, quiet, thread: session.client.thread().clone() }
     }
 
     fn next(&self) -> Call {
-        let children = self.children.clone();
+        let (seen, quiet) = (self.seen.clone(), self.quiet);
         Call::new(&self.thread, async move {
-            let names = children.lock().await.next().await?;
+            let names = seen.lock().await.next(quiet).await?;
             Ok::<_, Error>(names.map(|names| names.into_iter().collect::<Vec<_>>()))
         })
     }

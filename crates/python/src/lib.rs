@@ -26,7 +26,7 @@ mod native {
     #[pymodule_export]
     use crate::follow::{Cache, Changes, ChildrenWatch, DataWatch};
     #[pymodule_export]
-    use crate::meet::{Barrier, DoubleBarrier, Inside, Member, Party};
+    use crate::meet::{Barrier, DoubleBarrier, Inside, Member, Participant, Partitions, Party};
     #[pymodule_export]
     use crate::recipe::{Election, Held, Lock, Semaphore};
     #[pymodule_export]
@@ -36,7 +36,7 @@ mod native {
     #[pymodule_export]
     use crate::watch::{PersistentWatch, Watch};
     #[pymodule_export]
-    use crate::work::{Counter, Item, Queue};
+    use crate::work::{Counter, Item, KazooQueue, Queue};
 
     use pyo3::prelude::*;
 

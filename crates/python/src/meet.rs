@@ -1,13 +1,15 @@
-//! Barriers and parties: where programs wait for each other, and where they see who is there.
+//! Barriers, parties and partitions: where programs wait for each other, see each other, and share work.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, SessionThread};
-use zebu_recipes::{Error, PersistentNode};
+use zebu_client::SessionThread;
+use zebu_recipes::{Error, PartyMember};
 
-use crate::call::Call;
-use crate::session::{Data, Entry, Session, acls};
+use crate::call::{Call, duration};
+use crate::recipe::{Held, LAYOUTS};
+use crate::session::{Entry, Session, acls};
 
 /// A barrier that one program opens for all.
 #[pyclass(frozen, module = "zebu._native")]
@@ -57,9 +59,20 @@ pub(crate) struct Inside {
 #[pymethods]
 impl DoubleBarrier {
     #[new]
-    fn new(session: &Session, path: &str, size: usize, acl: Vec<Entry>) -> Self {
-        let barrier = zebu_recipes::DoubleBarrier::new(&session.client, path, size, &acls(acl));
-        Self { barrier, thread: session.client.thread().clone() }
+    fn new(
+        session: &Session,
+        path: &str,
+        size: usize,
+        acl: Vec<Entry>,
+        layout: &str,
+    ) -> PyResult<Self> {
+        let make = match layout {
+            "zebu" => zebu_recipes::DoubleBarrier::new,
+            "kazoo" => zebu_recipes::DoubleBarrier::of_kazoo,
+            _ => return Err(PyValueError::new_err(LAYOUTS)),
+        };
+        let barrier = make(&session.client, path, size, &acls(acl));
+        Ok(Self { barrier, thread: session.client.thread().clone() })
     }
 
     fn enter(&self, name: String) -> Call {
@@ -85,66 +98,42 @@ impl Inside {
     }
 }
 
-/// The part of a member's name behind its unique beginning.
-///
-/// Source: kazoo's `Party._NODE_NAME`.
-const MEMBER: &str = "__party__";
-
-/// Programs that see each other, in the form of kazoo's `Party`.
+/// Programs that see each other.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Party {
-    client: Client,
-    path: String,
-    acl: Acls,
+    party: zebu_recipes::Party,
+    thread: SessionThread,
 }
 
 /// Membership in a party.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Member {
-    node: Mutex<Option<PersistentNode>>,
+    member: Mutex<Option<PartyMember>>,
     thread: SessionThread,
 }
 
 #[pymethods]
 impl Party {
     #[new]
-    fn new(session: &Session, path: String, acl: Vec<Entry>) -> Self {
-        Self { client: session.client.clone(), path, acl: acls(acl) }
+    fn new(session: &Session, path: &str, acl: Vec<Entry>, is_shallow: bool) -> Self {
+        let make = if is_shallow { zebu_recipes::Party::shallow } else { zebu_recipes::Party::new };
+        let party = make(&session.client, path, &acls(acl));
+        Self { party, thread: session.client.thread().clone() }
     }
 
     /// Joins, and returns when the others can see that.
-    fn join(&self, data: Vec<u8>) -> Call {
-        let (client, acl, thread) =
-            (self.client.clone(), self.acl.clone(), self.client.thread().clone());
-        let path = format!("{}/{}{MEMBER}", self.path, client.unique_name());
-        Call::new(&thread.clone(), async move {
-            let mode = CreateMode::Ephemeral;
-            let node = PersistentNode::keep(&client, &path, data, mode, &acl).await?;
-            Ok::<_, Error>(Member { node: Mutex::new(Some(node)), thread })
+    fn join(&self, name: String) -> Call {
+        let (party, thread) = (self.party.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            let member = Mutex::new(Some(party.join(&name).await?));
+            Ok::<_, Error>(Member { member, thread })
         })
     }
 
-    /// The data of the members.
+    /// The names of the members.
     fn members(&self) -> Call {
-        let (client, path) = (self.client.unowned(), self.path.clone());
-        Call::new(self.client.thread(), async move {
-            let names = match Retry::default().reads(|| client.get_children(&path)).await {
-                Ok((names, _)) => names,
-                Err(error) if error.kind() == ErrorKind::Gone => Vec::new(),
-                Err(error) => return Err(error),
-            };
-            let mut members = Vec::new();
-            for name in names.iter().filter(|name| name.contains(MEMBER)) {
-                let member = format!("{path}/{name}");
-                match Retry::default().reads(|| client.get_data(&member)).await {
-                    Ok((data, _)) => members.push(Data::from(data)),
-                    // It has left meanwhile.
-                    Err(error) if error.kind() == ErrorKind::Gone => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(members)
-        })
+        let party = self.party.clone();
+        Call::new(&self.thread, async move { party.members().await })
     }
 }
 
@@ -152,10 +141,71 @@ impl Party {
 impl Member {
     /// Leaves. A second time, there is nothing to do.
     fn leave(&self) -> Call {
-        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let member = self.member.lock().unwrap_or_else(PoisonError::into_inner).take();
         Call::new(&self.thread, async move {
-            match node {
-                Some(node) => node.close().await,
+            match member {
+                Some(member) => member.leave().await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// The items of a set, divided among members.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Partitions {
+    partitions: zebu_recipes::Partitions,
+    thread: SessionThread,
+}
+
+/// A member that owns a part of the items of a set.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct Participant {
+    participant: Mutex<Option<Arc<zebu_recipes::Participant>>>,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl Partitions {
+    #[new]
+    fn new(session: &Session, path: &str, items: Vec<String>, quiet: f64, acl: Vec<Entry>) -> Self {
+        let partitions = zebu_recipes::Partitions::new(&session.client, path, items, &acls(acl))
+            .quiet(duration(quiet));
+        Self { partitions, thread: session.client.thread().clone() }
+    }
+
+    fn join(&self, name: String) -> Call {
+        let (partitions, thread) = (self.partitions.clone(), self.thread.clone());
+        Call::new(&self.thread, async move {
+            let participant = Arc::new(partitions.join(&name).await?);
+            Ok::<_, Error>(Participant { participant: Mutex::new(Some(participant)), thread })
+        })
+    }
+}
+
+#[pymethods]
+impl Participant {
+    /// The items, their fencing tokens, and what holds them.
+    fn acquire(&self) -> PyResult<Call> {
+        let participant = self.participant.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let error = || PyRuntimeError::new_err("this member has left");
+        let (participant, thread) = (participant.ok_or_else(error)?, self.thread.clone());
+        Ok(Call::new(&self.thread, async move {
+            let part = participant.acquire().await?;
+            let items = part.items().to_vec();
+            let tokens: Vec<i64> = part.tokens().iter().map(|token| token.0.0).collect();
+            let newest = part.tokens().into_iter().max();
+            Ok::<_, Error>((items, tokens, Held::new(part, newest, String::new(), &thread)))
+        }))
+    }
+
+    /// Leaves. A second time, there is nothing to do.
+    fn leave(&self) -> Call {
+        let participant = self.participant.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Call::new(&self.thread, async move {
+            // A call that waits for the items leaves at its end.
+            match participant.and_then(Arc::into_inner) {
+                Some(participant) => participant.leave().await,
                 None => Ok(()),
             }
         })

@@ -11,6 +11,9 @@ use zebu_recipes::{Error, News, Token};
 use crate::call::Call;
 use crate::session::{Data, Entry, Session, acls};
 
+/// Why another layout is refused.
+pub(crate) const LAYOUTS: &str = "layout is 'zebu' or 'kazoo'";
+
 /// What is known of a lock or a leadership.
 #[derive(Clone, Copy)]
 struct Standing {
@@ -42,57 +45,51 @@ pub(crate) struct Held {
 
 /// What a program may hold.
 pub(crate) trait Holding: Send + 'static {
-    fn token(&self) -> Token;
-    fn path(&self) -> &str;
     fn news(&mut self) -> impl Future<Output = News> + Send;
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-impl Holding for zebu_recipes::Held {
-    fn token(&self) -> Token {
-        self.token()
-    }
+/// The guards of the recipes have the same methods.
+macro_rules! holding {
+    ($($guard:ty),*) => {$(
+        impl Holding for $guard {
+            fn news(&mut self) -> impl Future<Output = News> + Send {
+                <$guard>::news(self)
+            }
 
-    fn path(&self) -> &str {
-        self.path()
-    }
-
-    async fn news(&mut self) -> News {
-        self.news().await
-    }
-
-    async fn release(self) -> Result<(), Error> {
-        self.release().await
-    }
+            fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
+                <$guard>::release(self)
+            }
+        }
+    )*};
 }
 
-impl Holding for zebu_recipes::Lease {
-    fn token(&self) -> Token {
-        self.token()
-    }
-
-    fn path(&self) -> &str {
-        self.path()
-    }
-
-    async fn news(&mut self) -> News {
-        self.news().await
-    }
-
-    async fn release(self) -> Result<(), Error> {
-        self.release().await
-    }
-}
+holding!(zebu_recipes::Held, zebu_recipes::Lease, zebu_recipes::Part);
 
 impl Held {
-    pub(crate) fn new(held: impl Holding, thread: &SessionThread) -> Self {
+    pub(crate) fn new(
+        held: impl Holding,
+        token: Option<Token>,
+        path: String,
+        thread: &SessionThread,
+    ) -> Self {
         let standing = Standing { is_certain: true, is_wanted: false, is_over: false };
         let (tell, standing) = watch::channel(standing);
         let (release, asked) = oneshot::channel();
-        let (token, path) = (held.token().0.0, held.path().to_owned());
+        let token = token.map_or(0, |token| token.0.0);
         thread.spawn(look_after(held, tell, asked));
         let release = Mutex::new(Some(release));
         Self { token, path, standing, release, thread: thread.clone() }
+    }
+
+    fn lock(held: zebu_recipes::Held, thread: &SessionThread) -> Self {
+        let (token, path) = (held.token(), held.path().to_owned());
+        Self::new(held, Some(token), path, thread)
+    }
+
+    fn lease(lease: zebu_recipes::Lease, thread: &SessionThread) -> Self {
+        let (token, path) = (lease.token(), lease.path().to_owned());
+        Self::new(lease, Some(token), path, thread)
     }
 
     /// Waits until the standing is so.
@@ -215,7 +212,7 @@ impl Lock {
         let make = match layout {
             "zebu" => zebu_recipes::Lock::new,
             "kazoo" => zebu_recipes::Lock::of_kazoo,
-            _ => return Err(PyValueError::new_err("layout is 'zebu' or 'kazoo'")),
+            _ => return Err(PyValueError::new_err(LAYOUTS)),
         };
         let lock = make(&session.client, path, &acls(acl)).named(name);
         Ok(Self { lock, thread: session.client.thread().clone() })
@@ -225,7 +222,7 @@ impl Lock {
         let (lock, thread) = (self.lock.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
             let held = if is_shared { lock.shared().await } else { lock.exclusive().await };
-            held.map(|held| Held::new(held, &thread))
+            held.map(|held| Held::lock(held, &thread))
         })
     }
 
@@ -233,7 +230,7 @@ impl Lock {
         let (lock, thread) = (self.lock.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
             let held = if is_shared { lock.try_shared().await } else { lock.try_exclusive().await };
-            held.map(|held| held.map(|held| Held::new(held, &thread)))
+            held.map(|held| held.map(|held| Held::lock(held, &thread)))
         })
     }
 
@@ -258,16 +255,28 @@ pub(crate) struct Semaphore {
 #[pymethods]
 impl Semaphore {
     #[new]
-    fn new(session: &Session, path: &str, leases: usize, name: &[u8], acl: Vec<Entry>) -> Self {
+    fn new(
+        session: &Session,
+        path: &str,
+        leases: usize,
+        name: &[u8],
+        acl: Vec<Entry>,
+        layout: &str,
+    ) -> PyResult<Self> {
+        let make = match layout {
+            "zebu" => zebu_recipes::Semaphore::new,
+            "kazoo" => zebu_recipes::Semaphore::of_kazoo,
+            _ => return Err(PyValueError::new_err(LAYOUTS)),
+        };
         let client = &session.client;
-        let semaphore = zebu_recipes::Semaphore::new(client, path, leases, &acls(acl)).named(name);
-        Self { semaphore, thread: client.thread().clone() }
+        let semaphore = make(client, path, leases, &acls(acl)).named(name);
+        Ok(Self { semaphore, thread: client.thread().clone() })
     }
 
     fn acquire(&self) -> Call {
         let (semaphore, thread) = (self.semaphore.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
-            semaphore.acquire().await.map(|lease| Held::new(lease, &thread))
+            semaphore.acquire().await.map(|lease| Held::lease(lease, &thread))
         })
     }
 
@@ -275,7 +284,7 @@ impl Semaphore {
         let (semaphore, thread) = (self.semaphore.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
             let lease = semaphore.try_acquire().await;
-            lease.map(|lease| lease.map(|lease| Held::new(lease, &thread)))
+            lease.map(|lease| lease.map(|lease| Held::lease(lease, &thread)))
         })
     }
 
@@ -317,7 +326,7 @@ impl Election {
     fn lead(&self, name: String) -> Call {
         let (election, thread) = (self.election.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
-            election.lead(&name).await.map(|held| Held::new(held, &thread))
+            election.lead(&name).await.map(|held| Held::lock(held, &thread))
         })
     }
 

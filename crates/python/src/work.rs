@@ -2,19 +2,27 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use zebu_client::SessionThread;
 use zebu_recipes::{Error, SharedValue};
 
 use crate::call::Call;
+use crate::recipe::LAYOUTS;
 use crate::session::{Data, Entry, Session, acls};
 
 /// A queue whose items survive a crash of the worker.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Queue {
-    queue: zebu_recipes::Queue,
+    queue: Kind,
     thread: SessionThread,
+}
+
+/// Whose znodes a queue has.
+#[derive(Clone)]
+enum Kind {
+    Own(zebu_recipes::Queue),
+    Kazoo(zebu_recipes::KazooLockingQueue),
 }
 
 /// An item that a worker has taken.
@@ -27,24 +35,82 @@ pub(crate) struct Item {
 #[pymethods]
 impl Queue {
     #[new]
-    fn new(session: &Session, path: &str, acl: Vec<Entry>) -> Self {
-        let queue = zebu_recipes::Queue::new(&session.client, path, &acls(acl));
-        Self { queue, thread: session.client.thread().clone() }
+    fn new(session: &Session, path: &str, acl: Vec<Entry>, layout: &str) -> PyResult<Self> {
+        let (client, acl) = (&session.client, acls(acl));
+        let queue = match layout {
+            "zebu" => Kind::Own(zebu_recipes::Queue::new(client, path, &acl)),
+            "kazoo" => Kind::Kazoo(zebu_recipes::KazooLockingQueue::new(client, path, &acl)),
+            _ => return Err(PyValueError::new_err(LAYOUTS)),
+        };
+        Ok(Self { queue, thread: client.thread().clone() })
     }
 
-    fn put(&self, data: Vec<u8>, priority: u8) -> Call {
-        let queue = self.queue.clone();
-        Call::new(&self.thread, async move { queue.put(data, priority).await })
+    /// Several items are all put in, or none. Only kazoo's queue takes several.
+    fn put(&self, items: Vec<Vec<u8>>, priority: u16) -> PyResult<Call> {
+        match self.queue.clone() {
+            Kind::Kazoo(queue) => {
+                Ok(Call::new(&self.thread, async move { queue.put_all(&items, priority).await }))
+            }
+            Kind::Own(queue) => {
+                let priority = u8::try_from(priority)
+                    .map_err(|_| PyValueError::new_err("priorities are 0 to 255"))?;
+                Ok(Call::new(&self.thread, async move {
+                    for data in items {
+                        queue.put(data, priority).await?;
+                    }
+                    Ok::<_, Error>(())
+                }))
+            }
+        }
     }
 
     /// The data of the next item, and the item.
     fn take(&self) -> Call {
         let (queue, thread) = (self.queue.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
-            let item = queue.take().await?;
+            let item = match queue {
+                Kind::Own(queue) => queue.take().await?,
+                Kind::Kazoo(queue) => queue.take().await?,
+            };
             let data = Data::from(item.data());
             Ok::<_, Error>((data, Item { item: Mutex::new(Some(item)), thread }))
         })
+    }
+
+    fn len(&self) -> Call {
+        let queue = self.queue.clone();
+        Call::new(&self.thread, async move {
+            match queue {
+                Kind::Own(queue) => queue.len().await,
+                Kind::Kazoo(queue) => queue.len().await,
+            }
+        })
+    }
+}
+
+/// A queue that removes an item before its worker has it, in the form of kazoo's `Queue`.
+#[pyclass(frozen, module = "zebu._native")]
+pub(crate) struct KazooQueue {
+    queue: zebu_recipes::KazooQueue,
+    thread: SessionThread,
+}
+
+#[pymethods]
+impl KazooQueue {
+    #[new]
+    fn new(session: &Session, path: &str, acl: Vec<Entry>) -> Self {
+        let queue = zebu_recipes::KazooQueue::new(&session.client, path, &acls(acl));
+        Self { queue, thread: session.client.thread().clone() }
+    }
+
+    fn put(&self, data: Vec<u8>, priority: u16) -> Call {
+        let queue = self.queue.clone();
+        Call::new(&self.thread, async move { queue.put(data, priority).await })
+    }
+
+    fn get(&self) -> Call {
+        let queue = self.queue.clone();
+        Call::new(&self.thread, async move { Ok::<_, Error>(queue.get().await?.map(Data::from)) })
     }
 
     fn len(&self) -> Call {

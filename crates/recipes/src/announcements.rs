@@ -3,7 +3,7 @@
 use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Version, Watch};
 
 use crate::place::Place;
-use crate::{Error, Result, faults, path};
+use crate::{Error, Held, Result, faults, path};
 
 /// Announcements of leaders that the resource itself has elected, with a lock of a database, a disk
 /// or a znode.
@@ -84,9 +84,7 @@ pub struct Announcement {
 #[derive(Debug)]
 #[must_use = "an announcement that is dropped is withdrawn"]
 pub struct Announced {
-    place: Place,
-    /// Keeps the session open.
-    _client: Client,
+    held: Held,
 }
 
 impl Announcements {
@@ -125,9 +123,10 @@ impl Announcements {
     pub async fn announce(&self, name: &str, term: u64) -> Result<Announced> {
         let (mode, digits) = (CreateMode::Ephemeral, format!("{term:020}"));
         let (data, acl) = (name.as_bytes(), &self.acl);
+        let events = self.client.session_events();
         let place = Place::protected(&self.client, &self.path, &digits, mode, data, acl).await?;
         self.replace(term, &place).await?;
-        Ok(Announced { place, _client: self.client.clone() })
+        Ok(Announced { held: Held::new(&self.client, place, events) })
     }
 
     /// Deletes other announcements of this term. No two leaders have the same term, so they are of
@@ -238,6 +237,28 @@ fn term_of(name: &str) -> Option<u64> {
 }
 
 impl Announced {
+    /// Waits until the announcement is gone: the session has ended, or another client has deleted or
+    /// replaced it. A leader that still has the resource's lock should then announce itself again, in a
+    /// new session if the old one has ended.
+    ///
+    /// The future may be dropped and called again.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let leaders = zebu_recipes::Announcements::new(&client, "/leaders", &Acls::creator());
+    /// let mut first = leaders.announce("host 1", 7).await?;
+    /// let mut second = leaders.announce("host 1", 7).await?;
+    /// first.lost().await; // replaced by the second one
+    /// client.close().await?;
+    /// second.lost().await;
+    /// # Ok(()) });
+    /// ```
+    pub async fn lost(&mut self) {
+        self.held.lost().await;
+    }
+
     /// Withdraws the announcement, and returns when it is deleted. A later announcement in its
     /// place stays.
     ///
@@ -253,11 +274,12 @@ impl Announced {
     /// leaders.announce("host 1", 7).await?.withdraw().await?;
     /// # Ok(()) });
     /// ```
-    pub async fn withdraw(mut self) -> Result<()> {
-        match self.place.leave().await {
-            // It was deleted with its session.
+    pub async fn withdraw(self) -> Result<()> {
+        match self.held.release().await {
+            // It was deleted before, or with its session.
+            Err(Error::Deleted(_)) => Ok(()),
             Err(error) if error.is_session_over() => Ok(()),
-            left => left.map(|_was_there| ()),
+            released => released,
         }
     }
 }

@@ -6,6 +6,7 @@ use zebu_client::{
 
 use crate::cleanup::{self, Mine, Whose};
 use crate::error::found_out;
+use crate::kazoo_barrier::KazooBarrier;
 use crate::place::Place;
 use crate::{Error, Result, faults, path};
 
@@ -42,6 +43,7 @@ pub struct DoubleBarrier {
     path: String,
     size: usize,
     acl: Acls,
+    is_kazoos: bool,
 }
 
 impl DoubleBarrier {
@@ -56,7 +58,39 @@ impl DoubleBarrier {
     /// # Ok(()) });
     /// ```
     pub fn new(client: &Client, path: &str, size: usize, acl: &Acls) -> Self {
-        Self { client: client.clone(), path: path.to_owned(), size, acl: acl.clone() }
+        let (client, acl) = (client.clone(), acl.clone());
+        Self { client, path: path.to_owned(), size, acl, is_kazoos: false }
+    }
+
+    /// A barrier for `size` processes, together with programs that use `DoubleBarrier` of the Python
+    /// package kazoo with the same path and size.
+    ///
+    /// ```text
+    /// PATH/ID      ephemeral: a process that is inside, or waits to enter; its data are the name
+    /// PATH/ready   enough processes have come
+    /// ```
+    ///
+    /// kazoo's znodes do not tell one round from the next: a process that enters again should first wait
+    /// until its former round is over. A process that comes while others are inside waits for the next
+    /// round.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let barrier = zebu_recipes::DoubleBarrier::of_kazoo(&client, "/barrier", 2, &Acls::creator());
+    /// let (one, two) = tokio::try_join!(barrier.enter("one"), barrier.enter("two"))?;
+    /// assert!(client.exists("/barrier/ready").await?.is_some());
+    /// tokio::try_join!(one.leave(), two.leave())?;
+    /// # Ok(()) });
+    /// ```
+    pub fn of_kazoo(client: &Client, path: &str, size: usize, acl: &Acls) -> Self {
+        Self { is_kazoos: true, ..Self::new(client, path, size, acl) }
+    }
+
+    fn kazoo(&self) -> KazooBarrier {
+        let Self { client, path, size, acl, .. } = self.clone();
+        KazooBarrier { client, path, size, acl }
     }
 
     /// Waits until enough processes have come. Processes that die or give up meanwhile do not
@@ -77,6 +111,10 @@ impl DoubleBarrier {
     /// # Ok(()) });
     /// ```
     pub async fn enter(&self, name: &str) -> Result<Inside> {
+        if self.is_kazoos {
+            let place = self.kazoo().enter(name).await?;
+            return Ok(Inside { barrier: self.clone(), place, round: Zxid::ZERO });
+        }
         path::check_name(name, &[READY])?;
         Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
         let barrier = Self { client: self.client.unowned(), ..self.clone() };
@@ -100,8 +138,7 @@ impl DoubleBarrier {
                     Standing::Out => (false, false),
                 };
                 if is_in {
-                    let (client, path) = (self.client.clone(), self.path.clone());
-                    return Ok(Inside { client, path, place, round: stat.mzxid });
+                    return Ok(Inside { barrier: self.clone(), place, round: stat.mzxid });
                 }
                 if is_late {
                     continue;
@@ -264,10 +301,9 @@ async fn inside(client: &Client, path: &str, round: Zxid) -> zebu_client::Result
 #[derive(Debug)]
 #[must_use = "who is dropped is outside"]
 pub struct Inside {
-    client: Client,
-    path: String,
+    barrier: DoubleBarrier,
     place: Place,
-    /// The transaction that opened the barrier: the last one that wrote `ready`.
+    /// The transaction that opened the barrier: the last one that wrote `ready`. Not with kazoo's znodes.
     round: Zxid,
 }
 
@@ -309,13 +345,18 @@ impl Inside {
     /// # Ok(()) });
     /// ```
     pub async fn leave(mut self) -> Result<()> {
-        let ready = path::join(&self.path, READY);
+        if self.barrier.is_kazoos {
+            return self.barrier.kazoo().leave(self.place).await;
+        }
+        let ready = path::join(&self.barrier.path, READY);
         loop {
             // In this order, a process that joins this one after the list was made changes the version.
             let look = || async {
-                let (mine, ready) =
-                    (self.client.exists(self.place.path()), self.client.exists(&ready));
-                let names = self.client.get_children(&self.path);
+                let (mine, ready) = (
+                    self.barrier.client.exists(self.place.path()),
+                    self.barrier.client.exists(&ready),
+                );
+                let names = self.barrier.client.get_children(&self.barrier.path);
                 Ok((mine.await?, ready.await?, names.await?.0))
             };
             let (mine, open, names) = Retry::default().reads(look).await?;
@@ -348,8 +389,8 @@ impl Inside {
                 // The znode may belong to the next round by now, so it is checked once more under
                 // the watch.
                 _ => {
-                    let path = path::join(&self.path, &inside);
-                    let watch = || self.client.watch_exists(&path);
+                    let path = path::join(&self.barrier.path, &inside);
+                    let watch = || self.barrier.client.watch_exists(&path);
                     let (_, change) = Retry::default().reads(watch).await?;
                     watched = Some((inside, change));
                 }
@@ -363,7 +404,7 @@ impl Inside {
     /// Leaves and closes the barrier. False if another process may have joined meanwhile.
     async fn leave_as_last(&self, mine: &Stat, ready: &str, open: &Stat) -> Result<bool> {
         let leave = || {
-            let mut transaction = self.client.transaction();
+            let mut transaction = self.barrier.client.transaction();
             transaction.delete(self.place.path(), Version(mine.version));
             transaction.delete(ready, Version(open.version));
             transaction.commit()
@@ -383,10 +424,13 @@ impl Inside {
     /// The first process still inside; `None` once this round is over.
     async fn lowest_inside(&self, ready: &str) -> Result<Option<String>> {
         let look = || async {
-            let inside = inside(&self.client, &self.path, self.round).await?.into_iter().next();
+            let inside = inside(&self.barrier.client, &self.barrier.path, self.round)
+                .await?
+                .into_iter()
+                .next();
             // Asked last: if the round is still the same, the processes found inside are in this
             // round.
-            let ready = self.client.exists(ready);
+            let ready = self.barrier.client.exists(ready);
             let goes_on = ready.await?.is_some_and(|stat| stat.mzxid == self.round);
             Ok(inside.filter(|_| goes_on))
         };
@@ -395,8 +439,9 @@ impl Inside {
 
     /// Waits until the znode of a process changes, is deleted, or can no longer be observed.
     async fn change(&self, other: &str) -> Result<()> {
-        let path = path::join(&self.path, other);
-        let (stat, change) = Retry::default().reads(|| self.client.watch_exists(&path)).await?;
+        let path = path::join(&self.barrier.path, other);
+        let (stat, change) =
+            Retry::default().reads(|| self.barrier.client.watch_exists(&path)).await?;
         if stat.is_some() { heard(change).await } else { Ok(()) }
     }
 }

@@ -1,6 +1,7 @@
 //! The children of a znode, and their changes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use zebu_client::{Client, ErrorKind, Retry, Watch};
 
@@ -76,6 +77,38 @@ impl Children {
             if self.seen.as_ref() != Some(&seen) {
                 self.seen = Some(seen.clone());
                 return Ok(seen);
+            }
+        }
+    }
+
+    /// Waits until the names have not changed for this time, and returns them. `None` if the znode does
+    /// not exist.
+    ///
+    /// The future may be dropped and called again; the time then begins again.
+    ///
+    /// # Errors
+    /// As for [`Children::next`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use std::time::Duration;
+    /// let mut children = zebu_recipes::Children::of(&client, "/zookeeper");
+    /// let names = children.settled(Duration::from_millis(20)).await?;
+    /// assert!(names.expect("it is there").contains("quota"));
+    /// # Ok(()) });
+    /// ```
+    pub async fn settled(&mut self, quiet: Duration) -> Result<Option<BTreeSet<String>>> {
+        loop {
+            match tokio::time::timeout(quiet, self.next()).await {
+                Ok(changed) => drop(changed?),
+                // The first read may take longer than that.
+                Err(_) => {
+                    if let Some(seen) = &self.seen {
+                        return Ok(seen.clone());
+                    }
+                    self.next().await?;
+                }
             }
         }
     }

@@ -38,6 +38,16 @@ pub enum Error {
     /// forever.
     #[error("a holder of the read lock must release it before it takes the write lock: {0}")]
     Upgrade(String),
+    /// The semaphore's znode names another number of leases than this program.
+    #[error("{path} has {stored} leases, and this program asks for {asked}")]
+    Leases {
+        /// The znode of the semaphore.
+        path: String,
+        /// The number in the znode.
+        stored: usize,
+        /// The number that this program asks for.
+        asked: usize,
+    },
     /// Other clients changed a value again and again between reading and writing it.
     #[error("other clients changed the value at every attempt, try again later: {0}")]
     Contended(String),

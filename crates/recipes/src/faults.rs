@@ -120,3 +120,18 @@ pub(crate) fn trusts_a_lost_create() -> bool {
 pub(crate) fn breaks_rules() -> bool {
     zebu_proto::mutant!("rule of a schema unheeded")
 }
+
+/// The locks of a part are shared with others.
+pub(crate) fn trusts_its_part() -> bool {
+    zebu_proto::mutant!("part owned by two")
+}
+
+/// A lease of a semaphore with kazoo's znodes is granted without the lock.
+pub(crate) fn grants_without_lock() -> bool {
+    zebu_proto::mutant!("lease granted without its lock")
+}
+
+/// A lost answer to the removal of an item is taken for a good one.
+pub(crate) fn trusts_a_lost_get() -> bool {
+    zebu_proto::mutant!("lost get taken for done")
+}

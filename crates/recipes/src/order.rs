@@ -1,5 +1,5 @@
 //! The names of a queue's items, and the order in which they are taken. Covers this crate's own
-//! names and Curator's.
+//! names, Curator's and kazoo's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +10,11 @@ use crate::line;
 ///
 /// Source: `DistributedQueue.QUEUE_ITEM_NAME`.
 pub(crate) const ITEM: &str = "queue-";
+
+/// The prefix of the names of kazoo's items.
+///
+/// Source: kazoo's `Queue.prefix` and `LockingQueue.entry`.
+const ENTRY: &str = "entry-";
 
 /// Encloses the time or the id in a name.
 const SEPARATOR: char = '|';
@@ -27,6 +32,8 @@ pub(crate) enum Order {
     Delay,
     /// Curator's `DistributedIdQueue`: `queue-|ID|NUMBER`.
     Id,
+    /// kazoo's `Queue` and `LockingQueue`: `entry-PPP-NUMBER`.
+    Kazoo,
 }
 
 impl Order {
@@ -35,10 +42,11 @@ impl Order {
         if self == Self::Own {
             return own(names);
         }
+        let prefix = if self == Self::Kazoo { ENTRY } else { ITEM };
         let mut items: Vec<&str> =
-            names.iter().map(String::as_str).filter(|name| name.starts_with(ITEM)).collect();
+            names.iter().map(String::as_str).filter(|name| name.starts_with(prefix)).collect();
         match self {
-            Self::Own | Self::Plain | Self::Priority => items.sort_unstable(),
+            Self::Own | Self::Plain | Self::Priority | Self::Kazoo => items.sort_unstable(),
             Self::Delay => items.sort_by_key(|name| (self.ready_ms(name), number(name))),
             Self::Id => items.sort_by_key(|name| number(name)),
         }
@@ -81,6 +89,13 @@ fn number(name: &str) -> &str {
 /// Source: `DistributedPriorityQueue.priorityToString`.
 pub(crate) fn of_priority(priority: i32) -> String {
     format!("{ITEM}{}{priority:08X}", u8::from(priority >= 0))
+}
+
+/// The name of an item of kazoo's with a priority; lower ones come first.
+///
+/// Source: kazoo's `Queue.put`.
+pub(crate) fn of_entry(priority: u16) -> String {
+    format!("{ENTRY}{priority:03}-")
 }
 
 /// The name of an item that may be taken from this time on.
@@ -152,6 +167,17 @@ mod tests {
             "queue-|a|0000000002 queue-|b|0000000001",
             "queue-|b|0000000001 queue-|a|0000000002",
         );
+    }
+
+    /// Names as kazoo 2.11 creates them.
+    #[test]
+    fn items_of_kazoos_come_out_as_kazoo_takes_them() {
+        check(
+            Order::Kazoo,
+            "entry-100-0000000000 entry-099-0000000002 note entry-100-0000000001",
+            "entry-099-0000000002 entry-100-0000000000 entry-100-0000000001",
+        );
+        assert_eq!([of_entry(7), of_entry(999)], ["entry-007-", "entry-999-"]);
     }
 
     /// Names as Curator 5.9 creates them.

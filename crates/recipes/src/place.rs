@@ -1,10 +1,12 @@
 //! A znode of this session that is deleted with the value that represents it.
 
 use tokio::sync::oneshot;
-use zebu_client::{Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Stat, Zxid};
+use zebu_client::{
+    Acls, Client, CreateMode, Created, ErrorCode, ErrorKind, Retry, Stat, Version, Zxid,
+};
 
 use crate::cleanup::{self, Mine, Whose};
-use crate::{Result, faults, path};
+use crate::{Error, Result, faults, path};
 
 /// An ephemeral znode that is deleted when this value is dropped.
 ///
@@ -56,6 +58,71 @@ impl Place {
             let mut place = Self::of(&client, path, stat);
             place.is_unique = true;
             Ok(place)
+        })
+        .await
+    }
+
+    /// Creates a znode with a unique name below `parent`, on condition that the znode `guard` exists. If
+    /// the answer is lost, the attempt is repeated and finds the znode.
+    ///
+    /// # Errors
+    /// [`Error::Deleted`] without the guard; those of the request.
+    pub(crate) async fn guarded(
+        client: &Client,
+        parent: &str,
+        data: &[u8],
+        acl: &Acls,
+        guard: &str,
+    ) -> Result<Self> {
+        let path = path::join(parent, &client.unique_name());
+        let (making, guard) = (client.unowned(), guard.to_owned());
+        let (data, acl) = (data.to_vec(), acl.clone());
+        Self::made_by(client, async move {
+            let client = making;
+            let create = || {
+                let mut transaction = client.transaction();
+                transaction.check(&guard, Version::ANY);
+                transaction.create(&path, &data, CreateMode::Ephemeral, &acl);
+                transaction.commit()
+            };
+            let mut attempts = Retry::default().attempts;
+            let mut unknown = None;
+            let failed = loop {
+                let error = match Retry::default().writes(create).await {
+                    Ok(_) => break None,
+                    Err(error) => error,
+                };
+                match error.kind() {
+                    // The name is unique: an attempt whose answer was lost has created the znode.
+                    ErrorKind::Conflict if error.failed_operation() == Some(1) => break None,
+                    ErrorKind::Unknown if attempts > 1 => {
+                        attempts -= 1;
+                        unknown = Some(error);
+                    }
+                    ErrorKind::Gone if error.failed_operation() == Some(0) => {
+                        break Some(Error::Deleted(guard.clone()));
+                    }
+                    ErrorKind::NotExecuted => {
+                        break Some(unknown.clone().unwrap_or(error).into());
+                    }
+                    _ => break Some(error.into()),
+                }
+            };
+            let failed = match failed {
+                None => match Retry::default().reads(|| client.exists(&path)).await {
+                    Ok(Some(stat)) => {
+                        let mut place = Self::of(&client, path, stat);
+                        place.is_unique = true;
+                        return Ok(place);
+                    }
+                    Ok(None) => Error::Deleted(path.clone()),
+                    Err(error) => error.into(),
+                },
+                Some(error) => error,
+            };
+            // An attempt whose answer was lost may have created it.
+            cleanup::delete_behind(&client, Mine { path, whose: Whose::Unique });
+            Err(failed)
         })
         .await
     }

@@ -13,6 +13,7 @@ use crate::curator_queues::elements;
 use crate::error::found_out;
 use crate::line::Kind;
 use crate::lock::Waited;
+use crate::once::once;
 use crate::order::{self, Order};
 use crate::place::Place;
 use crate::{Error, Held, Lock, News, Result, faults, path};
@@ -151,44 +152,25 @@ impl Queue {
 
     /// Puts an item into the queue whose name begins with `name`.
     pub(crate) async fn put_as(&self, name: &str, data: &[u8]) -> Result<()> {
-        let mark = path::join(&self.puts, &self.client.unique_name());
+        self.put_all_as(name, &[data]).await
+    }
+
+    /// Puts several items into the queue, all or none.
+    pub(crate) async fn put_all_as(&self, name: &str, items: &[&[u8]]) -> Result<()> {
         let path = path::join(&self.items, name);
-        // The mark is created in the same transaction as the item, and stays until the outcome is
-        // known. So it proves that the item was put in, even if the item was taken meanwhile.
-        let put = || {
-            let mut transaction = self.client.transaction();
-            transaction.create(&mark, "", CreateMode::Ephemeral, &self.acl);
-            transaction.create(&path, data, CreateMode::PersistentSequential, &self.acl);
-            transaction.commit()
-        };
-        let mut is_prepared = false;
-        let mut attempts = Retry::default().attempts;
-        let mut unknown = None;
-        loop {
-            let error = match Retry::default().writes(put).await {
-                Ok(_) => break,
-                Err(error) => error,
-            };
-            match error.kind() {
-                ErrorKind::Gone if !is_prepared => {
-                    is_prepared = true;
-                    self.prepare().await?;
-                }
-                // The mark exists: the previous attempt succeeded.
-                ErrorKind::Conflict if error.failed_operation() == Some(0) => break,
-                ErrorKind::Unknown if faults::trusts_a_lost_put() => break,
-                // Another attempt finds the mark of this one, or puts the item in.
-                ErrorKind::Unknown if attempts > 1 => {
-                    attempts -= 1;
-                    unknown = Some(error);
-                }
-                // An earlier attempt may have put the item in.
-                ErrorKind::NotExecuted => return Err(unknown.unwrap_or(error).into()),
-                _ => return Err(error.into()),
+        let add = |transaction: &mut Transaction| {
+            for data in items {
+                transaction.create(&path, data, CreateMode::PersistentSequential, &self.acl);
             }
+        };
+        let put = || once(&self.client, &self.puts, &self.acl, add, faults::trusts_a_lost_put());
+        match put().await {
+            Err(Error::Client(error)) if error.kind() == ErrorKind::Gone => {
+                self.prepare().await?;
+                put().await
+            }
+            done => done,
         }
-        cleanup::delete_behind(&self.client, Mine { path: mark, whose: Whose::Unique });
-        Ok(())
     }
 
     /// Adds the creation of an item to a transaction. Any process must have called

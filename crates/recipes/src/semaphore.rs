@@ -1,8 +1,8 @@
-//! A semaphore with Curator's znodes: a limited number of leases.
+//! A semaphore with Curator's or kazoo's znodes: a limited number of leases.
 
-use zebu_client::{Acls, Client, ErrorKind, Retry, SessionEvents, Watch};
+use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, SessionEvents, Watch};
 
-use crate::counts::{CountChanges, SharedCount};
+use crate::counts::{CountChanges, SharedCount, create_with_parents};
 use crate::layout::Layout;
 use crate::place::Place;
 use crate::{Error, Held, Lock, News, Result, Token, faults, path};
@@ -48,6 +48,8 @@ pub struct Semaphore {
 enum Max {
     Fixed(usize),
     Counted(SharedCount),
+    /// The semaphore has kazoo's znodes.
+    Agreed(usize),
 }
 
 impl Semaphore {
@@ -88,6 +90,30 @@ impl Semaphore {
         Self::of(client, path, Max::Counted(leases.clone()), acl)
     }
 
+    /// The semaphore below this znode, together with programs that use `Semaphore` of the Python package
+    /// kazoo with the same path and number of leases.
+    ///
+    /// ```text
+    /// PATH              data: the number of leases, as text
+    /// PATH/ID           ephemeral: a lease; its data name the holder
+    /// PATH-__lock__/    Lock::of_kazoo: its holder asks for a lease
+    /// ```
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::Acls;
+    /// let semaphore = zebu_recipes::Semaphore::of_kazoo(&client, "/licences", 2, &Acls::creator());
+    /// let _lease = semaphore.acquire().await?;
+    /// assert_eq!(client.get_data("/licences").await?.0, "2");
+    /// # Ok(()) });
+    /// ```
+    pub fn of_kazoo(client: &Client, path: &str, leases: usize, acl: &Acls) -> Self {
+        let lock = Lock::of_kazoo(client, &format!("{path}-__lock__"), acl);
+        let leases_at = path.to_owned();
+        Self { leases: leases_at, lock, ..Self::of(client, path, Max::Agreed(leases), acl) }
+    }
+
     fn of(client: &Client, path: &str, max: Max, acl: &Acls) -> Self {
         Self {
             client: client.clone(),
@@ -122,7 +148,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// The errors of [`Client::create_protected`] and of reading. [`Error::Deleted`] if another
-    /// process deleted the place in line.
+    /// process deleted the place in line. [`Error::Leases`] with kazoo's znodes, if they name another
+    /// number of leases.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -133,6 +160,9 @@ impl Semaphore {
     /// # Ok(()) });
     /// ```
     pub async fn acquire(&self) -> Result<Lease> {
+        if let Max::Agreed(max) = self.max {
+            return self.acquire_beside_kazoo(max).await;
+        }
         let first = self.lock.exclusive().await?;
         let place = self.ask().await?;
         let mut limit = self.limit().await?;
@@ -188,6 +218,9 @@ impl Semaphore {
     /// # Ok(()) });
     /// ```
     pub async fn try_acquire(&self) -> Result<Option<Lease>> {
+        if let Max::Agreed(max) = self.max {
+            return self.try_acquire_beside_kazoo(max).await;
+        }
         let Some(first) = self.lock.try_exclusive().await? else { return Ok(None) };
         let mut place = self.ask().await?;
         let limit = self.limit().await?;
@@ -243,6 +276,64 @@ impl Semaphore {
         Ok(Retry::default().reads(read).await?)
     }
 
+    /// kazoo creates a lease's znode only when a lease is free. Only the holder of the lock may do so.
+    async fn acquire_beside_kazoo(&self, max: usize) -> Result<Lease> {
+        self.agree(max).await?;
+        let first = if faults::grants_without_lock() {
+            self.lock.shared().await?
+        } else {
+            self.lock.exclusive().await?
+        };
+        loop {
+            let (leases, events, given_back) = self.look().await?;
+            if leases.len() < max {
+                let place = self.take(&first).await?;
+                drop(first);
+                return Ok(Lease(Held::new(&self.client, place, events)));
+            }
+            given_back.await?;
+        }
+    }
+
+    async fn try_acquire_beside_kazoo(&self, max: usize) -> Result<Option<Lease>> {
+        self.agree(max).await?;
+        let Some(first) = self.lock.try_exclusive().await? else { return Ok(None) };
+        let (leases, events, _) = self.look().await?;
+        let granted = if leases.len() < max {
+            Some(Lease(Held::new(&self.client, self.take(&first).await?, events)))
+        } else {
+            None
+        };
+        match first.release().await {
+            Err(error) if error.is_session_over() => Err(error),
+            _ => Ok(granted),
+        }
+    }
+
+    async fn take(&self, first: &Held) -> Result<Place> {
+        Place::guarded(&self.client, &self.leases, &self.data, &self.acl, first.path()).await
+    }
+
+    /// Writes the number of leases into the znode of the semaphore, or compares it with the number there.
+    /// Data that are no number belong to the program.
+    ///
+    /// Source: kazoo's `Semaphore._ensure_path`.
+    async fn agree(&self, max: usize) -> Result<()> {
+        let (path, data, mode) = (&self.leases, max.to_string(), CreateMode::Persistent);
+        let create = || self.client.create(path, &data, mode, &self.acl);
+        if create_with_parents(&self.client, path, &self.acl, create).await? {
+            return Ok(());
+        }
+        let (stored, _) = Retry::default().reads(|| self.client.get_data(path)).await?;
+        let stored = std::str::from_utf8(&stored).ok().and_then(|text| text.trim().parse().ok());
+        match stored {
+            Some(stored) if stored != max => {
+                Err(Error::Leases { path: path.clone(), stored, asked: max })
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn ask(&self) -> Result<Place> {
         Place::in_line(&self.client, &self.leases, LEASE, &self.data, &self.acl).await
     }
@@ -259,7 +350,7 @@ impl Semaphore {
 
     async fn limit(&self) -> Result<Limit> {
         match &self.max {
-            Max::Fixed(max) => Ok(Limit { now: *max, changes: None }),
+            Max::Fixed(max) | Max::Agreed(max) => Ok(Limit { now: *max, changes: None }),
             Max::Counted(count) => {
                 let mut limit = Limit { now: 0, changes: Some(count.changes()) };
                 limit.change().await?;

@@ -1,16 +1,14 @@
-"""Awaiting answers in an event loop."""
+"""How methods for asyncio wait for answers. `_waiting` has the same names for methods that block."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import AsyncIterator, Callable, Generic, Optional, TypeVar
+from typing import Callable, Optional, TypeVar
 
 from . import _native
-from ._waiting import Source
 
 T = TypeVar("T")
 U = TypeVar("U")
-S = TypeVar("S", bound="Stream")  # type: ignore[type-arg]
 
 
 def _wake(woken: asyncio.Future[None]) -> None:
@@ -18,8 +16,8 @@ def _wake(woken: asyncio.Future[None]) -> None:
         woken.set_result(None)
 
 
-async def come(call: _native.Call[T]) -> T:
-    """The answer of a call. After a cancellation it can be awaited again."""
+async def come(call: _native.Call[T], timeout: Optional[float] = None) -> T:
+    """The answer of a call. After a `TimeoutError` or a cancellation it can be awaited again."""
     if not call.is_done():
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
@@ -30,62 +28,40 @@ async def come(call: _native.Call[T]) -> T:
                 loop.call_soon_threadsafe(_wake, woken)
 
         call.on_done(tell)
-        await woken
+        try:
+            await asyncio.wait_for(woken, timeout)
+        except asyncio.TimeoutError:
+            # Before Python 3.11 this is a class of its own.
+            raise TimeoutError("no answer in time") from None
     return call.take()
 
 
-async def answer(call: _native.Call[T]) -> T:
-    """The answer of a call. A cancellation takes back what was asked for."""
+async def answer(call: _native.Call[T], timeout: Optional[float] = None) -> T:
+    """The answer of a call. A task that stops waiting takes back what it asked for."""
     try:
-        return await come(call)
-    except asyncio.CancelledError:
+        return await come(call, timeout)
+    except BaseException:
         call.cancel()
         raise
 
 
-async def made(call: _native.Call[T], make: Callable[[T], U]) -> U:
-    return make(await answer(call))
+async def made(call: _native.Call[T], make: Callable[[T], U], timeout: Optional[float] = None) -> U:
+    """What is made from the answer of a call."""
+    return make(await answer(call, timeout))
 
 
-class Stream(Generic[T, U]):
-    """What a source tells, in order, until it is closed. It can be iterated over."""
+async def in_time(call: _native.Call[None], timeout: Optional[float]) -> bool:
+    """Whether the answer of a call comes in time."""
+    try:
+        await come(call, timeout)
+    except TimeoutError:
+        return False
+    return True
 
-    def __init__(self, source: Source[T], make: Callable[[T], U]) -> None:
-        self._source: Optional[Source[T]] = source
-        self._make = make
-        self._call: Optional[_native.Call[T]] = None
 
-    async def next(self) -> U:
-        """The next one. Cancelled, as by `asyncio.wait_for`, it loses none."""
-        if self._source is None:
-            raise ValueError("it is closed")
-        call = self._call = self._call or self._source.next()
-        try:
-            told = await come(call)
-        except Exception:
-            self._call = None
-            if self._source is None:
-                raise ValueError("it is closed") from None
-            raise
-        self._call = None
-        return self._make(told)
+class Changed:
+    """What a counter for asyncio has no operators for."""
 
-    async def __aiter__(self) -> AsyncIterator[U]:
-        while self._source is not None:
-            try:
-                told = await self.next()
-            except ValueError:
-                return
-            yield told
 
-    def close(self) -> None:
-        """Ends it, and wakes a task that waits for it."""
-        call, self._call, self._source = self._call, None, None
-        if call is not None:
-            call.cancel()
-
-    async def __aenter__(self: S) -> S:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        self.close()
+class Listed:
+    """What a party for asyncio has no operators for."""

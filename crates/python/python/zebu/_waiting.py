@@ -1,71 +1,23 @@
-"""Waiting for answers in a thread."""
+"""How methods that block wait for answers. `_awaiting` has the same names for methods of asyncio."""
 
 from __future__ import annotations
 
-from typing import Callable, Generic, Iterator, Optional, Protocol, TypeVar
+from typing import Callable, Iterator, List, Optional, TypeVar
 
 from . import _native
 
 T = TypeVar("T")
 U = TypeVar("U")
-S = TypeVar("S", bound="Stream")  # type: ignore[type-arg]
-Told = TypeVar("Told", covariant=True)
+C = TypeVar("C", bound="Changed")
 
 
-class Source(Protocol[Told]):
-    """Tells one thing after the other."""
-
-    def next(self) -> _native.Call[Told]: ...
-
-
-class Stream(Generic[T, U]):
-    """What a source tells, in order, until it is closed. It can be iterated over."""
-
-    def __init__(self, source: Source[T], make: Callable[[T], U]) -> None:
-        self._source: Optional[Source[T]] = source
-        self._make = make
-        self._call: Optional[_native.Call[T]] = None
-
-    def next(self, timeout: Optional[float] = None) -> U:
-        """The next one. Raises `TimeoutError` when none comes in so many seconds; nothing is lost by that."""
-        if self._source is None:
-            raise ValueError("it is closed")
-        call = self._call = self._call or self._source.next()
-        try:
-            told = call.wait(timeout)
-        except TimeoutError:
-            raise
-        except Exception:
-            self._call = None
-            if self._source is None:
-                raise ValueError("it is closed") from None
-            raise
-        self._call = None
-        return self._make(told)
-
-    def __iter__(self) -> Iterator[U]:
-        while self._source is not None:
-            try:
-                told = self.next()
-            except ValueError:
-                return
-            yield told
-
-    def close(self) -> None:
-        """Ends it, and wakes a thread that waits for it."""
-        call, self._call, self._source = self._call, None, None
-        if call is not None:
-            call.cancel()
-
-    def __enter__(self: S) -> S:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+def come(call: _native.Call[T], timeout: Optional[float] = None) -> T:
+    """The answer of a call. After a `TimeoutError` it can be waited for again."""
+    return call.wait(timeout)
 
 
-def waited(call: _native.Call[T], timeout: Optional[float] = None) -> T:
-    """The answer of a call. Whoever stops waiting, because of time or a signal, takes back what was asked for."""
+def answer(call: _native.Call[T], timeout: Optional[float] = None) -> T:
+    """The answer of a call. A thread that stops waiting, because of time or a signal, takes back what it asked for."""
     try:
         return call.wait(timeout)
     except BaseException:
@@ -73,9 +25,43 @@ def waited(call: _native.Call[T], timeout: Optional[float] = None) -> T:
         raise
 
 
+def made(call: _native.Call[T], make: Callable[[T], U], timeout: Optional[float] = None) -> U:
+    """What is made from the answer of a call."""
+    return make(answer(call, timeout))
+
+
 def in_time(call: _native.Call[None], timeout: Optional[float]) -> bool:
+    """Whether the answer of a call comes in time."""
     try:
         call.wait(timeout)
     except TimeoutError:
         return False
     return True
+
+
+class Changed:
+    """A counter has the operators ``+=`` and ``-=``."""
+
+    def add(self, change: int) -> int:
+        raise NotImplementedError
+
+    def __iadd__(self: C, change: int) -> C:
+        self.add(change)
+        return self
+
+    def __isub__(self: C, change: int) -> C:
+        self.add(-change)
+        return self
+
+
+class Listed:
+    """A party can be iterated over, and has a length."""
+
+    def members(self) -> List[str]:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members())
+
+    def __len__(self) -> int:
+        return len(self.members())

@@ -1,21 +1,102 @@
-"""Recipes for asyncio: what `zebu.recipes` has, with methods that are awaited."""
+"""Recipes for asyncio: what `zebu.recipes` has, with methods that are awaited.
+
+A method with a ``timeout`` waits so many seconds, and raises `TimeoutError` unless it says otherwise. Whoever stops
+waiting takes back what it asked for: a place in line, a lock that comes too late.
+"""
+# `zebu.recipes` is made from this file: UPDATE_EXPECT=1 cargo test -p xtask halves
 
 from __future__ import annotations
 
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, List, Optional, Sequence, Tuple, Type, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Dict,
+    Generic,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 from . import _native
-from ._awaiting import Stream, answer, made
+from ._awaiting import Changed, Listed, answer, come, in_time, made
 from ._lease import entry, holder_name, holder_path, is_taken
 from .exceptions import NoNodeError
 from .types import ACL, Change, Stat, Znode, _change, _entries, _identifier
 
 if TYPE_CHECKING:
-    from .aio import Client
+    from ._aio_client import BaseClient
 
 T = TypeVar("T")
+U = TypeVar("U")
+S = TypeVar("S", bound="Stream")  # type: ignore[type-arg]
+Told = TypeVar("Told", covariant=True)
+
+
+class Source(Protocol[Told]):
+    """Tells one thing after the other."""
+
+    def next(self) -> _native.Call[Told]: ...
+
+
+class Stream(Generic[T, U]):
+    """What a source tells, in order, until it is closed. It can be iterated over."""
+
+    def __init__(self, source: Source[T], make: Callable[[T], U]) -> None:
+        self._source: Optional[Source[T]] = source
+        self._make = make
+        self._call: Optional[_native.Call[T]] = None
+
+    async def next(self, timeout: Optional[float] = None) -> U:
+        """The next one. Raises `TimeoutError` when none comes in so many seconds; nothing is lost by that."""
+        if self._source is None:
+            raise ValueError("it is closed")
+        call = self._call = self._call or self._source.next()
+        try:
+            told = await come(call, timeout)
+        except TimeoutError:
+            raise
+        except Exception:
+            self._call = None
+            if self._source is None:
+                raise ValueError("it is closed") from None
+            raise
+        self._call = None
+        return self._make(told)
+
+    async def __aiter__(self) -> AsyncIterator[U]:
+        while self._source is not None:
+            try:
+                told = await self.next()
+            except ValueError:
+                return
+            yield told
+
+    def close(self) -> None:
+        """Ends it, and wakes whoever waits for it."""
+        call, self._call, self._source = self._call, None, None
+        if call is not None:
+            call.cancel()
+
+    async def __aenter__(self: S) -> S:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.close()
+
+
+def _names(names: Iterable[bytes]) -> List[str]:
+    return [name.decode(errors="replace") for name in names]
 
 
 class Held:
@@ -45,20 +126,20 @@ class Held:
         """Whether it was released or lost."""
         return self._held.is_over
 
-    def doubt(self) -> Awaitable[None]:
-        """Waits until it is not certain that it is held."""
-        return answer(self._held.doubt())
+    def wait_for_doubt(self, timeout: Optional[float] = None) -> Awaitable[bool]:
+        """Waits until it is not certain that it is held. ``False``: so many seconds have passed before."""
+        return in_time(self._held.doubt(), timeout)
 
-    def lost(self) -> Awaitable[None]:
-        """Waits until it was released or lost."""
-        return answer(self._held.over())
+    def wait_for_loss(self, timeout: Optional[float] = None) -> Awaitable[bool]:
+        """Waits until it was released or lost. ``False``: so many seconds have passed before."""
+        return in_time(self._held.over(), timeout)
 
-    def wanted(self) -> Awaitable[None]:
-        """Waits until another program asks for it, or it is over."""
-        return answer(self._held.wanted())
+    def wait_for_request(self, timeout: Optional[float] = None) -> Awaitable[bool]:
+        """Waits until another program asks for it, or it is over. ``False``: so many seconds have passed before."""
+        return in_time(self._held.wanted(), timeout)
 
     def release(self) -> Awaitable[None]:
-        """Releases it."""
+        """Releases it, and returns when that is done."""
         return answer(self._held.release())
 
     async def __aenter__(self) -> Held:
@@ -76,7 +157,7 @@ class Lock:
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         identifier: str = "",
         acl: Optional[Sequence[ACL]] = None,
@@ -86,9 +167,9 @@ class Lock:
         self._lock = _native.Lock(client._session, path, identifier.encode(), entries, layout)
         self._entered: List[Held] = []
 
-    def acquire(self, shared: bool = False) -> Awaitable[Held]:
-        """Waits for the lock. Cancelled, it gives up the place in line."""
-        return made(self._lock.acquire(shared), Held)
+    def acquire(self, timeout: Optional[float] = None, shared: bool = False) -> Awaitable[Held]:
+        """Waits for the lock."""
+        return made(self._lock.acquire(shared), Held, timeout)
 
     def try_acquire(self, shared: bool = False) -> Awaitable[Optional[Held]]:
         """The lock, if nobody is in its way."""
@@ -96,9 +177,7 @@ class Lock:
 
     def contenders(self) -> Awaitable[List[str]]:
         """The identifiers of the holders and of those who wait, in order."""
-        return made(
-            self._lock.contenders(), lambda line: [name.decode(errors="replace") for name, _, _ in line]
-        )
+        return made(self._lock.contenders(), lambda line: _names(name for name, _, _ in line))
 
     def ask_back(self) -> Awaitable[int]:
         """Asks the holders for the lock, see `Held.is_wanted`. Tells how many there are."""
@@ -120,9 +199,9 @@ class WriteLock(Lock):
 class ReadLock(Lock):
     """A lock that several programs may hold, unless one holds a `WriteLock` or `Lock` of its path."""
 
-    def acquire(self, shared: bool = True) -> Awaitable[Held]:
+    def acquire(self, timeout: Optional[float] = None, shared: bool = True) -> Awaitable[Held]:
         """Waits for the lock, as `Lock.acquire`."""
-        return super().acquire(shared)
+        return super().acquire(timeout, shared)
 
     def try_acquire(self, shared: bool = True) -> Awaitable[Optional[Held]]:
         """The lock, if nobody is in its way."""
@@ -130,26 +209,28 @@ class ReadLock(Lock):
 
 
 class Semaphore:
-    """A number of leases. Programs with Curator's ``InterProcessSemaphoreV2`` may use the same path.
+    """A number of leases. With ``async with`` one is acquired and released.
 
-    With ``async with`` a lease is acquired and released.
+    Programs with Curator's ``InterProcessSemaphoreV2`` may use the same path. With the layout ``kazoo``, programs with
+    kazoo's ``Semaphore`` may.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         identifier: str = "",
         max_leases: int = 1,
         acl: Optional[Sequence[ACL]] = None,
+        layout: str = "zebu",
     ) -> None:
-        entries = _entries(acl, client.default_acl)
-        self._semaphore = _native.Semaphore(client._session, path, max_leases, identifier.encode(), entries)
+        entries, name = _entries(acl, client.default_acl), identifier.encode()
+        self._semaphore = _native.Semaphore(client._session, path, max_leases, name, entries, layout)
         self._entered: List[Held] = []
 
-    def acquire(self) -> Awaitable[Held]:
-        """Waits for a lease. Cancelled, it gives up the place in line."""
-        return made(self._semaphore.acquire(), Held)
+    def acquire(self, timeout: Optional[float] = None) -> Awaitable[Held]:
+        """Waits for a lease."""
+        return made(self._semaphore.acquire(), Held, timeout)
 
     def try_acquire(self) -> Awaitable[Optional[Held]]:
         """A lease, if one is free."""
@@ -157,7 +238,7 @@ class Semaphore:
 
     def lease_holders(self) -> Awaitable[List[str]]:
         """The identifiers of those who have leases."""
-        return made(self._semaphore.holders(), lambda names: [name.decode(errors="replace") for name in names])
+        return made(self._semaphore.holders(), _names)
 
     async def __aenter__(self) -> Held:
         held = await self.acquire()
@@ -173,7 +254,7 @@ class Election:
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         identifier: str = "",
         acl: Optional[Sequence[ACL]] = None,
@@ -182,12 +263,12 @@ class Election:
         self._election = _native.Election(client._session, path, _entries(acl, client.default_acl), layout)
         self._identifier = identifier
 
-    def lead(self) -> Awaitable[Held]:
-        """Waits to lead. Cancelled, it withdraws."""
-        return made(self._election.lead(self._identifier), Held)
+    def lead(self, timeout: Optional[float] = None) -> Awaitable[Held]:
+        """Waits to lead."""
+        return made(self._election.lead(self._identifier), Held, timeout)
 
     async def run(self, func: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Waits to lead, awaits what the function returns, and gives the leadership up."""
+        """Waits to lead, calls the function, and gives the leadership up."""
         async with await self.lead():
             return await func(*args, **kwargs)
 
@@ -199,7 +280,7 @@ class Election:
 class Barrier:
     """A barrier that one program opens for all. Programs with kazoo or Curator may use the same path."""
 
-    def __init__(self, client: Client, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
+    def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
         self._barrier = _native.Barrier(client._session, path, _entries(acl, client.default_acl))
 
     def create(self) -> Awaitable[None]:
@@ -210,30 +291,34 @@ class Barrier:
         """Opens the barrier."""
         return answer(self._barrier.remove())
 
-    def wait(self) -> Awaitable[None]:
-        """Waits until the barrier is open."""
-        return answer(self._barrier.passed())
+    def wait(self, timeout: Optional[float] = None) -> Awaitable[bool]:
+        """Waits until the barrier is open. ``False``: so many seconds have passed before."""
+        return in_time(self._barrier.passed(), timeout)
 
 
 class DoubleBarrier:
-    """A barrier that programs enter together and leave together. With ``async with`` it is entered and left."""
+    """A barrier that programs enter together and leave together. With ``async with`` it is entered and left.
+
+    With the layout ``kazoo``, programs with kazoo's ``DoubleBarrier`` may use the same path.
+    """
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         num_clients: int,
         identifier: Optional[str] = None,
         acl: Optional[Sequence[ACL]] = None,
+        layout: str = "zebu",
     ) -> None:
         entries = _entries(acl, client.default_acl)
-        self._barrier = _native.DoubleBarrier(client._session, path, num_clients, entries)
+        self._barrier = _native.DoubleBarrier(client._session, path, num_clients, entries, layout)
         self._name = _identifier(identifier)
         self._inside: Optional[_native.Inside] = None
 
-    async def enter(self) -> None:
-        """Waits until enough have come. Cancelled, it goes away again."""
-        self._inside = await answer(self._barrier.enter(self._name))
+    async def enter(self, timeout: Optional[float] = None) -> None:
+        """Waits until enough have come."""
+        self._inside = await answer(self._barrier.enter(self._name), timeout)
 
     async def leave(self) -> None:
         """Waits until all others leave too."""
@@ -285,30 +370,69 @@ class Item:
 class Queue:
     """A queue by priority, whose items survive a crash of their worker: another worker takes them then."""
 
-    def __init__(self, client: Client, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
-        self._queue = _native.Queue(client._session, path, _entries(acl, client.default_acl))
+    def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
+        self._queue = _native.Queue(client._session, path, _entries(acl, client.default_acl), self._layout)
+
+    #: Whose znodes it has.
+    _layout = "zebu"
 
     def put(self, value: bytes, priority: int = 100) -> Awaitable[None]:
         """Adds an item. Priorities are 0 to 255; the lowest come first."""
-        return answer(self._queue.put(value, priority))
+        return answer(self._queue.put([value], priority))
 
-    def take(self) -> Awaitable[Item]:
-        """Waits for an item. Cancelled, it gives up the place in line."""
-        return made(self._queue.take(), lambda taken: Item(*taken))
+    def take(self, timeout: Optional[float] = None) -> Awaitable[Item]:
+        """Waits for an item."""
+        return made(self._queue.take(), lambda taken: Item(*taken), timeout)
 
     def size(self) -> Awaitable[int]:
         """The number of items, also of those that workers have taken."""
         return answer(self._queue.len())
 
 
-class Counter:
+class LockingQueue(Queue):
+    """A `Queue` with the znodes of kazoo's ``LockingQueue``, whose programs may use the same path.
+
+    Priorities are 0 to 999.
+    """
+
+    _layout = "kazoo"
+
+    def put_all(self, values: Sequence[bytes], priority: int = 100) -> Awaitable[None]:
+        """Adds several items, all or none."""
+        return answer(self._queue.put(list(values), priority))
+
+
+class KazooQueue:
+    """A queue by priority with the znodes of kazoo's ``Queue``, whose programs may use the same path.
+
+    An item is removed before its worker has it: nobody gets it twice, and it is lost when its worker crashes.
+    """
+
+    def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
+        self._queue = _native.KazooQueue(client._session, path, _entries(acl, client.default_acl))
+
+    def put(self, value: bytes, priority: int = 100) -> Awaitable[None]:
+        """Adds an item. Priorities are 0 to 999; the lowest come first."""
+        return answer(self._queue.put(value, priority))
+
+    def get(self) -> Awaitable[Optional[bytes]]:
+        """Removes the first item and returns it; ``None`` if there is none."""
+        return answer(self._queue.get())
+
+    def size(self) -> Awaitable[int]:
+        """The number of items."""
+        return answer(self._queue.len())
+
+
+class Counter(Changed):
     """A number that many programs change. Programs with kazoo's ``Counter`` may use the same path."""
 
     def __init__(
-        self, client: Client, path: str, default: int = 0, acl: Optional[Sequence[ACL]] = None
+        self, client: BaseClient, path: str, default: int = 0, acl: Optional[Sequence[ACL]] = None
     ) -> None:
         self._counter = _native.Counter(client._session, path, default, _entries(acl, client.default_acl))
 
+    @property
     def value(self) -> Awaitable[int]:
         """The number, read now."""
         return answer(self._counter.get())
@@ -318,23 +442,27 @@ class Counter:
         return answer(self._counter.add(change))
 
 
-class Party:
+class Party(Listed):
     """Programs that see each other. Programs with kazoo's ``Party`` may use the same path.
 
     With ``async with`` a program joins and leaves.
     """
 
+    #: Whether the names of the members are in the names of their znodes.
+    _is_shallow = False
+
     def __init__(
-        self, client: Client, path: str, identifier: Optional[str] = None, acl: Optional[Sequence[ACL]] = None
+        self, client: BaseClient, path: str, identifier: Optional[str] = None, acl: Optional[Sequence[ACL]] = None
     ) -> None:
-        self._party = _native.Party(client._session, path, _entries(acl, client.default_acl))
-        self._data = _identifier(identifier).encode()
+        entries = _entries(acl, client.default_acl)
+        self._party = _native.Party(client._session, path, entries, self._is_shallow)
+        self._name = _identifier(identifier)
         self._member: Optional[_native.Member] = None
 
     async def join(self) -> None:
         """Joins. A member whose znode another program deletes joins again by itself."""
         if self._member is None:
-            self._member = await answer(self._party.join(self._data))
+            self._member = await answer(self._party.join(self._name))
 
     async def leave(self) -> None:
         """Leaves."""
@@ -343,8 +471,8 @@ class Party:
             await answer(member.leave())
 
     def members(self) -> Awaitable[List[str]]:
-        """The identifiers of the members."""
-        return made(self._party.members(), lambda names: [name.decode(errors="replace") for name in names])
+        """The identifiers of the members, sorted."""
+        return answer(self._party.members())
 
     async def __aenter__(self) -> Party:
         await self.join()
@@ -354,21 +482,106 @@ class Party:
         await self.leave()
 
 
+class ShallowParty(Party):
+    """A `Party` whose members are read with one request. Programs with kazoo's ``ShallowParty`` may use the same path.
+
+    An identifier must be the name of a znode.
+    """
+
+    _is_shallow = True
+
+
+class Part(Held):
+    """The items that a member of a `SetPartitioner` owns, with their fencing tokens. It can be iterated over.
+
+    With ``async with`` they are given back at the end; forgotten, too. When ``is_wanted`` is true, the members have
+    changed, and the program should give the items back soon.
+    """
+
+    def __init__(self, part: Tuple[List[str], List[int], _native.Held]) -> None:
+        items, tokens, held = part
+        super().__init__(held)
+        self.items: Dict[str, int] = dict(zip(items, tokens))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    async def __aenter__(self) -> Part:
+        return self
+
+
+class SetPartitioner:
+    """Divides items among programs, so that each item belongs to one of them.
+
+    Programs with kazoo's ``SetPartitioner`` may use the same path, if they have no ``partition_func``. The members divide
+    the items when no member has come or gone for ``time_boundary`` seconds. With ``async with`` a program joins, and
+    leaves at the end.
+    """
+
+    def __init__(
+        self,
+        client: BaseClient,
+        path: str,
+        set: Iterable[str],
+        identifier: Optional[str] = None,
+        time_boundary: float = 30,
+        acl: Optional[Sequence[ACL]] = None,
+    ) -> None:
+        entries = _entries(acl, client.default_acl)
+        self._partitions = _native.Partitions(client._session, path, sorted(set), time_boundary, entries)
+        self._name = _identifier(identifier)
+        self._member: Optional[_native.Participant] = None
+
+    async def join(self) -> None:
+        """Joins the members. It owns no item yet."""
+        if self._member is None:
+            self._member = await answer(self._partitions.join(self._name))
+
+    async def acquire(self, timeout: Optional[float] = None) -> Part:
+        """Joins, and waits for the items of this program: first until the members stay the same, then for the items."""
+        await self.join()
+        assert self._member is not None
+        return await made(self._member.acquire(), Part, timeout)
+
+    async def finish(self) -> None:
+        """Leaves the members."""
+        member, self._member = self._member, None
+        if member is not None:
+            await answer(member.leave())
+
+    async def __aenter__(self) -> SetPartitioner:
+        await self.join()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.finish()
+
+
 Read = Optional[Tuple[bytes, Stat]]
 
 
 class DataWatch(Stream[Read, Read]):
     """The data of a znode and its stat, now and after each change; ``None`` while there is no znode."""
 
-    def __init__(self, client: Client, path: str) -> None:
+    def __init__(self, client: BaseClient, path: str) -> None:
         super().__init__(_native.DataWatch(client._session, path), lambda read: read)
 
 
 class ChildrenWatch(Stream[Optional[List[str]], Optional[List[str]]]):
     """The names of the children of a znode, now and after each change; ``None`` while there is no znode."""
 
-    def __init__(self, client: Client, path: str) -> None:
-        super().__init__(_native.ChildrenWatch(client._session, path), lambda names: names)
+    def __init__(self, client: BaseClient, path: str) -> None:
+        super().__init__(_native.ChildrenWatch(client._session, path, None), lambda names: names)
+
+
+class PatientChildrenWatch(Stream[Optional[List[str]], Optional[List[str]]]):
+    """The names of the children of a znode, now and after changes, when they have not changed for so many seconds."""
+
+    def __init__(self, client: BaseClient, path: str, time_boundary: float = 30) -> None:
+        super().__init__(_native.ChildrenWatch(client._session, path, time_boundary), lambda names: names)
 
 
 class Changes(Stream[Tuple[str, Optional[Tuple[str, bytes, Stat]]], Change]):
@@ -381,7 +594,7 @@ class Changes(Stream[Tuple[str, Optional[Tuple[str, bytes, Stat]]], Change]):
 class Cache:
     """A part of the tree in memory, which one watch keeps up to date."""
 
-    def __init__(self, client: Client, path: str, depth: str = "tree", data: bool = True) -> None:
+    def __init__(self, client: BaseClient, path: str, depth: str = "tree", data: bool = True) -> None:
         self._cache = _native.Cache(client._session, path, depth, data)
 
     @property
@@ -389,9 +602,9 @@ class Cache:
         """Whether the cache is complete and hears of changes."""
         return self._cache.is_current
 
-    def wait(self) -> Awaitable[None]:
-        """Waits until it is current."""
-        return answer(self._cache.current())
+    def wait(self, timeout: Optional[float] = None) -> Awaitable[bool]:
+        """Waits until it is current. ``False``: so many seconds have passed before."""
+        return in_time(self._cache.current(), timeout)
 
     def get(self, path: str) -> Optional[Znode]:
         """A znode; ``None`` if there is none."""
@@ -411,7 +624,7 @@ class Cache:
 
 
 async def lease(
-    client: Client, path: str, duration: timedelta, identifier: Optional[str], acl: Optional[Sequence[ACL]]
+    client: BaseClient, path: str, duration: timedelta, identifier: Optional[str], acl: Optional[Sequence[ACL]]
 ) -> bool:
     """Whether this program gets the lease of a path, see `zebu.Client.NonBlockingLease`."""
     name, holder = holder_name(identifier), holder_path(path)

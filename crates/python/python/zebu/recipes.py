@@ -1,21 +1,100 @@
-"""Recipes whose methods wait for their results: locks, elections, barriers, queues, counters, caches and more."""
+"""Recipes, with methods that block.
+
+A method with a ``timeout`` waits so many seconds, and raises `TimeoutError` unless it says otherwise. Whoever stops
+waiting takes back what it asked for: a place in line, a lock that comes too late.
+"""
+# This file is made from aio_recipes.py: UPDATE_EXPECT=1 cargo test -p xtask halves
 
 from __future__ import annotations
 
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Tuple, Type, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Generic,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+)
 
 from . import _native
+from ._waiting import Changed, Listed, answer, come, in_time, made
 from ._lease import entry, holder_name, holder_path, is_taken
-from ._waiting import Stream, in_time, waited
 from .exceptions import NoNodeError
 from .types import ACL, Change, Stat, Znode, _change, _entries, _identifier
 
 if TYPE_CHECKING:
-    from .client import Client
+    from ._client import BaseClient
 
 T = TypeVar("T")
+U = TypeVar("U")
+S = TypeVar("S", bound="Stream")  # type: ignore[type-arg]
+Told = TypeVar("Told", covariant=True)
+
+
+class Source(Protocol[Told]):
+    """Tells one thing after the other."""
+
+    def next(self) -> _native.Call[Told]: ...
+
+
+class Stream(Generic[T, U]):
+    """What a source tells, in order, until it is closed. It can be iterated over."""
+
+    def __init__(self, source: Source[T], make: Callable[[T], U]) -> None:
+        self._source: Optional[Source[T]] = source
+        self._make = make
+        self._call: Optional[_native.Call[T]] = None
+
+    def next(self, timeout: Optional[float] = None) -> U:
+        """The next one. Raises `TimeoutError` when none comes in so many seconds; nothing is lost by that."""
+        if self._source is None:
+            raise ValueError("it is closed")
+        call = self._call = self._call or self._source.next()
+        try:
+            told = come(call, timeout)
+        except TimeoutError:
+            raise
+        except Exception:
+            self._call = None
+            if self._source is None:
+                raise ValueError("it is closed") from None
+            raise
+        self._call = None
+        return self._make(told)
+
+    def __iter__(self) -> Iterator[U]:
+        while self._source is not None:
+            try:
+                told = self.next()
+            except ValueError:
+                return
+            yield told
+
+    def close(self) -> None:
+        """Ends it, and wakes whoever waits for it."""
+        call, self._call, self._source = self._call, None, None
+        if call is not None:
+            call.cancel()
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _names(names: Iterable[bytes]) -> List[str]:
+    return [name.decode(errors="replace") for name in names]
 
 
 class Held:
@@ -53,9 +132,13 @@ class Held:
         """Waits until it was released or lost. ``False``: so many seconds have passed before."""
         return in_time(self._held.over(), timeout)
 
+    def wait_for_request(self, timeout: Optional[float] = None) -> bool:
+        """Waits until another program asks for it, or it is over. ``False``: so many seconds have passed before."""
+        return in_time(self._held.wanted(), timeout)
+
     def release(self) -> None:
         """Releases it, and returns when that is done."""
-        self._held.release().wait()
+        return answer(self._held.release())
 
     def __enter__(self) -> Held:
         return self
@@ -72,7 +155,7 @@ class Lock:
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         identifier: str = "",
         acl: Optional[Sequence[ACL]] = None,
@@ -83,21 +166,20 @@ class Lock:
         self._entered: List[Held] = []
 
     def acquire(self, timeout: Optional[float] = None, shared: bool = False) -> Held:
-        """Waits for the lock. Raises `TimeoutError` after so many seconds, and gives up the place in line."""
-        return Held(waited(self._lock.acquire(shared), timeout))
+        """Waits for the lock."""
+        return made(self._lock.acquire(shared), Held, timeout)
 
     def try_acquire(self, shared: bool = False) -> Optional[Held]:
         """The lock, if nobody is in its way."""
-        held = waited(self._lock.try_acquire(shared))
-        return None if held is None else Held(held)
+        return made(self._lock.try_acquire(shared), lambda held: None if held is None else Held(held))
 
     def contenders(self) -> List[str]:
         """The identifiers of the holders and of those who wait, in order."""
-        return [name.decode(errors="replace") for name, _, _ in self._lock.contenders().wait()]
+        return made(self._lock.contenders(), lambda line: _names(name for name, _, _ in line))
 
     def ask_back(self) -> int:
         """Asks the holders for the lock, see `Held.is_wanted`. Tells how many there are."""
-        return self._lock.ask_back().wait()
+        return answer(self._lock.ask_back())
 
     def __enter__(self) -> Held:
         held = self.acquire()
@@ -125,35 +207,36 @@ class ReadLock(Lock):
 
 
 class Semaphore:
-    """A number of leases. Programs with Curator's ``InterProcessSemaphoreV2`` may use the same path.
+    """A number of leases. With ``with`` one is acquired and released.
 
-    With ``with`` a lease is acquired and released.
+    Programs with Curator's ``InterProcessSemaphoreV2`` may use the same path. With the layout ``kazoo``, programs with
+    kazoo's ``Semaphore`` may.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         identifier: str = "",
         max_leases: int = 1,
         acl: Optional[Sequence[ACL]] = None,
+        layout: str = "zebu",
     ) -> None:
-        entries = _entries(acl, client.default_acl)
-        self._semaphore = _native.Semaphore(client._session, path, max_leases, identifier.encode(), entries)
+        entries, name = _entries(acl, client.default_acl), identifier.encode()
+        self._semaphore = _native.Semaphore(client._session, path, max_leases, name, entries, layout)
         self._entered: List[Held] = []
 
     def acquire(self, timeout: Optional[float] = None) -> Held:
-        """Waits for a lease. Raises `TimeoutError` after so many seconds, and gives up the place in line."""
-        return Held(waited(self._semaphore.acquire(), timeout))
+        """Waits for a lease."""
+        return made(self._semaphore.acquire(), Held, timeout)
 
     def try_acquire(self) -> Optional[Held]:
         """A lease, if one is free."""
-        held = waited(self._semaphore.try_acquire())
-        return None if held is None else Held(held)
+        return made(self._semaphore.try_acquire(), lambda held: None if held is None else Held(held))
 
     def lease_holders(self) -> List[str]:
         """The identifiers of those who have leases."""
-        return [name.decode(errors="replace") for name in self._semaphore.holders().wait()]
+        return made(self._semaphore.holders(), _names)
 
     def __enter__(self) -> Held:
         held = self.acquire()
@@ -169,7 +252,7 @@ class Election:
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         identifier: str = "",
         acl: Optional[Sequence[ACL]] = None,
@@ -179,8 +262,8 @@ class Election:
         self._identifier = identifier
 
     def lead(self, timeout: Optional[float] = None) -> Held:
-        """Waits to lead. Raises `TimeoutError` after so many seconds, and withdraws."""
-        return Held(waited(self._election.lead(self._identifier), timeout))
+        """Waits to lead."""
+        return made(self._election.lead(self._identifier), Held, timeout)
 
     def run(self, func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Waits to lead, calls the function, and gives the leadership up."""
@@ -189,22 +272,22 @@ class Election:
 
     def contenders(self) -> List[str]:
         """The leader, followed by the waiting candidates in order."""
-        return [name for name, _ in self._election.candidates().wait()]
+        return made(self._election.candidates(), lambda line: [name for name, _ in line])
 
 
 class Barrier:
     """A barrier that one program opens for all. Programs with kazoo or Curator may use the same path."""
 
-    def __init__(self, client: Client, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
+    def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
         self._barrier = _native.Barrier(client._session, path, _entries(acl, client.default_acl))
 
     def create(self) -> None:
         """Closes the barrier."""
-        self._barrier.create().wait()
+        return answer(self._barrier.create())
 
     def remove(self) -> None:
         """Opens the barrier."""
-        self._barrier.remove().wait()
+        return answer(self._barrier.remove())
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Waits until the barrier is open. ``False``: so many seconds have passed before."""
@@ -212,30 +295,34 @@ class Barrier:
 
 
 class DoubleBarrier:
-    """A barrier that programs enter together and leave together. With ``with`` it is entered and left."""
+    """A barrier that programs enter together and leave together. With ``with`` it is entered and left.
+
+    With the layout ``kazoo``, programs with kazoo's ``DoubleBarrier`` may use the same path.
+    """
 
     def __init__(
         self,
-        client: Client,
+        client: BaseClient,
         path: str,
         num_clients: int,
         identifier: Optional[str] = None,
         acl: Optional[Sequence[ACL]] = None,
+        layout: str = "zebu",
     ) -> None:
         entries = _entries(acl, client.default_acl)
-        self._barrier = _native.DoubleBarrier(client._session, path, num_clients, entries)
+        self._barrier = _native.DoubleBarrier(client._session, path, num_clients, entries, layout)
         self._name = _identifier(identifier)
         self._inside: Optional[_native.Inside] = None
 
     def enter(self, timeout: Optional[float] = None) -> None:
-        """Waits until enough have come. Raises `TimeoutError` after so many seconds, and goes away again."""
-        self._inside = waited(self._barrier.enter(self._name), timeout)
+        """Waits until enough have come."""
+        self._inside = answer(self._barrier.enter(self._name), timeout)
 
     def leave(self) -> None:
         """Waits until all others leave too."""
         inside, self._inside = self._inside, None
         if inside is not None:
-            inside.leave().wait()
+            answer(inside.leave())
 
     def __enter__(self) -> DoubleBarrier:
         self.enter()
@@ -257,7 +344,7 @@ class Item:
 
     def finish(self) -> None:
         """Deletes the item."""
-        self._item.finish().wait()
+        return answer(self._item.finish())
 
     def give_back(self) -> None:
         """Lets another worker take the item."""
@@ -281,81 +368,109 @@ class Item:
 class Queue:
     """A queue by priority, whose items survive a crash of their worker: another worker takes them then."""
 
-    def __init__(self, client: Client, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
-        self._queue = _native.Queue(client._session, path, _entries(acl, client.default_acl))
+    def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
+        self._queue = _native.Queue(client._session, path, _entries(acl, client.default_acl), self._layout)
+
+    #: Whose znodes it has.
+    _layout = "zebu"
 
     def put(self, value: bytes, priority: int = 100) -> None:
         """Adds an item. Priorities are 0 to 255; the lowest come first."""
-        self._queue.put(value, priority).wait()
+        return answer(self._queue.put([value], priority))
 
     def take(self, timeout: Optional[float] = None) -> Item:
-        """Waits for an item. Raises `TimeoutError` after so many seconds."""
-        return Item(*waited(self._queue.take(), timeout))
+        """Waits for an item."""
+        return made(self._queue.take(), lambda taken: Item(*taken), timeout)
 
     def size(self) -> int:
         """The number of items, also of those that workers have taken."""
-        return self._queue.len().wait()
+        return answer(self._queue.len())
 
 
-class Counter:
+class LockingQueue(Queue):
+    """A `Queue` with the znodes of kazoo's ``LockingQueue``, whose programs may use the same path.
+
+    Priorities are 0 to 999.
+    """
+
+    _layout = "kazoo"
+
+    def put_all(self, values: Sequence[bytes], priority: int = 100) -> None:
+        """Adds several items, all or none."""
+        return answer(self._queue.put(list(values), priority))
+
+
+class KazooQueue:
+    """A queue by priority with the znodes of kazoo's ``Queue``, whose programs may use the same path.
+
+    An item is removed before its worker has it: nobody gets it twice, and it is lost when its worker crashes.
+    """
+
+    def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
+        self._queue = _native.KazooQueue(client._session, path, _entries(acl, client.default_acl))
+
+    def put(self, value: bytes, priority: int = 100) -> None:
+        """Adds an item. Priorities are 0 to 999; the lowest come first."""
+        return answer(self._queue.put(value, priority))
+
+    def get(self) -> Optional[bytes]:
+        """Removes the first item and returns it; ``None`` if there is none."""
+        return answer(self._queue.get())
+
+    def size(self) -> int:
+        """The number of items."""
+        return answer(self._queue.len())
+
+
+class Counter(Changed):
     """A number that many programs change. Programs with kazoo's ``Counter`` may use the same path."""
 
     def __init__(
-        self, client: Client, path: str, default: int = 0, acl: Optional[Sequence[ACL]] = None
+        self, client: BaseClient, path: str, default: int = 0, acl: Optional[Sequence[ACL]] = None
     ) -> None:
         self._counter = _native.Counter(client._session, path, default, _entries(acl, client.default_acl))
 
     @property
     def value(self) -> int:
         """The number, read now."""
-        return self._counter.get().wait()
+        return answer(self._counter.get())
 
     def add(self, change: int) -> int:
         """Adds to the number, and tells the new one."""
-        return self._counter.add(change).wait()
-
-    def __iadd__(self, change: int) -> Counter:
-        self.add(change)
-        return self
-
-    def __isub__(self, change: int) -> Counter:
-        self.add(-change)
-        return self
+        return answer(self._counter.add(change))
 
 
-class Party:
+class Party(Listed):
     """Programs that see each other. Programs with kazoo's ``Party`` may use the same path.
 
     With ``with`` a program joins and leaves.
     """
 
+    #: Whether the names of the members are in the names of their znodes.
+    _is_shallow = False
+
     def __init__(
-        self, client: Client, path: str, identifier: Optional[str] = None, acl: Optional[Sequence[ACL]] = None
+        self, client: BaseClient, path: str, identifier: Optional[str] = None, acl: Optional[Sequence[ACL]] = None
     ) -> None:
-        self._party = _native.Party(client._session, path, _entries(acl, client.default_acl))
-        self._data = _identifier(identifier).encode()
+        entries = _entries(acl, client.default_acl)
+        self._party = _native.Party(client._session, path, entries, self._is_shallow)
+        self._name = _identifier(identifier)
         self._member: Optional[_native.Member] = None
 
     def join(self) -> None:
         """Joins. A member whose znode another program deletes joins again by itself."""
         if self._member is None:
-            self._member = waited(self._party.join(self._data))
+            self._member = answer(self._party.join(self._name))
 
     def leave(self) -> None:
         """Leaves."""
         member, self._member = self._member, None
         if member is not None:
-            member.leave().wait()
+            answer(member.leave())
 
     def members(self) -> List[str]:
-        """The identifiers of the members."""
-        return [name.decode(errors="replace") for name in self._party.members().wait()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.members())
-
-    def __len__(self) -> int:
-        return len(self.members())
+        """The identifiers of the members, sorted."""
+        return answer(self._party.members())
 
     def __enter__(self) -> Party:
         self.join()
@@ -365,21 +480,106 @@ class Party:
         self.leave()
 
 
+class ShallowParty(Party):
+    """A `Party` whose members are read with one request. Programs with kazoo's ``ShallowParty`` may use the same path.
+
+    An identifier must be the name of a znode.
+    """
+
+    _is_shallow = True
+
+
+class Part(Held):
+    """The items that a member of a `SetPartitioner` owns, with their fencing tokens. It can be iterated over.
+
+    With ``with`` they are given back at the end; forgotten, too. When ``is_wanted`` is true, the members have
+    changed, and the program should give the items back soon.
+    """
+
+    def __init__(self, part: Tuple[List[str], List[int], _native.Held]) -> None:
+        items, tokens, held = part
+        super().__init__(held)
+        self.items: Dict[str, int] = dict(zip(items, tokens))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __enter__(self) -> Part:
+        return self
+
+
+class SetPartitioner:
+    """Divides items among programs, so that each item belongs to one of them.
+
+    Programs with kazoo's ``SetPartitioner`` may use the same path, if they have no ``partition_func``. The members divide
+    the items when no member has come or gone for ``time_boundary`` seconds. With ``with`` a program joins, and
+    leaves at the end.
+    """
+
+    def __init__(
+        self,
+        client: BaseClient,
+        path: str,
+        set: Iterable[str],
+        identifier: Optional[str] = None,
+        time_boundary: float = 30,
+        acl: Optional[Sequence[ACL]] = None,
+    ) -> None:
+        entries = _entries(acl, client.default_acl)
+        self._partitions = _native.Partitions(client._session, path, sorted(set), time_boundary, entries)
+        self._name = _identifier(identifier)
+        self._member: Optional[_native.Participant] = None
+
+    def join(self) -> None:
+        """Joins the members. It owns no item yet."""
+        if self._member is None:
+            self._member = answer(self._partitions.join(self._name))
+
+    def acquire(self, timeout: Optional[float] = None) -> Part:
+        """Joins, and waits for the items of this program: first until the members stay the same, then for the items."""
+        self.join()
+        assert self._member is not None
+        return made(self._member.acquire(), Part, timeout)
+
+    def finish(self) -> None:
+        """Leaves the members."""
+        member, self._member = self._member, None
+        if member is not None:
+            answer(member.leave())
+
+    def __enter__(self) -> SetPartitioner:
+        self.join()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.finish()
+
+
 Read = Optional[Tuple[bytes, Stat]]
 
 
 class DataWatch(Stream[Read, Read]):
     """The data of a znode and its stat, now and after each change; ``None`` while there is no znode."""
 
-    def __init__(self, client: Client, path: str) -> None:
+    def __init__(self, client: BaseClient, path: str) -> None:
         super().__init__(_native.DataWatch(client._session, path), lambda read: read)
 
 
 class ChildrenWatch(Stream[Optional[List[str]], Optional[List[str]]]):
     """The names of the children of a znode, now and after each change; ``None`` while there is no znode."""
 
-    def __init__(self, client: Client, path: str) -> None:
-        super().__init__(_native.ChildrenWatch(client._session, path), lambda names: names)
+    def __init__(self, client: BaseClient, path: str) -> None:
+        super().__init__(_native.ChildrenWatch(client._session, path, None), lambda names: names)
+
+
+class PatientChildrenWatch(Stream[Optional[List[str]], Optional[List[str]]]):
+    """The names of the children of a znode, now and after changes, when they have not changed for so many seconds."""
+
+    def __init__(self, client: BaseClient, path: str, time_boundary: float = 30) -> None:
+        super().__init__(_native.ChildrenWatch(client._session, path, time_boundary), lambda names: names)
 
 
 class Changes(Stream[Tuple[str, Optional[Tuple[str, bytes, Stat]]], Change]):
@@ -392,7 +592,7 @@ class Changes(Stream[Tuple[str, Optional[Tuple[str, bytes, Stat]]], Change]):
 class Cache:
     """A part of the tree in memory, which one watch keeps up to date."""
 
-    def __init__(self, client: Client, path: str, depth: str = "tree", data: bool = True) -> None:
+    def __init__(self, client: BaseClient, path: str, depth: str = "tree", data: bool = True) -> None:
         self._cache = _native.Cache(client._session, path, depth, data)
 
     @property
@@ -422,9 +622,9 @@ class Cache:
 
 
 def lease(
-    client: Client, path: str, duration: timedelta, identifier: Optional[str], acl: Optional[Sequence[ACL]]
+    client: BaseClient, path: str, duration: timedelta, identifier: Optional[str], acl: Optional[Sequence[ACL]]
 ) -> bool:
-    """Whether this program gets the lease of a path, see `Client.NonBlockingLease`."""
+    """Whether this program gets the lease of a path, see `zebu.Client.NonBlockingLease`."""
     name, holder = holder_name(identifier), holder_path(path)
     with Lock(client, path, name, acl, "kazoo"):
         written = client.transaction()

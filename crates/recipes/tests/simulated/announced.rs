@@ -134,6 +134,12 @@ impl Announcing {
             self.looks(guest, &leaders).await;
         }
         self.0.lock().standing.remove(&guest.number);
+        if let Some((term, mut announced)) = announced
+            && timeout(Duration::from_secs(5), announced.lost()).await.is_err()
+        {
+            let broken = format!("guest {} does not learn that {term} is over", guest.number);
+            self.0.lock().broken.get_or_insert(broken);
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex as Locked;
 use zebu_client::{Acls, Client};
 use zebu_recipes::{
-    AllHeld, Election, Guard, Held, Lease, Lock, MultiLock, Mutex, News, ReadWriteLock, Result,
-    Semaphore, Token,
+    AllHeld, Election, Guard, Held, Lease, Lock, MultiLock, Mutex, News, Part, Participant,
+    Partitions, ReadWriteLock, Result, Semaphore, Token,
 };
 use zebu_sim::World;
 
@@ -28,11 +28,25 @@ pub(crate) enum Recipe {
     Multi,
     /// A lock that its holder keeps until another wants it.
     WantedBack,
+    /// A semaphore with kazoo's znodes.
+    KazooSemaphore,
+    /// The items of a set, divided among the programs.
+    Partitions,
 }
 
 pub(crate) const GUESTS: usize = 4;
 
 const LEASES: usize = 2;
+
+/// The items that the programs divide, and the znodes of their locks.
+const ITEMS: [(&str, &str); 6] = [
+    ("a", "/set/locks/a"),
+    ("b", "/set/locks/b"),
+    ("c", "/set/locks/c"),
+    ("d", "/set/locks/d"),
+    ("e", "/set/locks/e"),
+    ("f", "/set/locks/f"),
+];
 
 pub(crate) struct Locks {
     recipe: Recipe,
@@ -51,6 +65,7 @@ enum Hold {
     Guard(Guard),
     Lease(Lease),
     All(AllHeld),
+    Part(Box<(Participant, Part)>),
 }
 
 impl Hold {
@@ -60,6 +75,7 @@ impl Hold {
             Self::Guard(guard) => vec![guard.token()],
             Self::Lease(lease) => vec![lease.token()],
             Self::All(all) => all.tokens(),
+            Self::Part(part) => part.1.tokens(),
         }
     }
 
@@ -72,6 +88,7 @@ impl Hold {
                 all.lost().await;
                 News::Lost
             }
+            Self::Part(part) => part.1.news().await,
         }
     }
 
@@ -81,6 +98,10 @@ impl Hold {
             Self::Guard(guard) => guard.release().await,
             Self::Lease(lease) => lease.release().await,
             Self::All(all) => all.release().await,
+            Self::Part(part) => {
+                let (member, part) = *part;
+                part.release().await.and(member.leave().await)
+            }
         }
     }
 }
@@ -126,6 +147,20 @@ async fn ask(
         Recipe::Semaphore => {
             let lease = Semaphore::new(client, "/s", LEASES, acl).acquire().await?;
             (vec!["/s/leases"], Share::Lease(LEASES), Hold::Lease(lease))
+        }
+        Recipe::KazooSemaphore => {
+            let lease = Semaphore::of_kazoo(client, "/ks", LEASES, acl).acquire().await?;
+            (vec!["/ks"], Share::Lease(LEASES), Hold::Lease(lease))
+        }
+        Recipe::Partitions => {
+            let items = ITEMS.map(|(item, _)| item);
+            let quiet = Duration::from_millis(100);
+            let partitions = Partitions::new(client, "/set", items, acl).quiet(quiet);
+            let member = partitions.join("guest").await?;
+            let part = member.acquire().await?;
+            let is_in = |item: &str| part.items().iter().any(|own| own == item);
+            let locks = ITEMS.iter().filter(|(item, _)| is_in(item)).map(|(_, lock)| *lock);
+            (locks.collect(), Share::Alone, Hold::Part(Box::new((member, part))))
         }
         Recipe::Election | Recipe::Selector | Recipe::Latch => {
             let (path, election) = match recipe {
@@ -221,6 +256,7 @@ impl Locks {
         };
         // Some hold for so long that they must hear of the end of their session.
         let waits = self.recipe == Recipe::WantedBack;
+        let gives_back = waits || self.recipe == Recipe::Partitions;
         let longest = if guest.random.one_in(10) && guest.is_busy() { 25_000 } else { 1_500 };
         let until = tokio::time::Instant::now() + guest.random.ms(0, longest);
         if guest.random.one_in(3) {
@@ -244,7 +280,7 @@ impl Locks {
                         }
                         News::Wanted => {
                             ledger.wanted += 1;
-                            if waits {
+                            if gives_back {
                                 break;
                             }
                         }

@@ -86,6 +86,22 @@ const TRIALS: &[Trial] = &[
         run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Priority)),
     },
     Trial {
+        name: "semaphore with kazoo's znodes",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::KazooSemaphore)),
+    },
+    Trial {
+        name: "partitions",
+        run: |seed| live(seed, locks::GUESTS, Locks::new(locks::Recipe::Partitions)),
+    },
+    Trial {
+        name: "locking queue with kazoo's znodes",
+        run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Locking)),
+    },
+    Trial {
+        name: "queue with kazoo's znodes",
+        run: |seed| live(seed, queues::GUESTS, Queues::new(queues::Recipe::Removing)),
+    },
+    Trial {
         name: "atomic number",
         run: |seed| live(seed, counters::GUESTS, Counters::new(counters::Recipe::Atomic)),
     },
@@ -278,6 +294,9 @@ const MUTANTS: &[(&str, &str)] = &[
     ("announcement of a former leader believed", "announcements"),
     ("lost create taken for done", "models"),
     ("rule of a schema unheeded", "models"),
+    ("lease granted without its lock", "semaphore with kazoo's znodes"),
+    ("part owned by two", "partitions"),
+    ("lost get taken for done", "queue with kazoo's znodes"),
 ];
 
 /// Seeds that a fault may take to be found.

@@ -7,7 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use parking_lot::Mutex;
 use zebu_client::{Acls, Client, ErrorKind};
 use zebu_recipes::{
-    DelayQueue, Error, IdQueue, Item, PlainQueue, PriorityQueue, Queue, Result, ShardedQueue,
+    DelayQueue, Error, IdQueue, Item, KazooLockingQueue, KazooQueue, PlainQueue, PriorityQueue,
+    Queue, Result, ShardedQueue,
 };
 use zebu_sim::World;
 
@@ -22,6 +23,10 @@ pub(crate) enum Recipe {
     Priority,
     Delay,
     Id,
+    /// kazoo's, whose workers keep an item until it is finished.
+    Locking,
+    /// kazoo's, whose workers remove an item before they have it.
+    Removing,
 }
 
 pub(crate) const GUESTS: usize = 4;
@@ -60,6 +65,8 @@ struct Book {
     puts: u64,
     finished: u64,
     given_back: u64,
+    /// Removals whose worker does not know yet what it has got, or will never know.
+    removals: usize,
 }
 
 pub(crate) struct Queues {
@@ -82,6 +89,8 @@ impl Queues {
             Recipe::Plain | Recipe::Priority | Recipe::Delay | Recipe::Id => {
                 vec!["/items".to_owned()]
             }
+            Recipe::Locking => vec!["/locking/entries".to_owned()],
+            Recipe::Removing => vec!["/removing".to_owned()],
         }
     }
 
@@ -107,6 +116,13 @@ impl Queues {
                 let queue = IdQueue::new(client, "/items", "/marks", acl);
                 queue.put(&[data.as_bytes()], &priority.to_string()).await
             }
+            Recipe::Locking => {
+                let queue = KazooLockingQueue::new(client, "/locking", acl);
+                queue.put(data, u16::from(priority)).await
+            }
+            Recipe::Removing => {
+                KazooQueue::new(client, "/removing", acl).put(data, u16::from(priority)).await
+            }
         }
     }
 
@@ -119,6 +135,30 @@ impl Queues {
             Recipe::Priority => PriorityQueue::new(client, "/items", "/marks", acl).take().await,
             Recipe::Delay => DelayQueue::new(client, "/items", "/marks", acl).take().await,
             Recipe::Id => IdQueue::new(client, "/items", "/marks", acl).take().await,
+            Recipe::Locking => KazooLockingQueue::new(client, "/locking", acl).take().await,
+            Recipe::Removing => unreachable!("its items are removed, not taken"),
+        }
+    }
+
+    /// Removes an item at once.
+    async fn remove(&self, guest: &mut Guest, client: &Client) {
+        let patience = guest.random.ms(100, 6_000);
+        self.book.lock().removals += 1;
+        let queue = KazooQueue::new(client, "/removing", &Acls::open_to_all());
+        let removed = tokio::time::timeout(patience, queue.get()).await;
+        let mut book = self.book.lock();
+        let data = match removed {
+            Ok(Ok(data)) => data,
+            Ok(Err(Error::Client(error))) if error.kind() == ErrorKind::NotExecuted => None,
+            _ => return,
+        };
+        book.removals -= 1;
+        let Some(data) = data else { return };
+        let data = String::from_utf8_lossy(&data).into_owned();
+        book.finished += 1;
+        match book.items.get_mut(&data) {
+            Some(known) => known.finished += 1,
+            None => book.twice = Some(data),
         }
     }
 
@@ -146,7 +186,7 @@ impl Queues {
         let taken = tokio::time::timeout(patience, self.take(client)).await;
         let Ok(Ok(item)) = taken else { return };
         let data = match self.recipe {
-            Recipe::Own | Recipe::Sharded => item.data(),
+            Recipe::Own | Recipe::Sharded | Recipe::Locking | Recipe::Removing => item.data(),
             Recipe::Plain | Recipe::Priority | Recipe::Delay | Recipe::Id => {
                 match item.elements() {
                     Ok(elements) => elements[0],
@@ -196,6 +236,8 @@ impl Family for Queues {
                 while !client.state().is_over() {
                     if guest.is_busy() && guest.random.one_in(2) {
                         self.produce(&mut guest, &client, &mut number).await;
+                    } else if self.recipe == Recipe::Removing {
+                        self.remove(&mut guest, &client).await;
                     } else {
                         self.consume(&mut guest, &client).await;
                     }
@@ -234,7 +276,9 @@ impl Family for Queues {
                 }
             }
         }
-        for (data, known) in &mut book.items {
+        let mut missing = 0;
+        let Book { items, removals, .. } = &mut *book;
+        for (data, known) in items {
             let path = there.get(data);
             if let (Some(before), Some(path)) = (&known.was_there, path)
                 && before != path
@@ -254,7 +298,15 @@ impl Family for Queues {
                 Some(path) if known.put == Put::Refused => {
                     return Err(format!("not put in, it was said, and there: {data} at {path}"));
                 }
-                None if known.put == Put::Done && !known.is_ending => {
+                // Its worker is about to get it, or has crashed.
+                None if known.put == Put::Done
+                    && known.finished == 0
+                    && self.recipe == Recipe::Removing
+                    && missing < *removals =>
+                {
+                    missing += 1;
+                }
+                None if known.put == Put::Done && known.finished == 0 && !known.is_ending => {
                     return Err(format!("lost: {data}, {known:?}"));
                 }
                 _ => {}

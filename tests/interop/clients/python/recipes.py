@@ -197,6 +197,95 @@ def leases(one: zebu.Client, two: zebu.Client) -> None:
     print([client.MultiNonBlockingLease(2, "/jobs", hour, name) for client, name in ((one, "1"), (two, "2"), (one, "3"))])
 
 
+def shallow_parties(one: zebu.Client, two: zebu.Client) -> None:
+    with one.ShallowParty("/shallow", "one") as party, two.ShallowParty("/shallow", "two"):
+        print(sorted(party), len(party), sorted(name.partition("-")[2] for name in one.get_children("/shallow")))
+    try:
+        one.ShallowParty("/shallow", "no/name").join()
+    except zebu.ZebuError as error:
+        print(error.kind)
+
+
+def kazoos_forms(one: zebu.Client, two: zebu.Client) -> None:
+    first, second = one.Semaphore("/kl", "one", 2, layout="kazoo"), two.Semaphore("/kl", "two", 2, layout="kazoo")
+    with first as held, second:
+        print(held.is_held, sorted(first.lease_holders()), second.try_acquire(), one.get("/kl")[0])
+    try:
+        one.Semaphore("/kl", "one", 3, layout="kazoo").acquire(PATIENCE)
+    except zebu.ZebuError as error:
+        print(error)
+    queue = one.LockingQueue("/kq")
+    queue.put_all([b"later", b"last"], priority=999)
+    queue.put(b"sooner", priority=1)
+    with two.LockingQueue("/kq").take(PATIENCE) as data:
+        print(data, queue.size())
+    item = queue.take(PATIENCE)
+    print(item.data, one.get_children("/kq/entries") == ["entry-999-0000000000", "entry-999-0000000001"])
+    item.give_back()
+    removing = one.KazooQueue("/kr")
+    removing.put(b"1")
+    print(removing.size(), two.KazooQueue("/kr").get(), removing.get(), removing.size())
+    try:
+        removing.put(b"1", priority=1000)
+    except zebu.ZebuError as error:
+        print(error)
+    order: list[str] = []
+
+    def come_and_go(client: zebu.Client, name: str) -> None:
+        with client.DoubleBarrier("/kb", 2, name, layout="kazoo"):
+            order.append("in")
+        order.append("out")
+
+    programs = [threading.Thread(target=come_and_go, args=(client, name)) for client, name in ((one, "1"), (two, "2"))]
+    for program in programs:
+        program.start()
+    for program in programs:
+        program.join(PATIENCE)
+    print(order, one.get_children("/kb"))
+
+
+def partitions(one: zebu.Client, two: zebu.Client) -> None:
+    items = ["c", "a", "b"]
+    first = one.SetPartitioner("/set", items, "one", time_boundary=0.2)
+    second = two.SetPartitioner("/set", items, "two", time_boundary=0.2)
+    with first.acquire(PATIENCE) as part:
+        print(list(part), len(part), part.is_held, part.is_wanted)
+        second.join()
+        print(part.wait_for_request(PATIENCE), part.is_wanted)
+    parts: dict[str, zebu.Part] = {}
+
+    def share(name: str, partitioner: zebu.SetPartitioner) -> None:
+        parts[name] = partitioner.acquire(PATIENCE)
+
+    programs = [threading.Thread(target=share, args=pair) for pair in (("one", first), ("two", second))]
+    for program in programs:
+        program.start()
+    for program in programs:
+        program.join(PATIENCE)
+    print(list(parts["one"]), list(parts["two"]), parts["one"].token == max(parts["one"].items.values()))
+    second.finish()
+    print(parts["one"].wait_for_request(PATIENCE), parts["two"].is_held)
+    parts["one"].release()
+    parts["two"].release()
+    with first.acquire(PATIENCE) as part:
+        print(list(part), parts["one"].is_over)
+    first.finish()
+    first.finish()
+
+
+def patience(one: zebu.Client, two: zebu.Client) -> None:
+    with one.PatientChildrenWatch("/patient", 0.2) as settled:
+        print(settled.next(PATIENCE))
+        try:
+            settled.next(timeout=0.5)
+        except TimeoutError:
+            print("no change")
+        two.create("/patient")
+        for name in ("a", "b"):
+            two.create(f"/patient/{name}")
+        print(settled.next(PATIENCE))
+
+
 async def asynchronous() -> None:
     acl = zebu.open_to_all()
     async with await zebu.aio.connect(HOSTS, 10, default_acl=acl) as one, await zebu.aio.connect(
@@ -229,7 +318,7 @@ async def asynchronous() -> None:
         print(await queue.size())
         counter = one.Counter("/a/counter")
         await asyncio.gather(*(client.Counter("/a/counter").add(1) for client in (one, two) for _ in range(10)))
-        print(await counter.value())
+        print(await counter.value)
         async with one.Party("/a/party", "one") as party, two.Party("/a/party", "two"):
             print(sorted(await party.members()))
         seen = one.DataWatch("/a/seen")
@@ -248,11 +337,42 @@ async def asynchronous() -> None:
         hour = timedelta(hours=1)
         print(await one.NonBlockingLease("/a/job", hour, "one"), await two.NonBlockingLease("/a/job", hour, "two"))
         print(await one.MultiNonBlockingLease(1, "/a/jobs", hour), await two.MultiNonBlockingLease(1, "/a/jobs", hour, "x"))
+        async with one.SetPartitioner("/a/set", ["x", "y"], "one", 0.2) as first:
+            async with two.SetPartitioner("/a/set", ["x", "y"], "two", 0.2) as second:
+                parts = await asyncio.gather(first.acquire(PATIENCE), second.acquire(PATIENCE))
+                print([list(part) for part in parts], await parts[0].wait_for_loss(0.05))
+                await asyncio.gather(*(part.release() for part in parts))
+        try:
+            await one.LockingQueue("/a/kq").take(timeout=0.1)
+        except TimeoutError:
+            print("no item")
+        await two.LockingQueue("/a/kq").put(b"1")
+        async with await one.LockingQueue("/a/kq").take(PATIENCE) as data:
+            print(data, await one.KazooQueue("/a/kr").get())
+        async with one.ShallowParty("/a/shallow", "one") as shallow:
+            print(await shallow.members(), await one.PatientChildrenWatch("/a/none", 0.1).next(PATIENCE))
+
+
+PARTS = (
+    locks,
+    semaphores,
+    barriers,
+    queues,
+    counters,
+    parties,
+    watchers,
+    caches,
+    leases,
+    shallow_parties,
+    kazoos_forms,
+    partitions,
+    patience,
+)
 
 
 def main() -> None:
     with connect() as one, connect() as two:
-        for part in (locks, semaphores, barriers, queues, counters, parties, watchers, caches, leases):
+        for part in PARTS:
             print(f"-- {part.__name__}")
             part(one, two)
     print("-- asyncio")

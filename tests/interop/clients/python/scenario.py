@@ -262,7 +262,7 @@ async def asynchronous() -> None:
                     print("still held")
                 while len(await lock.contenders()) > 1:
                     pass
-                doubt = asyncio.ensure_future(held.doubt())
+                doubt = asyncio.ensure_future(held.wait_for_doubt())
                 print(held.is_held, await lock.contenders(), await lock.try_acquire(), doubt.done())
                 next_one = asyncio.ensure_future(lock.acquire())
                 while len(await lock.contenders()) < 2:
