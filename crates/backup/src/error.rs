@@ -178,7 +178,7 @@ pub enum BackupError {
         mismatch: Mismatch,
     },
     /// The backup was made, but old backups could not be removed.
-    #[error("the backup is complete, and old ones stay: {0}")]
+    #[error("the backup is complete, but old backups were not removed: {0}")]
     Prune(#[source] Box<Self>),
     /// A file was removed or changed while it was copied.
     #[error("{}: {what} while it was copied\nhint: run again", path.display())]
@@ -294,7 +294,7 @@ pub enum BackupError {
         found: String,
     },
     /// Reading the restored snapshot back gives different data.
-    #[error("{}: it does not read back as what was written", .0.display())]
+    #[error("{}: reading it back gives other data than were written", .0.display())]
     NotWritten(PathBuf),
     /// The files of the restored data directory cannot be written.
     #[error("{}", Causes(.0))]

@@ -266,7 +266,7 @@ pub fn read(
             Err(error @ (BackupError::Output(_) | BackupError::TooLong(_))) => return Err(error),
             Err(error) => {
                 let last = reading.summary.last;
-                reading.summary.errors.push(format!("{error}, behind transaction {last}"));
+                reading.summary.errors.push(format!("{error}, after transaction {last}"));
                 continue;
             }
         };

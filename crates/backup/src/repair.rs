@@ -103,7 +103,7 @@ fn complete(
             rebuild::build(&Directory::open(Arc::new(OsVfs), data_dir, None)?, None, false)?;
         let (wanted, built) = (last, built.zxid);
         if built < wanted {
-            let what = format!("what is whole ends with transaction {built}, not {wanted}");
+            let what = format!("the repaired data end with transaction {built}, not {wanted}");
             return Err(BackupError::Unrepairable { path: data_dir.to_owned(), what });
         }
         Ok(())

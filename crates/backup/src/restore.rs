@@ -42,7 +42,7 @@ const STEP_BYTES: usize = 1 << 20;
 #[command(
     about = "Restore a data directory as it was at a point",
     long_about = "Restore a data directory as it was at a point, from a backup or from another data directory.\n\n\
-        Builds the tree from a snapshot and the transactions behind it, and writes one snapshot into a directory that is new \
+        Builds the tree from a snapshot and the transactions after it, and writes one snapshot into a directory that is new \
         or empty. Zebu and ZooKeeper start with it. The source is not changed.\n\n\
         With --subtree, shows what it takes to make one subtree of a live ensemble what it was at that point; with --apply, \
         carries it out as a client. Each change names the version that was shown, so nobody's later change is lost; nothing \

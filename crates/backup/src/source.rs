@@ -63,7 +63,7 @@ pub struct LogReport {
 
 /// Damage in a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("damaged at offset {offset}, behind transaction {last}: {what}")]
+#[error("damaged at offset {offset}, after transaction {last}: {what}")]
 pub struct LogDamage {
     /// The position of the first unreadable byte.
     pub offset: u64,

@@ -741,7 +741,7 @@ impl Connector {
 
     #[cfg(not(feature = "dns-srv"))]
     fn start_service(self, _service: &str) -> Result<Client> {
-        Err(Error::connect_string(&format!("{SERVICE} wants the feature dns-srv of zebu-client")))
+        Err(Error::connect_string(&format!("{SERVICE} needs the feature dns-srv of zebu-client")))
     }
 
     /// As [`Connector::start`], with the servers of a [`HostProvider`].

@@ -577,7 +577,7 @@ fn report(recovered: &Recovered, mismatches: u64) {
         // No client got an answer for it, so nothing is lost.
         info!(
             "{}: a record that was being written when the machine or the process stopped begins at offset {offset}, \
-             behind transaction {last}: it was never acknowledged, and is left out",
+             after transaction {last}: it was never acknowledged, and is left out",
             path.display()
         );
     }

@@ -65,7 +65,7 @@ impl Watchdog {
     /// The system has no thread left.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
         let Some(patience) = sd_notify::watchdog_enabled() else { return Ok(None) };
-        info!("the supervisor wants a sign of life every {} ms", patience.as_millis());
+        info!("the supervisor expects a watchdog message every {} ms", patience.as_millis());
         // The thread does not keep the server's directory.
         let shared = Arc::downgrade(shared);
         let progress = move || shared.upgrade().map(|shared| ServerFactsView(shared).progress());
@@ -87,7 +87,7 @@ fn feed(patience: Duration, progress: impl Fn() -> Option<Progress>, ended: &Rec
         match judge.look(progress, now.duration_since(last)) {
             Verdict::Moves => tell(&[NotifyState::Watchdog]),
             Verdict::Stands(what) => {
-                error!("the watchdog is not fed: {}", what.text());
+                error!("no watchdog message is sent: {}", what.text());
                 tell(&[NotifyState::Status(what.text())]);
             }
             Verdict::StillStands => {}

@@ -169,7 +169,7 @@ pub(crate) fn truncate(
         Ok(found) => found,
         Err(error) => match error.damage() {
             Some(Damage { path, last, what, .. }) => {
-                let reason = format!("{}, behind transaction {last}: {what}", path.display());
+                let reason = format!("{}, after transaction {last}: {what}", path.display());
                 return Ok(Truncated::Lost { reason });
             }
             None => return Err(error),

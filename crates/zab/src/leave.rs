@@ -23,7 +23,9 @@ pub enum Leave {
     QuorumLost,
     /// While a reconfiguration is in progress, the followers heard of are no quorum of the
     /// configuration in force.
-    #[error("this leader hears no quorum of the configuration before the one it works on")]
+    #[error(
+        "this leader hears no quorum of the configuration that its pending reconfiguration replaces"
+    )]
     FormerQuorumLost,
     /// A supporter of a leader that waits for a quorum votes again.
     #[error("server {} had voted for this leader and looks for a leader again", .0.0)]
@@ -135,7 +137,7 @@ pub enum Leave {
     #[error("the leader has sent {0} instead of its epoch")]
     EpochNotTold(PacketKind),
     /// LEADERINFO carries a number that is no epoch.
-    #[error("the leader tells {0:?}, which no epoch has")]
+    #[error("the leader has announced the zxid {0:?}, which belongs to no epoch")]
     EpochImpossible(Zxid),
     /// The leader's epoch is below what this server has promised.
     #[error("the leader's epoch {:x} is over: this server has promised {:x}", epoch.0, promised.0)]
@@ -180,12 +182,14 @@ pub enum Leave {
         last: Zxid,
     },
     /// TRUNC names a place that no snapshot and log of this server lead to.
-    #[error("no snapshot and log of this server lead to where the leader truncates")]
+    #[error(
+        "no snapshot and log of this server reach the transaction at which the leader truncates"
+    )]
     TruncatedNowhere,
     /// The leader's history ends before a transaction that this server has and knows to be
     /// committed.
     #[error(
-        "server {} leads without {certain:?}, which is committed: its quorum has lost everything behind {end:?}; this \
+        "server {} leads without {certain:?}, which is committed: its quorum has lost everything after {end:?}; this \
          server keeps its data and does not follow",
         leader.0
     )]
@@ -211,7 +215,7 @@ pub enum Leave {
         zxid: Zxid,
     },
     /// The packet behind discovery is none of DIFF, TRUNC and SNAP.
-    #[error("the leader has sent {0} instead of how to synchronize")]
+    #[error("the leader has sent {0} in place of DIFF, TRUNC or SNAP")]
     SyncNotTold(PacketKind),
     /// The leader knows the ensemble's id, and NEWLEADER comes before it.
     #[error("the leader has not sent the ensemble's id before the end of its history")]
@@ -258,7 +262,7 @@ pub enum Leave {
         epoch: Epoch,
     },
     /// A proposal does not follow what this server has.
-    #[error("the leader has left a gap: {zxid:?} came behind {last:?}")]
+    #[error("the leader has left a gap: {zxid:?} came after {last:?}")]
     Gap {
         /// What this server has.
         last: Zxid,
@@ -267,7 +271,7 @@ pub enum Leave {
     },
     /// A commit names a transaction that is not the next one to be committed.
     #[error(
-        "the leader has committed {zxid:?}, which is not the next proposal behind {committed:?}"
+        "the leader has committed {zxid:?}, which is not the next proposal after {committed:?}"
     )]
     CommittedUnproposed {
         /// What the leader has committed.

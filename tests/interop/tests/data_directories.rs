@@ -306,7 +306,7 @@ fn restores_a_subtree(kind: Kind) -> Result<()> {
     let refused = run::run(refused.args(restore).arg("--apply"), PATIENCE)?;
     assert!(refused.text.contains("would be overwritten or deleted"), "{}", refused.text);
     let shown = zebu(&[&restore[..], &["--over"]].concat())?;
-    assert!(shown.contains("6 changes, 4 of them over what is there now"), "{shown}");
+    assert!(shown.contains("6 changes, 4 of them overwrite or delete existing data"), "{shown}");
     assert!(shown.contains("change: /one/new/child: delete version 0\n"), "{shown}");
     assert!(shown.contains("left out, an ephemeral: /one/other\n"), "{shown}");
     compare("subtree-shown", &changed, &look()?);

@@ -154,7 +154,7 @@ fn take_back(leader: Kind, learner: Kind, is_cut: bool) -> Result<()> {
             &ensemble,
             match (is_cut, leader) {
                 (_, Zebu) => "Truncating log to get in sync",
-                (true, _) => "taking back everything behind",
+                (true, _) => "truncating everything after",
                 (false, _) => "Cannot send TRUNC",
             },
         );

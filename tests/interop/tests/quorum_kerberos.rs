@@ -93,7 +93,8 @@ fn who_is_of_another_host_is_kept_out() -> Result<()> {
             let told = ensemble.member(2).four_letter_word("srvr").unwrap_or_default();
             ensure!(!told.contains("Mode:"), "it serves: {told}");
             if kinds[0] == Zebu {
-                let said = format!("{STRANGER}@ZEBU.TEST\" is of no host in the list of members");
+                let said =
+                    format!("{STRANGER}@ZEBU.TEST\" belongs to no host in the list of members");
                 let start = Instant::now();
                 // The server tries repeatedly, and a warning of another kind may come first.
                 loop {

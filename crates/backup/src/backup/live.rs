@@ -72,7 +72,7 @@ pub enum ServerError {
     },
     /// The address needs TLS, and there is no TLS configuration.
     #[error(
-        "TLS is wanted, and nobody says how\nhint: --client-configuration names a file with zookeeper.client.secure=true and \
+        "the address needs TLS, and no TLS settings are given\nhint: --client-configuration names a file with zookeeper.client.secure=true and \
          zookeeper.ssl.trustStore.location"
     )]
     TlsUnconfigured,

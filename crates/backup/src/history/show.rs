@@ -212,7 +212,7 @@ fn gap_text(gap: Gap) -> String {
         Some(before) => {
             format!("-- transactions between {after} and {before} are in none of the logs")
         }
-        None => format!("-- the transactions behind {after} are in none of the logs"),
+        None => format!("-- the transactions after {after} are in none of the logs"),
     }
 }
 

@@ -246,10 +246,10 @@ fn show(built: &Built, target: &Target<'_>, plan: &Plan, out: &mut dyn Write) ->
     let (all, lost) = (changes.len(), plan.overwriting());
     writeln!(
         out,
-        "{all} changes, {lost} of them over what is there now; {equal} znodes are equal"
+        "{all} changes, {lost} of them overwrite or delete existing data; {equal} znodes are equal"
     )?;
     if !target.apply && all > 0 {
-        writeln!(out, "nothing was changed; --apply carries this out")?;
+        writeln!(out, "nothing was changed; --apply makes these changes")?;
     }
     Ok(())
 }

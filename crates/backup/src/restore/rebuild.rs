@@ -143,7 +143,7 @@ fn build_as(source: &dyn Source, point: Option<Point>, wanted: Wanted) -> Result
         match attempt(source, &logs, candidate, target)? {
             Ok(attempt) if attempt.tree.last_zxid() < needed => {
                 let last = attempt.tree.last_zxid();
-                rejected.push(called(candidate, &format!("the logs behind it end with {last}")));
+                rejected.push(called(candidate, &format!("the logs after it end with {last}")));
             }
             Ok(mut attempt) => match attempt.proof(later, extent.last, wanted) {
                 Ok(proof) => {

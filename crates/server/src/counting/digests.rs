@@ -57,7 +57,7 @@ impl Digests {
                     expected.map_or("a different one".to_owned(), |it| format!("{it:#x}"));
                 error!(
                     "after {zxid} the digest of this server's tree is {tree:#x}, but {expected} was expected: \
-                     znodes are not what they are elsewhere ({untold} such transactions since this was said last)"
+                     znodes differ from those of other servers ({untold} such transactions since this was said last)"
                 );
             }
         }

@@ -227,9 +227,9 @@ fn run_job(
     match &job {
         Job::Config(change) => tell(change),
         Job::Truncate(zxid) => {
-            info!("taking back everything behind {zxid}: the leader does not have it");
+            info!("truncating everything after {zxid}: the leader does not have it");
         }
-        Job::Reload => info!("this server gets a vote: it begins again with what its disk has"),
+        Job::Reload => info!("this server gets a vote: it starts again from its disk"),
         Job::Identity(_) | Job::SaveEpoch(..) | Job::Committed(_) | Job::Restore(_) => {}
     }
     let remakes = job.remakes();

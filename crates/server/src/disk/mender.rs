@@ -43,7 +43,7 @@ fn mend(
     peers: &peers::Handle,
 ) -> Result<usize, StoreError> {
     let Some(mut mending) = Mending::new(logs.wounds(damage)?) else {
-        info!("no sidecar proves what the damaged file had, so no other member is asked for it");
+        info!("no sidecar describes the damaged file, so no other member is asked for its records");
         return Ok(0);
     };
     let mut told = Vec::new();
@@ -65,7 +65,7 @@ fn mend(
                         "{path}: whole again: {found} of its {records} transactions are from other members"
                     ),
                     Mended::Differs => warn!(
-                        "{path}: what other members have sent is not what was here, as the sidecar shows"
+                        "{path}: the records from other members differ from those that the sidecar describes"
                     ),
                     Mended::Replaced => return Ok(0),
                 }
@@ -91,7 +91,7 @@ fn mend(
 fn in_words(waiting: &Waiting) -> String {
     let Waiting { log, missing } = waiting;
     let name = log.file_name().map_or(log.as_path(), Path::new).display();
-    let stretch = |it: &Missing| format!("behind {} up to {}", it.after, it.up_to);
+    let stretch = |it: &Missing| format!("after {} up to {}", it.after, it.up_to);
     let mut named: Vec<String> = missing.iter().take(NAMED_MAX).map(stretch).collect();
     if missing.len() > NAMED_MAX {
         named.push(format!("and {} further stretches", missing.len() - NAMED_MAX));

@@ -223,7 +223,7 @@ fn znodes_text(since: Zxid, differing: Differing) -> String {
     let last = differing.last_zxid();
     let (found, count) = differing.found();
     let mut text = format!(
-        "znodes that this server's tree had otherwise than its leader's, behind transaction {last}\n\
+        "znodes that differed between this server's tree and its leader's, after transaction {last}\n\
          first difference: {since}\nznodes: {count}\n\n"
     );
     for Difference { path, what } in &found {

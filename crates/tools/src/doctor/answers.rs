@@ -211,7 +211,7 @@ fn ask_one(answers: &mut Answers, access: &Access, admin: Option<&(Door, u16)>, 
     let word = |word: &str| ask::word(&access.door, &client, word, timeout);
     answers.status = word("srvr").map_err(|error| fault_in_words(&error)).and_then(|answer| {
         let first = answer.lines().next().unwrap_or_default().to_owned();
-        Status::parse(&answer).ok_or_else(|| format!("srvr is answered with {first:?}"))
+        Status::parse(&answer).ok_or_else(|| format!("the answer to srvr is {first:?}"))
     });
     let conf = word("conf").unwrap_or_default();
     if let Some(other) = server_of_conf(&conf).filter(|other| *other != answers.server)

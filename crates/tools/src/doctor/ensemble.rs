@@ -55,10 +55,7 @@ pub(super) fn peers(answers: &[Answers]) -> Vec<Finding> {
                 // Only a leader listens on this port, but a packet filter that drops packets is
                 // detected.
                 Err(io::ErrorKind::TimedOut) if lost.is_empty() => findings.warning(
-                    format!(
-                        "something swallows packets to the quorum port {} of {line}",
-                        shown(at)
-                    ),
+                    format!("packets to the quorum port {} of {line} are lost", shown(at)),
                     "open the port in the firewalls between the two",
                 ),
                 _ => {}

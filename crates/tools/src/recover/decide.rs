@@ -133,7 +133,7 @@ pub(super) fn decide(facts: &Facts) -> Verdict {
                 name: format!("behind-{last}-up-to-{committed}"),
                 lost: format!(
                     "the data end at {last}, and this server has served {committed}. With this decision it votes with these data: \
-                     what it has acknowledged behind {last} is lost unless a member that runs has it{}",
+                     what it has acknowledged after {last} is lost unless a member that runs has it{}",
                     silent(facts)
                 ),
             }
@@ -161,7 +161,7 @@ fn let_vote(facts: &Facts) -> Verdict {
     };
     let lost = format!(
         "this server is empty. With this decision it votes all the same. The newest history that was found ends at {newest}: \
-         all that was acknowledged behind it is lost"
+         all that was acknowledged after it is lost"
     );
     let committed =
         facts.others.iter().filter_map(|place| place.committed).chain(facts.here.committed);

@@ -79,7 +79,7 @@ pub(super) fn look(
 fn ask_one(at: &HostPort, access: &Access, timeout: Duration) -> Result<Answer, String> {
     let answer = ask::word(&access.door, at, "srvr", timeout).map_err(|error| error.to_string())?;
     parse(&answer).ok_or_else(|| {
-        format!("srvr is answered with {:?}", answer.lines().next().unwrap_or_default())
+        format!("the answer to srvr is {:?}", answer.lines().next().unwrap_or_default())
     })
 }
 

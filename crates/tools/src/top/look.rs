@@ -173,7 +173,7 @@ fn ask_one(at: &HostPort, start: Instant, ask: &Ask<'_>) -> Sample {
     let when = start.elapsed();
     let facts = srvr.and_then(|srvr| {
         let mut facts = Facts::of_srvr(&srvr)
-            .ok_or_else(|| format!("srvr is answered with {:?}", first_line(&srvr)))?;
+            .ok_or_else(|| format!("the answer to srvr is {:?}", first_line(&srvr)))?;
         for (word, without) in WORDS {
             let why = match ask(at, word) {
                 Ok(answer) if !is_refused(&answer) => {
@@ -380,6 +380,6 @@ mod tests {
         let ask = |_: &HostPort, _: &str| Ok("HTTP/1.1 400 Bad Request\r\n".to_owned());
         let samples = look(&[at(1)], &[], Instant::now(), false, false, &ask);
         let why = samples[0].facts.clone().unwrap_err();
-        assert_eq!(why, "srvr is answered with \"HTTP/1.1 400 Bad Request\"");
+        assert_eq!(why, "the answer to srvr is \"HTTP/1.1 400 Bad Request\"");
     }
 }

@@ -162,7 +162,7 @@ impl Alone {
         }
         if let Some(damage) = report.damage {
             self.damaged_behind = self.damaged_behind.or(Some(damage.last));
-            let text = format!("behind transaction {}: {}", damage.last, damage.what);
+            let text = format!("after transaction {}: {}", damage.last, damage.what);
             let finding = Finding::new(Kind::Damage, name, text).of_file(path).at(damage.last);
             self.findings.push(Finding { offset: Some(damage.offset), ..finding });
         }

@@ -84,7 +84,7 @@ pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
             format!("is in {} and not in {}", names(has), names(lacks))
         };
         let text = format!(
-            "the histories part: transaction {zxid} {how}; {} transactions differ",
+            "the histories diverge: transaction {zxid} {how}; {} transactions differ",
             common.differing
         );
         report.add(Finding::new(Kind::Differs, "", text).at(*zxid));
@@ -186,7 +186,7 @@ fn all_at(
         match build(place, zxid, znodes)? {
             Ok((built, _)) => *image = Some(built),
             Err(why) => {
-                let text = format!("its tree behind transaction {zxid} cannot be built: {why}");
+                let text = format!("its tree after transaction {zxid} cannot be built: {why}");
                 return Ok(Err(Finding::new(Kind::Unknown, &place.name, text).at(zxid)));
             }
         }
@@ -250,7 +250,7 @@ fn compare_images(
             let values: Vec<_> = (opened.iter().zip(values))
                 .map(|(place, value)| format!("{value} in {}", place.name))
                 .collect();
-            let text = format!("{what} behind transaction {zxid}: {}", values.join(", "));
+            let text = format!("{what} after transaction {zxid}: {}", values.join(", "));
             report.add(Finding::new(Kind::Differs, "", text).at(zxid));
         }
     };
@@ -277,7 +277,7 @@ fn compare_images(
         .map_err(VerifyError::Temporary)?;
         report.differing = Some(all);
         if all > 0 {
-            let text = format!("{all} znodes differ behind transaction {zxid}");
+            let text = format!("{all} znodes differ after transaction {zxid}");
             report.add(Finding::new(Kind::Differs, "", text).at(zxid));
         }
     }

@@ -148,7 +148,7 @@ fn ask_one(member: &Member, access: &Access, timeout: Duration) -> Result<Answer
     };
     let text = ask::word(door, client, "srvr", timeout).map_err(|error| error.to_string())?;
     let answer = parse(&text).ok_or_else(|| {
-        format!("srvr is answered with {:?}", text.lines().next().unwrap_or_default())
+        format!("the answer to srvr is {:?}", text.lines().next().unwrap_or_default())
     })?;
     let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
     let znodes = line("Node count: ").and_then(|count| count.trim().parse().ok());
@@ -266,7 +266,7 @@ fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Re
     if let Some((zxid, found)) = differing.peek() {
         let found: Vec<_> =
             found.iter().map(|(name, digest)| format!("{digest:#x} in {name}")).collect();
-        let text = format!("digest behind transaction {zxid}: {}", found.join(", "));
+        let text = format!("digest after transaction {zxid}: {}", found.join(", "));
         let finding = Finding::new(Kind::Differs, "", text).at(**zxid);
         let count = differing.count();
         let text = format!("{}; {count} digests differ", finding.text);
@@ -278,7 +278,7 @@ fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Re
         let newest = by_zxid.iter().rev().find(|(_, found)| found.len() == serving.len());
         let newest = newest.map_or(Zxid::ZERO, |(zxid, _)| *zxid);
         let text = format!(
-            "{compared} digests are the same in all members, the newest behind transaction {newest}"
+            "{compared} digests are the same in all members, the newest after transaction {newest}"
         );
         report.add(Finding::new(Kind::Note, "", text));
         return;

@@ -230,7 +230,7 @@ fn znodes_that_differ_are_named_with_what_each_has() {
     assert_eq!(report.code(), 1);
     let differs = found(&report, Kind::Differs);
     assert!(
-        differs[0].contains(&format!("the histories part: transaction {zxid} is another one")),
+        differs[0].contains(&format!("the histories diverge: transaction {zxid} is another one")),
         "{differs:?}"
     );
     // The digests of the transactions show that the second tree differs from its leader's.
@@ -273,7 +273,7 @@ fn members_are_judged_by_their_digests() {
     assert_eq!(
         found(&other, Kind::Differs),
         [
-            "digest behind transaction 0x100: 0x6 in server.1, 0x6 in server.2, 0x9 in server.3; 1 digests differ"
+            "digest after transaction 0x100: 0x6 in server.1, 0x6 in server.2, 0x9 in server.3; 1 digests differ"
         ]
     );
     let fewer = judged(&[leader(), follower(6), answer("follower", 0x101, 6, &[(0x80, 5)])]);

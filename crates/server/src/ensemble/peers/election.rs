@@ -233,7 +233,7 @@ async fn hear(
                     let said = configs(net, ballot.vote.leader, said);
                     net.report(Input::Heard { wire, ballot, said });
                 }
-                None => info!("a notification of connection {} makes no sense", wire.0),
+                None => info!("a notification of connection {} is invalid", wire.0),
             }
         }
         net.wait_for_replica().await;

@@ -30,6 +30,6 @@ pub(super) fn read(net: &Net, runtime: &Handle, stretch: Stretch) {
         }
     });
     if let Err(unusable) = read {
-        info!("the log is of no use to a learner at {}: {unusable}", stretch.after);
+        info!("the log cannot synchronize a learner at {}: {unusable}", stretch.after);
     }
 }

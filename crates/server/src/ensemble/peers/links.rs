@@ -227,10 +227,7 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
         match greeting::misfit(&error) {
             Some(_) => net.ended(&format!("connection {} {what}", link.0), &error),
             None if error.kind() == io::ErrorKind::InvalidData => {
-                warn!(
-                    "connection {} to a peer brings what is no part of the protocol: {error}",
-                    link.0
-                );
+                warn!("connection {} to a peer: the peer violates the protocol: {error}", link.0);
             }
             None => info!("connection {} to a peer: {error}", link.0),
         }

@@ -96,7 +96,7 @@ pub(super) enum SaslFault {
     #[error("SASL fails: {0}")]
     Kerberos(#[from] gssapi::Failure),
     /// The dialler has a ticket, and its principal is not that of a server of the ensemble.
-    #[error("SASL fails: {0:?} is of no host in the list of members")]
+    #[error("SASL fails: {0:?} belongs to no host in the list of members")]
     Stranger(String),
     /// The connecting server asks to act as another user than the authenticated one.
     #[error("SASL fails: {0:?} asks to act as another user")]
@@ -250,13 +250,13 @@ pub(super) async fn prove(
         match status {
             AuthStatus::IN_PROGRESS | AuthStatus::SUCCESS => {}
             AuthStatus::ERROR => return Err(SaslFault::Refused.into()),
-            _ => return Err(SaslFault::Packet("a status that there is not").into()),
+            _ => return Err(SaslFault::Packet("an unknown status").into()),
         }
         match (dialler.step(&token)?, status) {
             (Some(answer), AuthStatus::IN_PROGRESS) => send(to, status, Some(&answer)).await?,
             (None, AuthStatus::SUCCESS) => return Ok(()),
             // It takes this server for authenticated before it has proved itself, or the other way round.
-            _ => return Err(SaslFault::Packet("the two sides do not end together").into()),
+            _ => return Err(SaslFault::Packet("only one side has ended the exchange").into()),
         }
     }
     Err(SaslFault::Packet("too many tokens").into())

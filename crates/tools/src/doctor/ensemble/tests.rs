@@ -74,7 +74,7 @@ fn members_that_cannot_be_reached_are_named() {
     has(
         &peers(&answers),
         Severity::Warning,
-        "something swallows packets to the quorum port h3:2888 of server.3",
+        "packets to the quorum port h3:2888 of server.3 are lost",
     );
 
     // This server is about to be started.
