@@ -151,10 +151,13 @@ export function tree() {
 
   async function searched(parent, prefix, from) {
     let after = from;
+    const item = (it) => new Item(view, join(parent, it.name), join(parent, it.name), it).element;
     for (let pages = 0; pages < SEARCH_PAGES; pages += 1) {
       const found = await get("children", { path: parent, prefix, after, most: PAGE });
       if (found.gone) { say("The list has changed: search again."); return; }
-      rootList.append(...found.children.map((it) => new Item(view, join(parent, it.name), join(parent, it.name), it).element));
+      // The znode of exactly that name comes first, wherever it is among its siblings.
+      if (found.exact !== null) rootList.append(item(found.exact));
+      rootList.append(...found.children.filter((it) => it.name !== prefix).map(item));
       after = found.next;
       if (after === null || rootList.children.length >= PAGE) break;
     }

@@ -274,6 +274,7 @@ pub(super) async fn children(
     let child = |it: &crate::inside::Child| json!({ "name": it.name, "children": it.children, "bytes": it.bytes, "ephemeral": it.is_ephemeral });
     ok(&json!({
         "children": found.children.iter().map(child).collect::<Vec<_>>(),
+        "exact": found.exact.as_ref().map(child),
         "total": found.total,
         "next": found.next,
         "gone": found.is_gone,

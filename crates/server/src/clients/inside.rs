@@ -17,7 +17,7 @@ use zebu_jute::{Decode as _, Encode as _};
 use zebu_proto::reply::{ConnectResponse, ReplyHeader};
 use zebu_proto::request::{ConnectRequest, RequestHeader};
 use zebu_proto::{ErrorCode, OpCode, Owner, Perms, SessionId, Xid, Zxid, path};
-use zebu_tree::QuotaText;
+use zebu_tree::{Node, QuotaText};
 
 use crate::clients::access::{self, Entered};
 use crate::clients::conn::{Conn, Side};
@@ -215,6 +215,15 @@ impl Drop for Inside {
     }
 }
 
+fn child_facts(child: &Node<'_>) -> Child {
+    Child {
+        name: child.name().to_owned(),
+        children: child.child_count(),
+        bytes: child.data().map_or(0, |data| data.len() as u64),
+        is_ephemeral: matches!(child.owner(), Owner::Session(_)),
+    }
+}
+
 impl InsideSession for Inside {
     fn id(&self) -> SessionId {
         self.session
@@ -247,6 +256,9 @@ impl InsideSession for Inside {
         let tree = self.shared.tree().read();
         let node = tree.node(page.path).ok_or(ErrorCode::NO_NODE)?;
         let mut found = Children { total: node.child_count(), ..Children::default() };
+        if page.after.is_empty() && !page.prefix.is_empty() {
+            found.exact = node.child(page.prefix).as_ref().map(child_facts);
+        }
         let after = match page.after {
             "" => None,
             name => match node.child(name) {
@@ -262,12 +274,7 @@ impl InsideSession for Inside {
         while let Some(child) = children.next() {
             looked_at += 1;
             if child.name().starts_with(page.prefix) {
-                found.children.push(Child {
-                    name: child.name().to_owned(),
-                    children: child.child_count(),
-                    bytes: child.data().map_or(0, |data| data.len() as u64),
-                    is_ephemeral: matches!(child.owner(), Owner::Session(_)),
-                });
+                found.children.push(child_facts(&child));
             }
             let is_full = found.children.len() >= page.most || looked_at >= page.looked_at;
             if is_full && children.peek().is_some() {

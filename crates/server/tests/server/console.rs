@@ -1,11 +1,18 @@
 //! Requests of the console use the session of the user who has signed in.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
 
-use crate::admin::get;
+use zebu_jute::Encoder;
+use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
+use zebu_proto::{OpCode, SessionId, Zxid};
+use zebu_store::log::{encode_record, header};
 use zebu_testkit::connection::PATIENCE;
 use zebu_testkit::wire::{Writer, op};
+
+use crate::admin::get;
 
 use crate::running::{Running, wait};
 
@@ -109,6 +116,98 @@ fn children_come_in_pages_also_while_they_change() {
     let delete = Writer::new().string("/many/n09").int(-1);
     assert_eq!(client.call(op::DELETE, &delete).err, 0);
     assert!(page("most=10&after=n09").contains("\"gone\":true"));
+}
+
+const MILLION: usize = 1_000_000;
+
+/// Writes the log of a server that has created `/many` and a million children of it.
+fn write_million(dir: &Path) {
+    let mut log = header().to_vec();
+    let mut body = Vec::new();
+    for number in 0..=MILLION {
+        let path = match number {
+            0 => "/many".to_owned(),
+            _ => format!("/many/n{:07}", number - 1),
+        };
+        let header = TxnHeader {
+            session: SessionId(0x1_0000_0000),
+            cxid: number as i32,
+            zxid: Zxid(number as i64 + 1),
+            time_ms: 1_700_000_000_000,
+            op: OpCode::CREATE,
+        };
+        let txn = Txn::Create(CreateTxn {
+            path: path.into(),
+            data: Some(b"data"),
+            acl: Vec::new(),
+            ephemeral: false,
+            parent_cversion: number as i32,
+            ttl_ms: 0,
+        });
+        body.clear();
+        TxnRecord { header, txn, digest: None }.encode(&mut Encoder::new(&mut body));
+        encode_record(&body, &mut log);
+    }
+    fs::create_dir(dir.join("version-2")).unwrap();
+    fs::write(dir.join("version-2/log.1"), log).unwrap();
+}
+
+#[test]
+fn a_page_of_a_million_children_is_as_short_as_any_other() {
+    // The maximum number of children that the server examines under one lock, and per page.
+    const LOOKED_AT: usize = 8_192;
+    const PAGE: usize = 500;
+    let dir = tempfile::tempdir().unwrap();
+    write_million(dir.path());
+    let own = ["admin.enableServer=true", "admin.serverPort=0", "admin.console=true"];
+    // There is no snapshot: the log begins with the first transaction.
+    let log_only = ["-Dzookeeper.snapshot.trust.empty=true"];
+    let running = Running::on(dir.path(), &[&own[..], &log_only].concat());
+    let port = running.admin_port();
+    let token = sign_in(port, "", "");
+    let page = |arguments: &str| {
+        let path = format!("children?path=/many&{arguments}");
+        let (status, answer) = send(port, "GET", &path, &token, "");
+        assert_eq!(status, 200, "{answer}");
+        let whole = answer.len();
+        assert!(whole < 64 << 10, "{whole} bytes: {}", &answer[..200]);
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()
+    };
+    let next = |answer: &serde_json::Value| answer["next"].as_str().map(str::to_owned);
+    let named = |number: usize| format!("n{number:07}");
+
+    // Pages from the first child and from the middle have so many children and no more, whatever the client asks for.
+    for (after, first) in [("", 0), ("n0499999", 500_000)] {
+        let answer = page(&format!("most={MILLION}&after={after}"));
+        let children = answer["children"].as_array().unwrap();
+        assert_eq!((children.len(), answer["total"].as_u64()), (PAGE, Some(MILLION as u64)));
+        assert_eq!(children[0]["name"], named(first));
+        assert_eq!(next(&answer), Some(named(first + PAGE - 1)));
+    }
+
+    // A search that finds nothing examines a part of them for each answer. Clients have their turn in between.
+    let mut client = running.client();
+    let (mut pages, mut after, mut seen) = (0, String::new(), 0);
+    loop {
+        let answer = page(&format!("prefix=x&after={after}"));
+        assert_eq!(answer["children"].as_array().unwrap().len(), 0);
+        pages += 1;
+        let Some(last) = next(&answer) else { break };
+        let last_seen = last[1..].parse::<usize>().unwrap() + 1;
+        assert_eq!(last_seen - seen, LOOKED_AT, "the server has examined others");
+        (seen, after) = (last_seen, last);
+        if pages % 40 == 0 {
+            client.create(&format!("/between-{pages}"), b"").unwrap();
+        }
+    }
+    assert_eq!(pages, MILLION.div_ceil(LOOKED_AT));
+
+    // A search finds a znode of exactly that name at once, wherever it is.
+    let answer = page("prefix=n0999999");
+    assert_eq!(answer["exact"]["name"], "n0999999");
+    assert_eq!(next(&answer), Some(named(LOOKED_AT - 1)));
+    assert!(page("prefix=x")["exact"].is_null());
+    assert!(page("prefix=n0999999&after=n0499999")["exact"].is_null(), "on the first page only");
 }
 
 #[test]
