@@ -1,10 +1,11 @@
 //! What no compiler checks: arrows between crates point down, files are documented, small and finished, links and ids lead
-//! somewhere.
+//! somewhere, invariants have their checks.
 
 mod changelog;
 mod compat;
 mod ids;
 mod installed;
+mod invariants;
 pub(crate) mod markdown;
 pub(crate) mod pages;
 mod recorded;
@@ -72,6 +73,7 @@ pub(crate) fn check() -> Result<()> {
     pages::check(&root(), &pages, &mut wrong);
     ids::check(&root(), &files, &pages, &mut wrong);
     installed::check(&root(), &files, &mut wrong)?;
+    invariants::check(&root(), &files, &mut wrong)?;
     recorded::check(&root(), &mut wrong)?;
     compat::check(&root(), &mut wrong)?;
     changelog::check(&root(), &mut wrong)?;

@@ -5,7 +5,7 @@
 //! mistakes, with the servers that it measures. It uses our client library only to measure client libraries, rustls for
 //! TLS, and `zebu-auth` for SASL.
 //!
-//! **Invariant:** per request the generator costs far less than any server: frames are built once, replies are read no
+//! **Rule:** per request the generator costs far less than any server: frames are built once, replies are read no
 //! further than their header, and one system call serves a whole batch.
 
 mod board;

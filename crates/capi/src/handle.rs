@@ -4,7 +4,7 @@
 //! One thread drives the connection, and the other calls the program's functions. Without threads,
 //! the program does both with `zookeeper_interest` and `zookeeper_process`.
 //!
-//! **Invariant:** no lock is held while a function of the program runs. So it may call every
+//! **Rule:** no lock is held while a function of the program runs. So it may call every
 //! function of the library, including `zookeeper_close`. Each call into the library keeps the
 //! handle alive until it returns.
 

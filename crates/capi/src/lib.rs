@@ -11,12 +11,13 @@
 //! `cargo xtask capi` links the two libraries and installs headers and pkg-config files. `include/`
 //! is the documentation for programs in C.
 //!
-//! **Invariant:** the library never calls its own exported functions, because a program may define
+//! **Rule:** the library never calls its own exported functions, because a program may define
 //! a function with the same name.
 //!
 //! **Invariant:** arguments from C are checked before use as far as possible. Null pointers,
 //! negative lengths, text that is not UTF-8 and buffers that are too small cause an error code,
-//! never undefined behaviour.
+//! never undefined behaviour. Checked by `lengths_that_lie_are_refused`,
+//! `unknown_flags_are_refused`, `a_text_is_never_null` and `a_text_is_cut_to_the_buffer`.
 
 mod archive;
 mod callback;

@@ -43,7 +43,8 @@ pub(crate) struct Watching {
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     all: HashMap<WatcherId, Watching>,
-    /// By path. Invariant: contains the same watchers as the first map.
+    /// By path. Invariant: contains the same watchers as the first map. Checked by
+    /// `the_same_watcher_waits_once`.
     places: HashMap<Arc<str>, Vec<WatcherId>>,
 }
 

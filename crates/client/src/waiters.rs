@@ -21,7 +21,8 @@ pub(crate) struct Waiters {
     state: Mutex<State>,
 }
 
-/// Invariant: no call waits while the number of threads is below its limit.
+/// Invariant: no call waits while the number of threads is below its limit. Checked by
+/// `threads_end_and_come_again`.
 struct State {
     threads: usize,
     /// Calls without a thread, oldest first: at most one for each claim that still exists, and some

@@ -73,7 +73,8 @@ pub enum Turn {
 ///
 /// **Invariant:** only the engine takes inputs from the inbox, one turn after the other, and steps
 /// through them in the order of arrival. It takes the next inputs when all outputs of the earlier
-/// ones are carried out.
+/// ones are carried out. Checked by
+/// `every_request_is_answered_in_order_whoever_has_the_turn`.
 #[derive(Debug)]
 pub struct Engine<S> {
     options: EngineOptions,

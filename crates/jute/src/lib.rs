@@ -5,7 +5,7 @@
 //! `zebu-proto`.
 //!
 //! **Invariant:** no allocation depends on a length that was not checked against the bytes actually
-//! present.
+//! present. Checked by `a_promise_of_more_than_is_there_is_refused_before_allocation`.
 
 mod fields;
 mod read;

@@ -5,7 +5,8 @@
 //! latencies since the last reset) are not metrics but facts of `four_letter`.
 //!
 //! **Invariant:** a field exists only if the server counts it. Remove the field with the counting,
-//! and `mntr` stops printing it.
+//! and `mntr` stops printing it. Checked by `../server/tests/server/counted.rs`.
+//!
 //! Source: `ServerMetrics.java`, `SimpleCounter`, `AvgMinMaxCounter`, `AvgMinMaxPercentileCounter`
 //! and their sets.
 

@@ -1,7 +1,9 @@
 //! Reads records from a stream that arrives in pieces.
 //!
 //! **Invariant:** a length is checked against its limit as soon as its four bytes have arrived,
-//! before waiting for that many bytes or allocating memory for them.
+//! before waiting for that many bytes or allocating memory for them. Checked by
+//! `data_as_large_as_the_limit_pass_and_larger_ones_do_not_wait_for_their_bytes` and
+//! `lengths_beyond_the_limit_do_not_wait_for_their_bytes`.
 
 use bytes::{Buf, Bytes, BytesMut};
 use zebu_jute::{DecodeError, Decoder};

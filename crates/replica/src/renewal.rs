@@ -4,10 +4,12 @@
 //! the renewal, and those of the new connection follow the leader's answer. So a session's writes
 //! are ordered as its client sent them. To ensure this, a learner stops serving the old connection
 //! when it asks for the renewal, not when it gets the answer. A follower applies the same rule to
-//! its observers.
+//! its observers. Checked by `tests/member/renewals.rs`.
 //!
 //! **Invariant:** the leader's answers on a link come in the order of the questions. The original's
-//! observer masters match them by that order.
+//! observer masters match them by that order. Checked by
+//! `answers_on_a_link_come_in_the_order_of_the_questions`.
+//!
 //! Source: `quorum-sync-broadcast.md` §7, `LearnerSessionTracker`, `ObserverMaster`.
 
 use std::collections::{BTreeMap, VecDeque};

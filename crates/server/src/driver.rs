@@ -5,7 +5,7 @@
 //! [`crate::turns`].
 //!
 //! **Invariant:** a thread runs a turn while it holds the lock of [`Driver`], so inputs are
-//! processed in the order of their arrival.
+//! processed in the order of their arrival. Checked by `../engine/tests/threads.rs`.
 
 mod counts;
 mod effects;

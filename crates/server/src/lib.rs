@@ -47,7 +47,7 @@
 //! with the data of the last one. Log lines go to the `tracing` subscriber of the process, if it has
 //! one.
 //!
-//! **Invariant:** no thread uses a file or a socket while it holds the tree's write lock.
+//! **Rule:** no thread uses a file or a socket while it holds the tree's write lock.
 
 mod admin;
 mod audit;

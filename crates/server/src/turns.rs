@@ -5,7 +5,7 @@
 //! would have to wake the replica's thread.
 //!
 //! **Invariant:** a thread that adds an input without waking the replica's thread runs a turn
-//! afterwards, or wakes it.
+//! afterwards, or wakes it. Checked by `tests/server/turns.rs` and `../engine/tests/threads.rs`.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};

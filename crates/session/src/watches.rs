@@ -69,7 +69,7 @@ type Table = BTreeMap<Arc<str>, Vec<WatcherId>>;
 pub(crate) struct Watches {
     /// One table for each kind.
     tables: [Table; KINDS],
-    /// The kind and path of each watcher. Invariant: the same pairs as in the tables.
+    /// The kind and path of each watcher. Invariant: `by_id` has the pairs of the tables.
     by_id: BTreeMap<WatcherId, (WatchKind, Arc<str>)>,
 }
 

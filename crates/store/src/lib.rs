@@ -5,7 +5,8 @@
 //! described in `docs/formats`.
 //!
 //! **Invariant:** `std::fs` is used in one module, `vfs/os.rs`; everything else goes through
-//! [`Vfs`], so that tests can simulate every crash and every failure.
+//! [`Vfs`], so that tests can simulate every crash and every failure. Checked by
+//! `no_other_module_uses_the_file_system`.
 
 mod committed;
 mod ensemble;

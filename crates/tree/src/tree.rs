@@ -44,6 +44,7 @@ impl Default for Options {
 ///
 /// Invariants: `last_zxid` never goes down while transactions are applied; the digest is the sum
 /// over all znodes that count; every session in the table of ephemerals has at least one.
+/// Checked by `assert_same`, after each random transaction.
 #[derive(Debug)]
 pub struct Tree {
     pub(crate) options: Options,

@@ -8,7 +8,8 @@
 //! move when znodes are created or deleted. Each watcher has the set of its keys, so that a closed
 //! connection leaves nothing behind.
 //!
-//! **Invariant:** locks are taken in the order watcher, paths, shard.
+//! **Invariant:** locks are taken in the order watcher, paths, shard. Checked by
+//! `many_threads_register_and_remove_at_once`: with another order, they would wait for ever.
 
 mod paths;
 mod shard;

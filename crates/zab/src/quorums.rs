@@ -11,7 +11,7 @@ use crate::config::Membership;
 /// The committed configuration, the one proposed in this server's history, and one learned from
 /// election messages.
 ///
-/// Invariant: each has a higher version than those before it.
+/// Invariant: each has a higher version than those before it. Checked by `check`.
 ///
 /// The last one is proposed in a transaction that this server does not have. Its voters take part
 /// in elections, but no quorum of them is required. It only binds servers that have the

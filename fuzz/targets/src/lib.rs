@@ -4,7 +4,7 @@
 //! programs in `fuzz/fuzz_targets` are one line each around these functions; the tests of this crate
 //! run them over the checked-in corpora and over a bounded number of mutations ([`hunt`]).
 //!
-//! **Invariant:** a target depends on its bytes alone: no clock, no file, no thread, no randomness.
+//! **Rule:** a target depends on its bytes alone: no clock, no file, no thread, no randomness.
 
 mod auth;
 mod codec;

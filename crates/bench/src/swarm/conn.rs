@@ -41,7 +41,7 @@ pub(super) struct Conn {
     pub(super) written: usize,
     /// The beginning of a reply whose end has not arrived.
     pub(super) partial: Vec<u8>,
-    /// Requests in flight, oldest first. Invariant: the sum of `left` is `in_flight`.
+    /// Requests in flight, oldest first. The sum of `left` is `in_flight`.
     runs: VecDeque<Run>,
     pub(super) in_flight: u32,
     pub(super) next_xid: i32,

@@ -14,6 +14,7 @@ use super::event::{Asked, Event, What, operation};
 /// What the thread that has the replica's turn keeps for the audit log.
 ///
 /// **Invariant:** every request that goes in comes out once, so that nothing is kept for longer than a request takes.
+/// Checked by `every_change_is_told_with_its_user_and_its_result`.
 pub struct Pending {
     audit: Arc<Audit>,
     asked: HashMap<ConnId, VecDeque<(Xid, Asked)>>,

@@ -9,7 +9,7 @@ use crate::Options;
 /// Keeps the newest transactions within two limits.
 ///
 /// **Invariant:** each transaction follows the previous one: as the next of its epoch, or in a
-/// later epoch.
+/// later epoch. Checked by `there_is_never_a_gap`.
 #[derive(Debug)]
 pub(crate) struct Recent {
     txns: VecDeque<(Zxid, Vec<u8>)>,

@@ -1,6 +1,7 @@
 //! The real file system.
 //!
-//! **Invariant:** no other module of this crate uses `std::fs`.
+//! **Invariant:** no other module of this crate uses `std::fs`. Checked by
+//! `no_other_module_uses_the_file_system`.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -123,5 +124,35 @@ impl VfsFile for OsFile {
     fn forget_cached(&self) {
         // What is not on the disk yet stays in memory. A file system that cannot do it reads from memory.
         let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// The production code of the modules in a folder that uses the file system.
+    fn users_of(folder: &Path) -> Vec<String> {
+        let mut users = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                users.extend(users_of(&path));
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let production = text.split("#[cfg(test)]").next().unwrap();
+            let is_code = |line: &&str| !line.trim_start().starts_with("//");
+            if production.lines().filter(is_code).any(|line| line.contains("std::fs")) {
+                users.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+            }
+        }
+        users
+    }
+
+    #[test]
+    fn no_other_module_uses_the_file_system() {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        assert_eq!(users_of(&sources), ["os.rs"]);
     }
 }

@@ -5,6 +5,7 @@
 //! them itself, if the queue is empty.
 //!
 //! **Invariant:** while the queue contains packets, no packet goes to the socket directly.
+//! Checked by `packets_go_past_the_writer_only_when_nothing_is_in_front_of_them`.
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
