@@ -59,7 +59,7 @@ pub(crate) fn is_there(call: Call, answer: Answer) -> Result<bool> {
 
 pub(crate) fn created(call: Call, answer: Answer) -> Result<Created> {
     let Created2 { path, stat } = call.record(&answer)?;
-    Ok(Created { path: call.shared.chroot.relative(&path).to_owned(), stat })
+    Ok(Created { path: call.chroot.relative(&path).to_owned(), stat })
 }
 
 pub(crate) fn stat(call: Call, answer: Answer) -> Result<Stat> {
@@ -125,7 +125,7 @@ pub(crate) fn children_and_watch(call: Call, answer: Answer) -> Result<(Vec<Stri
 
 pub(crate) fn paths(call: Call, answer: Answer) -> Result<Vec<String>> {
     let Names { names } = call.record(&answer)?;
-    let chroot = &call.shared.chroot;
+    let chroot = &call.chroot;
     // A prefix that is the chroot itself also matches siblings with similar names.
     let inside = names.iter().filter(|path| chroot.contains(path));
     Ok(inside.map(|path| chroot.relative(path).to_owned()).collect())
@@ -173,7 +173,7 @@ pub(crate) fn transaction(call: Call, answer: Answer) -> Result<Results> {
     let result = |result: MultiResult<'_>| {
         Some(match result {
             MultiResult::Created { path, stat } => OpResult::Created(CreatedNode {
-                path: call.shared.chroot.relative(&path).to_owned(),
+                path: call.chroot.relative(&path).to_owned(),
                 stat,
             }),
             MultiResult::Deleted => OpResult::Deleted,
@@ -234,9 +234,10 @@ mod tests {
         let status = Status { state, ticket: None, timeout, ensemble, server: None };
         let shared = {
             let thread = crate::SessionThread::start().unwrap();
-            Arc::new(Shared::new(Chroot::default(), status, thread, 0))
+            Arc::new(Shared::new(status, thread, 0))
         };
-        Call { path: "/a".into(), paths: vec!["/b".into(); paths], shared, seat: Seat::None }
+        let (paths, chroot) = (vec!["/b".into(); paths], Arc::new(Chroot::default()));
+        Call { path: "/a".into(), paths, shared, chroot, seat: Seat::None }
     }
 
     fn answer(body: Vec<u8>) -> Answer {

@@ -11,7 +11,7 @@ use zebu_proto::request::{
     SetData,
 };
 use zebu_proto::{Acl, AclRef, OpCode, Stat, Version, WatcherType};
-use zebu_session::{Effect, Frame, Series, WatchKind};
+use zebu_session::{Chroot, Effect, Frame, Series, WatchKind};
 
 use crate::answer;
 use crate::mailbox::Mailbox;
@@ -56,6 +56,8 @@ pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and 
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Arc<Handle>,
+    /// The znode that its paths begin at.
+    chroot: Arc<Chroot>,
     /// The series that this handle's requests belong to.
     series: Option<Series>,
 }
@@ -183,8 +185,9 @@ impl Client {
         Connector::new().connect(connect_string).await
     }
 
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { handle: Arc::new(Handle { shared, is_owner: true }), series: None }
+    pub(crate) fn new(shared: Arc<Shared>, chroot: Chroot) -> Self {
+        let handle = Arc::new(Handle { shared, is_owner: true });
+        Self { handle, chroot: Arc::new(chroot), series: None }
     }
 
     /// The same client, except that it does not keep the session open: the session is closed when all others are
@@ -205,7 +208,7 @@ impl Client {
     #[must_use]
     pub fn unowned(&self) -> Self {
         let shared = self.shared().clone();
-        Self { handle: Arc::new(Handle { shared, is_owner: false }), series: self.series.clone() }
+        Self { handle: Arc::new(Handle { shared, is_owner: false }), ..self.clone() }
     }
 
     /// The same client, for a series of requests: once one of them was lost, or could not be sent, none made after it
@@ -237,7 +240,7 @@ impl Client {
     /// ```
     #[must_use]
     pub fn series(&self) -> Self {
-        Self { handle: self.handle.clone(), series: Some(Series::new()) }
+        Self { series: Some(Series::new()), ..self.clone() }
     }
 
     /// Whether this is a [series](Client::series) that is broken: no request of it is sent any more.
@@ -254,6 +257,15 @@ impl Client {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
+    }
+
+    pub(crate) fn root(&self) -> &Arc<Chroot> {
+        &self.chroot
+    }
+
+    /// The same client with another root.
+    pub(crate) fn rooted(&self, chroot: Chroot) -> Self {
+        Self { chroot: Arc::new(chroot), ..self.clone() }
     }
 
     // Znodes.
@@ -536,7 +548,7 @@ impl Client {
     /// ```
     pub fn ephemerals(&self, prefix: &str) -> Pending<Vec<String>> {
         // A prefix need not be a complete path: it may end within a name.
-        let absolute = self.shared().chroot.absolute_prefix(prefix);
+        let absolute = self.chroot.absolute_prefix(prefix);
         let frame = Frame::new(OpCode::GET_EPHEMERALS, |out| {
             PathOnly { path: Some(Cow::Borrowed(&*absolute)) }.encode(out);
         });
@@ -637,7 +649,7 @@ impl Client {
         let listener = Listener::Always(notices.clone());
         let wanted = Wanted { kind, path: (&*absolute).into(), listener };
         let (placed, watcher) = self.shared().submit_watch(frame, wanted, self.series.clone());
-        let watch = PersistentWatch::new(watcher, notices, self.shared().clone());
+        let watch = PersistentWatch::new(watcher, notices, self);
         self.pending(path, placed, Seat::Always(watch), answer::persistent_watch)
     }
 
@@ -826,7 +838,7 @@ impl Client {
     // How requests are made.
 
     pub(crate) fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
-        self.shared().chroot.absolute(path)
+        self.chroot.absolute(path)
     }
 
     pub(crate) fn create_with(
@@ -844,11 +856,7 @@ impl Client {
 
     /// The absolute path of a znode to create.
     pub(crate) fn absolute_of<'a>(&self, path: &'a str, mode: CreateMode) -> Cow<'a, str> {
-        if mode.is_sequential() {
-            self.shared().chroot.absolute_prefix(path)
-        } else {
-            self.absolute(path)
-        }
+        if mode.is_sequential() { self.chroot.absolute_prefix(path) } else { self.absolute(path) }
     }
 
     /// Creates a znode. Takes both the path below the chroot and the absolute path.
@@ -888,7 +896,8 @@ impl Client {
         decode: Decode<T>,
     ) -> Pending<T> {
         let placed = self.shared().submit(frame, effect, self.series.clone());
-        let call = Call { path: "".into(), paths, shared: self.shared().clone(), seat: Seat::None };
+        let (shared, chroot) = (self.shared().clone(), self.chroot.clone());
+        let call = Call { path: "".into(), paths, shared, chroot, seat: Seat::None };
         Pending::new(placed.id, placed.reply, call, decode)
     }
 
@@ -899,8 +908,8 @@ impl Client {
         seat: Seat,
         decode: Decode<T>,
     ) -> Pending<T> {
-        let shared = self.shared().clone();
-        let call = Call { path: path.into(), paths: Vec::new(), shared, seat };
+        let (shared, chroot) = (self.shared().clone(), self.chroot.clone());
+        let call = Call { path: path.into(), paths: Vec::new(), shared, chroot, seat };
         Pending::new(placed.id, placed.reply, call, decode)
     }
 
@@ -948,7 +957,7 @@ impl Client {
         let listener = Listener::Once(events.clone());
         let wanted = Wanted { kind, path: absolute.into(), listener };
         let (placed, watcher) = self.shared().submit_watch(frame, wanted, self.series.clone());
-        let watch = Watch::new(watcher, events, self.shared().clone());
+        let watch = Watch::new(watcher, events, self);
         self.pending(path, placed, Seat::Once(watch), decode)
     }
 }

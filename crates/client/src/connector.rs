@@ -791,9 +791,9 @@ impl Connector {
             material.load().map_err(|fault| Error::tls(&fault))?;
         }
         let (thread, this) = self.with_thread()?;
-        let shared = Shared::new(chroot, status, thread.clone(), this.options.seed);
+        let shared = Shared::new(status, thread.clone(), this.options.seed);
         let shared = Arc::new(shared.with_clock(this.clock.clone()));
-        let client = Client::new(shared.clone());
+        let client = Client::new(shared.clone(), chroot);
         let options = Options { connection_wait: this.wait(), ..this.options };
         let mut hosts: Arc<dyn HostProvider> = Arc::new(hosts);
         let members = this.follows.then(|| Arc::new(Members::new(hosts.clone(), shared.clone())));

@@ -398,10 +398,10 @@ impl Driver {
                 Output::Done(id, reply) => self.done(id, reply),
                 Output::Event { watcher, kind, path: bytes, zxid, last } => {
                     let path = String::from_utf8_lossy(&bytes);
-                    let path = self.shared.chroot.relative(&path);
-                    let notification = || Notification { kind, path: path.to_owned(), zxid };
+                    let notification =
+                        || Notification { kind, path: path.clone().into_owned(), zxid };
                     self.overhearing.tell(kind, &bytes, notification);
-                    if let Some(event) = Event::new(kind, path, zxid) {
+                    if let Some(event) = Event::new(kind, &path, zxid) {
                         self.event(watcher, event, last);
                     }
                 }

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use zebu_proto::{EnsembleId, SessionId};
-use zebu_session::Failure;
+use zebu_session::{Chroot, Failure};
 
 use crate::mailbox::Mailbox;
 use crate::pending::Seat;
 use crate::shared::Command;
+use crate::transaction::check_path;
 use crate::{
     Client, Error, Pending, Result, SessionEvents, SessionState, SessionThread, SessionTicket,
     answer,
@@ -181,7 +182,36 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn chroot(&self) -> &str {
-        self.shared().chroot.root()
+        self.root().root()
+    }
+
+    /// A client of the same session whose root is this znode below the root of this client.
+    ///
+    /// The session, its watches and its ephemerals are shared: the session lasts until the last client is
+    /// dropped. Each client names znodes from its own root, in requests, results, errors and events. The
+    /// znode need not exist yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an invalid path.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// use zebu_client::{Acls, CreateMode};
+    ///
+    /// client.create_all("/tenants/amy", &Acls::creator()).await?;
+    /// let amy = client.with_chroot("/tenants/amy")?;
+    /// let created = amy.create("/config", "", CreateMode::Persistent, &Acls::creator()).await?;
+    /// assert_eq!((created.path.as_str(), amy.chroot()), ("/config", "/tenants/amy"));
+    /// assert!(client.exists("/tenants/amy/config").await?.is_some());
+    /// assert_eq!(amy.session_id(), client.session_id());
+    /// # Ok(()) });
+    /// ```
+    pub fn with_chroot(&self, path: &str) -> Result<Self> {
+        check_path(path, false)?;
+        let root = self.root().absolute(path);
+        let chroot = Chroot::new(&root).map_err(|error| Error::path_refused(error, path))?;
+        Ok(self.rooted(chroot))
     }
 
     /// The thread that runs the session.

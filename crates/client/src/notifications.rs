@@ -3,11 +3,13 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_core::Stream;
 use zebu_proto::{EventType, Zxid};
+use zebu_session::Chroot;
 
 use crate::Client;
 use crate::mailbox::Mailbox;
@@ -60,6 +62,8 @@ impl fmt::Display for Notification {
 #[derive(Debug)]
 pub struct Notifications {
     heard: Mailbox<Notification>,
+    /// The root of the client.
+    chroot: Arc<Chroot>,
 }
 
 impl Notifications {
@@ -80,7 +84,15 @@ impl Notifications {
     /// # Ok(()) });
     /// ```
     pub async fn next(&mut self) -> Option<Notification> {
-        poll_fn(|cx| self.heard.poll_take(cx)).await
+        poll_fn(|cx| self.poll_heard(cx)).await
+    }
+
+    fn poll_heard(&self, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
+        let heard = ready!(self.heard.poll_take(cx));
+        Poll::Ready(heard.map(|heard| {
+            let path = self.chroot.relative(&heard.path).to_owned();
+            Notification { path, ..heard }
+        }))
     }
 }
 
@@ -88,13 +100,14 @@ impl Stream for Notifications {
     type Item = Notification;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Notification>> {
-        self.heard.poll_take(cx)
+        self.poll_heard(cx)
     }
 }
 
 impl Client {
-    /// Every notification from now on that fires one of this client's watches, each once, also
-    /// those of removed watches. Dropped watches are removed nevertheless.
+    /// Every notification from now on that fires one of the session's watches, each once, also
+    /// those of removed watches. Dropped watches are removed nevertheless. A znode that is not below
+    /// this client's root has the path that the servers call it.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -114,7 +127,7 @@ impl Client {
     pub fn notifications(&self) -> Notifications {
         let heard = Mailbox::new();
         self.shared().command(Command::Overhear(heard.clone()));
-        Notifications { heard }
+        Notifications { heard, chroot: self.root().clone() }
     }
 }
 

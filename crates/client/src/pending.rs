@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
-use zebu_session::{Answer, Ending, Failure, RequestId};
+use zebu_session::{Answer, Chroot, Ending, Failure, RequestId};
 
 use crate::shared::{Command, Reply, Shared};
 use crate::watch::{PersistentWatch, Watch};
@@ -19,6 +19,7 @@ pub(crate) struct Call {
     /// The znodes of each operation, for a request with several operations.
     pub(crate) paths: Vec<Box<str>>,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) chroot: Arc<Chroot>,
     pub(crate) seat: Seat,
 }
 

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use zebu_session::{
-    Answer, Chroot, Effect, Ending, Failure, Frame, Registration, RequestId, Series, State,
-    WatchKind, WatcherId,
+    Answer, Effect, Ending, Failure, Frame, Registration, RequestId, Series, State, WatchKind,
+    WatcherId,
 };
 
 use crate::clock::Clock;
@@ -87,7 +87,6 @@ struct Queue {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) chroot: Chroot,
     pub(crate) status: watch::Sender<Status>,
     /// The driver's thread.
     pub(crate) thread: SessionThread,
@@ -120,7 +119,7 @@ pub(crate) struct Placed {
 }
 
 impl Shared {
-    pub(crate) fn new(chroot: Chroot, status: Status, thread: SessionThread, seed: u64) -> Self {
+    pub(crate) fn new(status: Status, thread: SessionThread, seed: u64) -> Self {
         let queue = Queue {
             commands: Vec::new(),
             next_request: 1,
@@ -133,19 +132,7 @@ impl Shared {
         let status = watch::Sender::new(status);
         let (proven, metrics) = (AtomicU64::new(0), Published::default());
         let (queue, start, clock) = (Mutex::new(queue), Instant::now(), Clock::default());
-        Self {
-            chroot,
-            status,
-            thread,
-            seed,
-            missing,
-            refused,
-            queue,
-            start,
-            clock,
-            proven,
-            metrics,
-        }
+        Self { status, thread, seed, missing, refused, queue, start, clock, proven, metrics }
     }
 
     pub(crate) fn with_clock(self, clock: Clock) -> Self {

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use zebu_proto::{ErrorCode, EventType, Zxid};
-use zebu_session::{Failure, WatcherId};
+use zebu_session::{Chroot, Failure, WatcherId};
 
 use crate::mailbox::Mailbox;
 use crate::shared::{Command, Shared};
-use crate::{Error, Result, SessionState};
+use crate::{Client, Error, Result, SessionState};
 
 /// What happened to a znode.
 ///
@@ -151,8 +151,27 @@ pub enum Signal {
 struct Guard {
     watcher: WatcherId,
     shared: Arc<Shared>,
+    /// The root of the client that has set the watch.
+    chroot: Arc<Chroot>,
     /// Whether the watch has fired for the last time, so nothing must be removed.
     is_over: bool,
+}
+
+impl Guard {
+    fn new(watcher: WatcherId, client: &Client) -> Self {
+        let (shared, chroot) = (client.shared().clone(), client.root().clone());
+        Self { watcher, shared, chroot, is_over: false }
+    }
+
+    /// The event as its client calls the znode.
+    fn relative(&self, event: Event) -> Event {
+        let path = self.chroot.relative(&event.path);
+        // Most clients have no root of their own.
+        if path.len() == event.path.len() {
+            return event;
+        }
+        Event { path: path.to_owned(), ..event }
+    }
 }
 
 impl Drop for Guard {
@@ -199,8 +218,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(watcher: WatcherId, signals: Mailbox<Signal>, shared: Arc<Shared>) -> Self {
-        Self { signals, guard: Guard { watcher, shared, is_over: false } }
+    pub(crate) fn new(watcher: WatcherId, signals: Mailbox<Signal>, client: &Client) -> Self {
+        Self { signals, guard: Guard::new(watcher, client) }
     }
 
     /// Waits for the next report: a change of the session's state, or the event, which is the last
@@ -231,6 +250,10 @@ impl Watch {
         let signal = ready!(self.signals.poll_take(cx));
         // Further events follow after a state.
         self.guard.is_over = !matches!(signal, Some(Signal::Session(_)));
+        let signal = signal.map(|signal| match signal {
+            Signal::Event(event) => Signal::Event(self.guard.relative(event)),
+            Signal::Session(state) => Signal::Session(state),
+        });
         Poll::Ready(signal.ok_or_else(|| over(&self.guard.shared)))
     }
 }
@@ -274,8 +297,16 @@ pub struct PersistentWatch {
 }
 
 impl PersistentWatch {
-    pub(crate) fn new(watcher: WatcherId, notices: Mailbox<Notice>, shared: Arc<Shared>) -> Self {
-        Self { notices, guard: Guard { watcher, shared, is_over: false } }
+    pub(crate) fn new(watcher: WatcherId, notices: Mailbox<Notice>, client: &Client) -> Self {
+        Self { notices, guard: Guard::new(watcher, client) }
+    }
+
+    fn poll_notice(&self, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
+        let notice = ready!(self.notices.poll_take(cx));
+        Poll::Ready(notice.map(|notice| match notice {
+            Notice::Event(event) => Notice::Event(self.guard.relative(event)),
+            Notice::Disconnected | Notice::Missed => notice,
+        }))
     }
 
     /// Waits for the next report. Dropping the future loses nothing.
@@ -297,7 +328,7 @@ impl PersistentWatch {
     /// # Ok(()) });
     /// ```
     pub async fn next(&mut self) -> Result<Notice> {
-        let notice = poll_fn(|cx| self.notices.poll_take(cx)).await;
+        let notice = poll_fn(|cx| self.poll_notice(cx)).await;
         notice.ok_or_else(|| over(&self.guard.shared))
     }
 }
@@ -306,7 +337,7 @@ impl Stream for PersistentWatch {
     type Item = Notice;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Notice>> {
-        self.notices.poll_take(cx)
+        self.poll_notice(cx)
     }
 }
 

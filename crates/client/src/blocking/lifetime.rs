@@ -298,6 +298,27 @@ impl Client {
         self.client.chroot()
     }
 
+    /// A client of the same session with another root: see [`Client::with_chroot`](crate::Client::with_chroot).
+    ///
+    /// # Errors
+    /// As [`Client::with_chroot`](crate::Client::with_chroot).
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # let server = embedded::Server::start(&[]);
+    /// # let address = server.address().to_string();
+    /// # use zebu_client::blocking::Client;
+    /// # use zebu_client::*;
+    /// # let connector = Connector::new().authenticate("digest", "amy:secret");
+    /// # let client = Client::open(connector, &address)?;
+    /// let own = client.with_chroot("/zookeeper")?;
+    /// assert!(own.exists("/quota")?.is_some());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_chroot(&self, path: &str) -> Result<Self> {
+        Ok(Self { client: self.client.with_chroot(path)? })
+    }
+
     /// The thread that runs the session.
     ///
     /// ```

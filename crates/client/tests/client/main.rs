@@ -1,6 +1,7 @@
 //! The client against a server in this process, through a proxy that can cut the connection.
 
 mod access;
+mod chroots;
 mod errors;
 mod leases;
 mod losses;
