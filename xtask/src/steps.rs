@@ -15,7 +15,9 @@ use crate::{deps, runner, tidy};
 const AT_ONCE: usize = 2;
 
 /// The packages with tests that need third-party programs, and the argument that selects those
-/// tests. ¶ In all packages except zebu-interop, the tests without such programs run beforehand.
+/// tests.
+///
+/// In all packages except zebu-interop, the tests without such programs run beforehand.
 const WITH_PROGRAMS: [(&str, &str); 4] = [
     ("tests/interop", "--include-ignored"),
     ("examples", "--ignored"),

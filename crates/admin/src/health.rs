@@ -55,8 +55,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// Adds an observation. `elapsed`: the time since the last one. ¶ A late observation proves
-    /// nothing about the time before it: the whole process may have been paused.
+    /// Adds an observation. `elapsed`: the time since the last one.
+    ///
+    /// A late observation proves nothing about the time before it: the whole process may have been
+    /// paused.
     pub fn look(&mut self, now: Progress, elapsed: Duration) {
         let elapsed = elapsed.min(INTERVAL * 2);
         let stands = |still: bool, before: Duration| {

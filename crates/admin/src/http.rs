@@ -46,8 +46,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The time limit for a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(15);
-/// Tells browsers to use TLS only, for a day, as the original does. ¶ Source:
-/// `JettyAdminServer.DEFAULT_STS_MAX_AGE`.
+/// Tells browsers to use TLS only, for a day, as the original does.
+///
+/// Source: `JettyAdminServer.DEFAULT_STS_MAX_AGE`.
 const COME_BACK_SECURELY: HeaderValue =
     HeaderValue::from_static("max-age=86400; includeSubDomains");
 
@@ -89,7 +90,9 @@ pub struct BindError {
     pub source: io::Error,
 }
 
-/// Listens on an address or a name. `0.0.0.0` and `::` mean all addresses. ¶ # Errors
+/// Listens on an address or a name. `0.0.0.0` and `::` mean all addresses.
+///
+/// # Errors
 /// The port is in use, or the address does not belong to this machine.
 pub fn bind(address: &str, port: u16) -> Result<TcpListener, BindError> {
     let attempt = || {
@@ -126,7 +129,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves these sites, and polls `beside` on the same thread. ¶ # Errors
+    /// Serves these sites, and polls `beside` on the same thread.
+    ///
+    /// # Errors
     /// The system has no thread or no runtime left.
     pub fn start(
         sites: Vec<Site>,

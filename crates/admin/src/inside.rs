@@ -15,7 +15,11 @@ pub trait InsideSession: Send {
     /// Its timeout.
     fn timeout(&self) -> Duration;
     /// Sends a request as a client does, and waits for the answer. `body`: the bytes after the
-    /// header. ¶ If the caller drops the future, the answer is discarded. ¶ # Errors
+    /// header.
+    ///
+    /// If the caller drops the future, the answer is discarded.
+    ///
+    /// # Errors
     /// [`Lost`]; the session takes no further requests.
     fn call<'s>(
         &'s mut self,
@@ -27,10 +31,14 @@ pub trait InsideSession: Send {
     /// Whether it has every permission on `/`.
     fn may_do_everything(&self) -> bool;
     /// Some children of a znode, in the order of their creation. Requires the permission to read
-    /// the znode. ¶ # Errors
+    /// the znode.
+    ///
+    /// # Errors
     /// The errors of getChildren.
     fn children(&self, page: &ChildrenPage<'_>) -> Result<Children, ErrorCode>;
-    /// At most `most` quotas, sorted by path. Requires the permission to read them. ¶ # Errors
+    /// At most `most` quotas, sorted by path. Requires the permission to read them.
+    ///
+    /// # Errors
     /// The errors of getData.
     fn quotas(&self, most: usize) -> Result<Vec<QuotaFacts>, ErrorCode>;
 }

@@ -15,7 +15,9 @@ pub const URL: &str = "/loggers";
 /// The answer if an application has set up its own log.
 const NOT_OURS: &str = "the log of this process was not set up by the server";
 
-/// The loggers with their levels, and the format of lines. ¶ # Errors
+/// The loggers with their levels, and the format of lines.
+///
+/// # Errors
 /// The log belongs to the application.
 pub fn list(control: Option<&Control>) -> Result<Json, String> {
     let control = control.ok_or_else(|| NOT_OURS.to_owned())?;
@@ -29,7 +31,9 @@ pub fn list(control: Option<&Control>) -> Result<Json, String> {
     Ok(Json::object([("loggers", Json::Object(levels.collect())), ("format", format)]))
 }
 
-/// Applies the arguments `logger` and `level`, or `format`. Returns the new list. ¶ # Errors
+/// Applies the arguments `logger` and `level`, or `format`. Returns the new list.
+///
+/// # Errors
 /// The arguments are invalid, and nothing was changed.
 pub fn change(
     control: Option<&Control>,

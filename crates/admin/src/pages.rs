@@ -87,7 +87,9 @@ impl Pages {
     }
 
     /// Sessions by their time of expiry, in ms since 1970. A learner knows the time only for its
-    /// local sessions. ¶ Source: `LearnerSessionTracker.getSessionExpiryMap`.
+    /// local sessions.
+    ///
+    /// Source: `LearnerSessionTracker.getSessionExpiryMap`.
     fn expiry(&self) -> Json {
         let mut buckets = self.served.session_buckets(true);
         if matches!(self.served.serving(), Some(Mode::Standalone | Mode::Leader)) {

@@ -17,8 +17,9 @@ use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::Opening;
 
-/// A server as HTTP shows it. ¶ Most methods only read. The others do exactly what the commands of
-/// the same name do.
+/// A server as HTTP shows it.
+///
+/// Most methods only read. The others do exactly what the commands of the same name do.
 pub trait Served: Facts + Send + Sync + 'static {
     /// The configuration.
     fn config(&self) -> Option<&Config> {
@@ -63,11 +64,14 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// Resets the statistics of the connection of a session.
     fn reset_connection(&self, session: SessionId) -> Ended;
     /// Hands over to `to`, or to the best follower. Waits until this server does not lead any more.
-    /// ¶ # Errors
+    ///
+    /// # Errors
     /// The reason for a refusal, as a text for the user.
     fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_>;
     /// Whether this client with these credentials has every permission on `/`. Waits for a slow
-    /// scheme. ¶ # Errors
+    /// scheme.
+    ///
+    /// # Errors
     /// The reason for a refusal.
     fn authorize<'s>(
         &'s self,
@@ -76,29 +80,40 @@ pub trait Served: Facts + Send + Sync + 'static {
         data: &'s str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send + 's>>;
     /// Opens a session inside this process for this client. The session has the identities of the
-    /// client's address and certificate. ¶ # Errors
+    /// client's address and certificate.
+    ///
+    /// # Errors
     /// The reason for a refusal, as a text for the user.
     fn open_session<'s>(&'s self, client: &'s Client) -> Opening<'s>;
-    /// Takes a snapshot. Blocks, perhaps for a long time. ¶ # Errors
+    /// Takes a snapshot. Blocks, perhaps for a long time.
+    ///
+    /// # Errors
     /// Why there is no snapshot, as a text for the log.
     fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
     /// Replaces the state of a standalone server by the snapshot from `source`. Blocks. `fuzzy`:
-    /// whether to accept a snapshot whose digest differs. ¶ # Errors
+    /// whether to accept a snapshot whose digest differs.
+    ///
+    /// # Errors
     /// Why the state was not replaced.
     fn restore(
         &self,
         source: &mut dyn std::io::Read,
         fuzzy: bool,
     ) -> Result<Restored, RestoreDenied>;
-    /// The logs, sidecars and snapshots on the disk. Blocks. ¶ # Errors
+    /// The logs, sidecars and snapshots on the disk. Blocks.
+    ///
+    /// # Errors
     /// Why they cannot be listed, as a text for the log.
     fn data_files(&self) -> Result<Vec<DataFile>, String>;
-    /// Opens such a file; `None` if there is no file with this name. Blocks. ¶ # Errors
+    /// Opens such a file; `None` if there is no file with this name. Blocks.
+    ///
+    /// # Errors
     /// Why the file cannot be opened, as a text for the log.
     fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String>;
     /// Reads the changes of a znode, and with `below` those of all its descendants, from the logs
-    /// on the disk. Blocks for some seconds, and reads slowly enough not to delay clients. ¶ #
-    /// Errors
+    /// on the disk. Blocks for some seconds, and reads slowly enough not to delay clients.
+    ///
+    /// # Errors
     /// Why there is no history, as a text for the user.
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String>;
 }

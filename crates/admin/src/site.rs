@@ -271,7 +271,9 @@ pub(crate) async fn authorized(
     served.authorize(client, scheme, data.trim()).await.map_err(denied)
 }
 
-/// Takes a snapshot and sends it. ¶ Source: `Commands.SnapshotCommand`.
+/// Takes a snapshot and sends it.
+///
+/// Source: `Commands.SnapshotCommand`.
 async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Response {
     let failed = |status, why: &str| json(status, &commands::failed(command.name, why));
     if !admin.options.snapshot {
@@ -310,8 +312,9 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
     response
 }
 
-/// Replaces the server's state by a snapshot that the client sends. ¶ Source:
-/// `Commands.RestoreCommand`.
+/// Replaces the server's state by a snapshot that the client sends.
+///
+/// Source: `Commands.RestoreCommand`.
 async fn restore(admin: &Arc<Admin>, command: &Command, body: Body, fuzzy: bool) -> Response {
     let failed = |status, why: String| json(status, &commands::failed(command.name, why));
     if !admin.options.restore {

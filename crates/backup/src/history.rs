@@ -233,7 +233,9 @@ impl Summary {
     }
 }
 
-/// Reads all sources, and passes the items on in order. ¶ # Errors
+/// Reads all sources, and passes the items on in order.
+///
+/// # Errors
 /// A list of files cannot be read, or `each` fails. Single unreadable files are reported on stderr.
 pub fn read(
     sources: &[Box<dyn Source>],

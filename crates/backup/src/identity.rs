@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::error::{At as _, BackupError, Result};
 
-/// Reads a scheme and a credential. ¶ # Errors
+/// Reads a scheme and a credential.
+///
+/// # Errors
 /// The file cannot be read, or has another content.
 pub(crate) fn read(path: &Path) -> Result<(String, String)> {
     let text = std::fs::read_to_string(path).at(path)?;

@@ -169,7 +169,9 @@ impl Manifest {
         format!("{line}\n{sum}\n")
     }
 
-    /// Decodes a manifest. ¶ # Errors
+    /// Decodes a manifest.
+    ///
+    /// # Errors
     /// It is damaged, or a newer version has written it.
     pub fn decode(text: &str) -> Result<Self> {
         let (line, sum) = text.split_once('\n').ok_or(ManifestError::Short)?;

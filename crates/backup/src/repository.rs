@@ -80,7 +80,9 @@ pub fn is_bucket(root: &Path) -> bool {
 }
 
 impl Repository {
-    /// Opens a repository. ¶ # Errors
+    /// Opens a repository.
+    ///
+    /// # Errors
     /// There is no repository.
     pub fn open(root: &Path) -> Result<Self> {
         let place: Arc<dyn Place> = match is_bucket(root) {
@@ -90,8 +92,9 @@ impl Repository {
         Self::of(root, place)
     }
 
-    /// Opens a repository, or creates one in a directory that is empty or does not exist. ¶ #
-    /// Errors
+    /// Opens a repository, or creates one in a directory that is empty or does not exist.
+    ///
+    /// # Errors
     /// The directory has other files, or cannot be created.
     pub fn create(root: &Path) -> Result<Self> {
         let place: Arc<dyn Place> = match is_bucket(root) {
@@ -113,7 +116,9 @@ impl Repository {
     }
 
     /// Encrypts all files for the recipients in this file. The first backup decides whether to
-    /// encrypt, and for whom. ¶ # Errors
+    /// encrypt, and for whom.
+    ///
+    /// # Errors
     /// The file has no keys, or the existing backups are not encrypted for them.
     pub fn encrypt_to(&mut self, file: &Path) -> Result<()> {
         let recipients = Recipients::read(file)?;
@@ -133,7 +138,9 @@ impl Repository {
         Ok(())
     }
 
-    /// Takes the keys for reading, or checks that none are needed. ¶ # Errors
+    /// Takes the keys for reading, or checks that none are needed.
+    ///
+    /// # Errors
     /// Keys are missing or not needed, or do not fit this backup.
     pub fn unlock(&mut self, file: Option<&Path>) -> Result<()> {
         let identities = file.map(Identities::read).transpose()?;
@@ -161,9 +168,12 @@ impl Repository {
     }
 
     /// Until the guard is dropped, other processes cannot make or remove backups. Also removes the
-    /// files of interrupted backups. ¶ Without the lock, another process could remove a file that
-    /// an unfinished backup relies on. If the storage has no locks, the guard has no effect. ¶ #
-    /// Errors
+    /// files of interrupted backups.
+    ///
+    /// Without the lock, another process could remove a file that an unfinished backup relies on.
+    /// If the storage has no locks, the guard has no effect.
+    ///
+    /// # Errors
     /// Another process has the lock, or the directory cannot be written.
     pub fn lock(&self) -> Result<Lock> {
         self.place.lock()
@@ -174,7 +184,9 @@ impl Repository {
         self.root.display().to_string()
     }
 
-    /// The numbers of the manifests, oldest first. ¶ # Errors
+    /// The numbers of the manifests, oldest first.
+    ///
+    /// # Errors
     /// They cannot be listed.
     pub fn manifests(&self) -> Result<Vec<u64>> {
         let names = self.place.list(MANIFESTS)?;
@@ -199,7 +211,9 @@ impl Repository {
         Ok(text)
     }
 
-    /// Writes a manifest. Returns false if the number exists already. ¶ # Errors
+    /// Writes a manifest. Returns false if the number exists already.
+    ///
+    /// # Errors
     /// It cannot be written.
     pub fn put_manifest(&self, number: u64, text: &str) -> Result<bool> {
         let mut staged = self.place.stage(MANIFESTS)?;
@@ -267,7 +281,9 @@ impl Repository {
         opened.map_err(|source| BackupError::Key { path: self.file_path(name, sha), source })
     }
 
-    /// Reads a whole file. Returns its length and its hash. ¶ # Errors
+    /// Reads a whole file. Returns its length and its hash.
+    ///
+    /// # Errors
     /// It cannot be read.
     pub fn hash(&self, name: &str, sha: &Sha) -> Result<(u64, Sha)> {
         let mut file = self.file(name, sha)?;
@@ -283,7 +299,9 @@ impl Repository {
         }
     }
 
-    /// Removes a file, if it still exists. ¶ # Errors
+    /// Removes a file, if it still exists.
+    ///
+    /// # Errors
     /// It cannot be removed.
     pub fn remove(&self, name: &str, sha: &Sha) -> Result<()> {
         self.place.remove(FILES, &file_name(name, sha))
@@ -332,7 +350,9 @@ impl Staged {
         Ok(())
     }
 
-    /// Adds the content of a stream. `path`: the name of the stream for errors. ¶ # Errors
+    /// Adds the content of a stream. `path`: the name of the stream for errors.
+    ///
+    /// # Errors
     /// The stream cannot be read, or the file cannot be written.
     pub fn copy(&mut self, from: &mut dyn Read, path: &Path) -> Result<()> {
         let mut block = vec![0; BLOCK_BYTES];
@@ -344,7 +364,9 @@ impl Staged {
         }
     }
 
-    /// The file, positioned at its first byte. After this call nothing is added. ¶ # Errors
+    /// The file, positioned at its first byte. After this call nothing is added.
+    ///
+    /// # Errors
     /// It cannot be read.
     pub fn content(&self) -> Result<&File> {
         (&self.file).seek(SeekFrom::Start(0)).at(&self.path)?;

@@ -90,7 +90,9 @@ pub trait Source {
     /// The list cannot be read.
     fn snapshots(&self) -> Result<Vec<SnapFile>>;
 
-    /// Passes on a log's records in order. `None` if the log was removed. ¶ # Errors
+    /// Passes on a log's records in order. `None` if the log was removed.
+    ///
+    /// # Errors
     /// The log cannot be read, or `each` fails.
     fn read_log(
         &self,
@@ -98,7 +100,9 @@ pub trait Source {
         each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
     ) -> Result<Option<LogReport>>;
 
-    /// Reads a snapshot and checks all its checksums. `None` if it was removed. ¶ # Errors
+    /// Reads a snapshot and checks all its checksums. `None` if it was removed.
+    ///
+    /// # Errors
     /// The snapshot cannot be read, or is damaged.
     fn read_snapshot(&self, file: &SnapFile, state: &mut dyn Recover) -> Result<Option<Sections>>;
 }
@@ -113,7 +117,10 @@ pub struct Directory {
 
 impl Directory {
     /// Finds the files below `data_dir`, and the logs below `log_dir` if that is another directory.
-    /// ¶ Both may also be `version-2` directories. ¶ # Errors
+    ///
+    /// Both may also be `version-2` directories.
+    ///
+    /// # Errors
     /// A directory is missing, or has neither logs nor snapshots.
     pub fn open(vfs: Arc<dyn Vfs>, data_dir: &Path, log_dir: Option<&Path>) -> Result<Self> {
         let version_dir = |dir: &Path| -> Result<PathBuf> {
@@ -220,8 +227,9 @@ impl Source for Directory {
     }
 }
 
-/// Reads a log from any stream, and checks its end against its sidecar's mark, if there is one. ¶ #
-/// Errors
+/// Reads a log from any stream, and checks its end against its sidecar's mark, if there is one.
+///
+/// # Errors
 /// The stream cannot be read, or `each` fails.
 pub fn read_records(
     from: impl io::Read,
@@ -271,9 +279,10 @@ pub fn read_records(
     Ok(LogReport { seen, mark, damage, torn })
 }
 
-/// Decides about damage after a second read of the log. ¶ If a server writes meanwhile, the first
-/// read may see a partial record, and then complete ones after it. If the second read finds
-/// complete records at that place, there is no damage.
+/// Decides about damage after a second read of the log.
+///
+/// If a server writes meanwhile, the first read may see a partial record, and then complete ones
+/// after it. If the second read finds complete records at that place, there is no damage.
 fn settle(first: LogReport, again: &LogReport) -> LogReport {
     match &first.damage {
         Some(damage)
@@ -302,8 +311,9 @@ fn kind(kind: EndKind) -> &'static str {
     }
 }
 
-/// Whether `next` may directly follow `last` in one history. ¶ Between two epochs, the zxids alone
-/// do not show whether the end of the first epoch is missing.
+/// Whether `next` may directly follow `last` in one history.
+///
+/// Between two epochs, the zxids alone do not show whether the end of the first epoch is missing.
 pub fn follows(last: Zxid, next: Zxid) -> bool {
     if next.epoch() == last.epoch() {
         last.next() == Some(next)

@@ -48,7 +48,9 @@ impl Stored {
 }
 
 /// Opens a data directory, or the newest backup of a repository. `identity`: the keys for an
-/// encrypted repository. ¶ # Errors
+/// encrypted repository.
+///
+/// # Errors
 /// The directory is neither, or cannot be read.
 pub fn source(
     dir: &Path,

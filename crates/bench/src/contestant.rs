@@ -316,7 +316,9 @@ impl Running {
         format!("last lines of its log:\n  {tail}")
     }
 
-    /// Stops the server and waits for its end. Returns the time that this took. ¶ # Errors
+    /// Stops the server and waits for its end. Returns the time that this took.
+    ///
+    /// # Errors
     /// The server has failed before, or does not end.
     pub(crate) fn stop(mut self) -> anyhow::Result<Duration> {
         if let Some(status) = self.exited()?

@@ -60,22 +60,27 @@ pub struct EchoServer {
 }
 
 impl EchoServer {
-    /// Listens on `address`, where port 0 means a free port, and serves on its own thread. ¶ #
-    /// Errors
+    /// Listens on `address`, where port 0 means a free port, and serves on its own thread.
+    ///
+    /// # Errors
     /// The address is not available.
     pub fn start(address: SocketAddr) -> anyhow::Result<Self> {
         Self::serving(address, |_| Ok(Order::Free))
     }
 
     /// The same, but each write is durable in a file in `dir` before its answer, with one sync for
-    /// all waiting writes: the upper bound that `fdatasync` and the network leave. ¶ # Errors
+    /// all waiting writes: the upper bound that `fdatasync` and the network leave.
+    ///
+    /// # Errors
     /// The address is not available, or the file cannot be created.
     pub fn durable(address: SocketAddr, dir: &Path) -> anyhow::Result<Self> {
         Self::serving(address, |registry| Ok(Order::Alone(Alone::new(dir, registry)?)))
     }
 
     /// Three such servers, whose writes are durable in the files of a quorum. The first one is the
-    /// leader. Each has a file in its own directory of `dirs`. ¶ # Errors
+    /// leader. Each has a file in its own directory of `dirs`.
+    ///
+    /// # Errors
     /// An address is not available, or a file cannot be created.
     pub fn ensemble(
         address: SocketAddr,

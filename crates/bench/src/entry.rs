@@ -25,7 +25,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The settings of the arguments, for servers with these names. ¶ # Errors
+    /// The settings of the arguments, for servers with these names.
+    ///
+    /// # Errors
     /// A file or a store cannot be used.
     pub(crate) fn new(
         args: &CredentialArgs,

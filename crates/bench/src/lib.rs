@@ -50,7 +50,9 @@ enum Command {
     Drive(clients::DriveArgs),
 }
 
-/// Runs the command, and prints the results. ¶ # Errors
+/// Runs the command, and prints the results.
+///
+/// # Errors
 /// A server cannot be started or reached, or stops answering during set-up. Errors under load are
 /// results, not errors.
 pub fn run(args: BenchArgs) -> anyhow::Result<()> {

@@ -173,8 +173,9 @@ pub(crate) fn names(body: &[u8]) -> Option<Vec<String>> {
     (0..count).map(|_| name(&mut from)).collect()
 }
 
-/// The xid and the error of a reply's header. This generator does not need the zxid. ¶ `None` if
-/// the frame is too short for a reply.
+/// The xid and the error of a reply's header. This generator does not need the zxid.
+///
+/// `None` if the frame is too short for a reply.
 pub(crate) fn reply_header(payload: &[u8]) -> Option<(i32, i32)> {
     let header = payload.first_chunk::<REPLY_HEADER_BYTES>()?;
     let xid = i32::from_be_bytes(*header.first_chunk().expect("16 bytes hold 4"));

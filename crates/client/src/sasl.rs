@@ -305,7 +305,9 @@ pub(crate) struct Kerberos {
 }
 
 impl Kerberos {
-    /// The answer to a challenge. May first contact the key distribution centre. ¶ # Errors
+    /// The answer to a challenge. May first contact the key distribution centre.
+    ///
+    /// # Errors
     /// There is no ticket, or the server does not authenticate itself. The text is for people.
     pub(crate) fn answer(&mut self, challenge: &Challenge) -> std::result::Result<Proof, String> {
         let answered = match challenge {

@@ -11,10 +11,11 @@ use tokio::sync::OnceCell;
 
 use crate::hosts::{HostProvider, Servers};
 
-/// The service of a `dns-srv://` connect string. ¶ The client looks the service up again before
-/// every round of attempts to connect, as far as the records' times to live allow. A record's
-/// priority is the rank of its servers; weights have no influence. Source of the form:
-/// `DnsSrvHostProvider`.
+/// The service of a `dns-srv://` connect string.
+///
+/// The client looks the service up again before every round of attempts to connect, as far as the
+/// records' times to live allow. A record's priority is the rank of its servers; weights have no
+/// influence. Source of the form: `DnsSrvHostProvider`.
 pub(crate) struct Service {
     name: String,
     resolver: OnceCell<TokioResolver>,

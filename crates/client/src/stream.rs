@@ -29,7 +29,11 @@ pub(crate) struct Destination {
 
 impl Dialer {
     /// Opens a connection. Calls `connected` when the server has accepted it and the TLS handshake
-    /// remains. ¶ Dropping the future ends the attempt. ¶ # Errors
+    /// remains.
+    ///
+    /// Dropping the future ends the attempt.
+    ///
+    /// # Errors
     /// The server cannot be reached, or the TLS handshake fails. The text is for people.
     pub(crate) async fn dial(
         &self,

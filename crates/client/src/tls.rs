@@ -431,7 +431,9 @@ impl Material {
     }
 
     /// The configuration for the next connection. Reads the stores if they have changed or were
-    /// never read. ¶ # Errors
+    /// never read.
+    ///
+    /// # Errors
     /// A store cannot be used, and no earlier version of it could.
     pub(crate) fn load(&self) -> std::result::Result<Now, String> {
         let mut loaded = self.loaded.lock();
@@ -458,7 +460,9 @@ impl Material {
         }
     }
 
-    /// Performs the TLS handshake on a connection. ¶ # Errors
+    /// Performs the TLS handshake on a connection.
+    ///
+    /// # Errors
     /// The handshake fails. The text is for people.
     pub(crate) async fn shake_hands(
         self: &Arc<Self>,

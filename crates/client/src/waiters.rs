@@ -52,7 +52,9 @@ impl Waiters {
         Self { name, most, state: Mutex::new(state) }
     }
 
-    /// Runs a call now, or after another call has ended. ¶ # Errors
+    /// Runs a call now, or after another call has ended.
+    ///
+    /// # Errors
     /// The system has no thread left.
     pub(crate) fn call(&'static self, work: impl FnOnce() + Send + 'static) -> io::Result<Claim> {
         let is_given_up = Arc::new(AtomicBool::new(false));

@@ -358,7 +358,9 @@ impl Lock {
             .await
     }
 
-    /// Reads the line. ¶ # Errors
+    /// Reads the line.
+    ///
+    /// # Errors
     /// Also [`Error::Foreign`] if another library has a lock in this znode, because its contenders
     /// would not wait for this one.
     async fn look(&self, place: &Place) -> Result<Look> {

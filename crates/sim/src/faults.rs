@@ -554,8 +554,10 @@ impl World {
         }
     }
 
-    /// Ends all faults. ¶ The two sides may not have noticed the links that are cut now. Held
-    /// messages arrive now, or their connections end.
+    /// Ends all faults.
+    ///
+    /// The two sides may not have noticed the links that are cut now. Held messages arrive now, or
+    /// their connections end.
     pub(crate) fn heal(&mut self) {
         self.note_cuts();
         self.tell(|| "everything is well from now on".to_owned());

@@ -177,7 +177,9 @@ impl Dependant {
         Ok((nodes, work))
     }
 
-    /// Runs the whole test. Returns a line for each step. ¶ # Errors
+    /// Runs the whole test. Returns a line for each step.
+    ///
+    /// # Errors
     /// A server or the application fails, a session of the application expires, or an acknowledged
     /// write of the application is lost.
     pub fn outlives_the_replacement_of_its_servers(self) -> Result<Vec<String>> {

@@ -195,15 +195,20 @@ impl Server {
         bail!("no free port")
     }
 
-    /// Starts the stopped server without waiting. ¶ # Errors
+    /// Starts the stopped server without waiting.
+    ///
+    /// # Errors
     /// The program cannot be run.
     pub fn spawn(&mut self) -> Result<()> {
         self.spawn_as(|command| command)
     }
 
-    /// As [`Server::spawn`], but the process is killed right before one of its system calls. ¶
+    /// As [`Server::spawn`], but the process is killed right before one of its system calls.
+    ///
     /// `calls`: the counted system calls, such as `fsync,fdatasync`, counted for each thread
-    /// separately. `when`: the number of the call. ¶ # Errors
+    /// separately. `when`: the number of the call.
+    ///
+    /// # Errors
     /// The program cannot be run.
     pub fn spawn_killed_at(&mut self, calls: &str, when: u32) -> Result<()> {
         self.spawn_as(|command| tamper::killed_at(calls, when, &command))

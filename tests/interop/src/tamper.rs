@@ -59,7 +59,9 @@ impl Drop for Tampered {
 }
 
 impl Tampered {
-    /// Changes the system calls of a running process from now on. ¶ # Errors
+    /// Changes the system calls of a running process from now on.
+    ///
+    /// # Errors
     /// This machine does not permit it.
     pub fn with(pid: u32, disk: Disk) -> Result<Self> {
         let mut command = Command::new("strace");
@@ -135,7 +137,9 @@ impl Clocks {
         Ok(Self { folder })
     }
 
-    /// Moves this clock by this many seconds from now on. ¶ # Errors
+    /// Moves this clock by this many seconds from now on.
+    ///
+    /// # Errors
     /// The file cannot be written.
     pub fn set(&self, number: usize, seconds: i64) -> Result<()> {
         let mut options = fs::File::options();

@@ -62,7 +62,8 @@ impl Answer {
     }
 
     /// Appends the next piece. Returns `false` if the answer is complete and nothing was appended.
-    /// ¶ A piece has at most one page of facts. For a word without pages it is the whole answer.
+    ///
+    /// A piece has at most one page of facts. For a word without pages it is the whole answer.
     pub fn next(&mut self, facts: &dyn Facts, out: &mut String) -> bool {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Done => return false,

@@ -16,9 +16,11 @@ use zebu_metrics::{Metrics, ResponseSizes};
 /// the previous page, and has a meaning only for the server that returned it.
 pub type Cursor = u64;
 
-/// The facts that a server reports about itself. ¶ Each method returns a consistent view, but two
-/// calls may return views of different moments. A page (`watches_*`, `ephemerals`) should have some
-/// hundred entries, read under one lock. Between two pages the lock is free.
+/// The facts that a server reports about itself.
+///
+/// Each method returns a consistent view, but two calls may return views of different moments. A
+/// page (`watches_*`, `ephemerals`) should have some hundred entries, read under one lock. Between
+/// two pages the lock is free.
 pub trait Facts {
     /// The server's mode; `None` while it does not serve clients.
     fn serving(&self) -> Option<Mode>;

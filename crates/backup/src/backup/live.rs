@@ -122,7 +122,9 @@ impl Received {
     }
 }
 
-/// Reads the header `Authorization` from a file, such as `digest root:secret`. ¶ # Errors
+/// Reads the header `Authorization` from a file, such as `digest root:secret`.
+///
+/// # Errors
 /// The file cannot be read, or has another content.
 pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
     let (scheme, credential) = identity::read(path)?;
@@ -134,7 +136,9 @@ pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
     Ok(value)
 }
 
-/// Parses `http://host:port`, `https://host:port`, `host:port` or `host`. ¶ # Errors
+/// Parses `http://host:port`, `https://host:port`, `host:port` or `host`.
+///
+/// # Errors
 /// The address has another form.
 pub fn parse_server(text: &str) -> Result<Address, String> {
     let secure = text.strip_prefix("https://");
@@ -153,7 +157,9 @@ pub fn parse_server(text: &str) -> Result<Address, String> {
 }
 
 /// Requests a snapshot from a server, and checks it completely. `door`: the TLS settings for an
-/// address that needs TLS. ¶ # Errors
+/// address that needs TLS.
+///
+/// # Errors
 /// The server does not answer, refuses, or sends something else than a complete snapshot.
 pub fn receive(
     address: &Address,

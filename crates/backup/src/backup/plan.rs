@@ -65,7 +65,9 @@ pub enum Mismatch {
     },
 }
 
-/// Combines the files of the last backup and of a source. ¶ # Errors
+/// Combines the files of the last backup and of a source.
+///
+/// # Errors
 /// The source does not continue the last backup.
 pub fn merge(
     last: Option<&Manifest>,

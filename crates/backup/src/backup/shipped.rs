@@ -32,8 +32,9 @@ pub struct Shipped {
     _folder: TempDir,
 }
 
-/// Receives the files that the last backup lacks. `None`: the server sends only snapshots. ¶ #
-/// Errors
+/// Receives the files that the last backup lacks. `None`: the server sends only snapshots.
+///
+/// # Errors
 /// The server does not answer, refuses, or sends something else; or the files cannot be written.
 pub fn ship(
     address: &Address,

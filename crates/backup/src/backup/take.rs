@@ -272,9 +272,12 @@ fn time_of(body: &[u8]) -> i64 {
     i64::from_be_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// Removes backups older than `horizon_ms`, except for the newest `keep`, and their files. ¶
+/// Removes backups older than `horizon_ms`, except for the newest `keep`, and their files.
+///
 /// Returns the numbers of removed manifests and files. Removes only files that a removed manifest
-/// names, so a backup that another process is making loses nothing. ¶ # Errors
+/// names, so a backup that another process is making loses nothing.
+///
+/// # Errors
 /// A manifest cannot be read, so the needed files are unknown.
 pub fn prune(repository: &Repository, horizon_ms: i64, keep: usize) -> Result<(usize, usize)> {
     let numbers = repository.manifests()?;

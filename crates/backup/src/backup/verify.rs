@@ -20,7 +20,9 @@ pub struct Verdict {
     pub notes: Vec<String>,
 }
 
-/// Verifies a backup. ¶ # Errors
+/// Verifies a backup.
+///
+/// # Errors
 /// None: an unreadable file is a fault in the result.
 pub fn verify(stored: &Stored) -> Verdict {
     let mut verdict = Verdict::default();

@@ -61,8 +61,9 @@ pub struct Newest {
     pub errors: Vec<String>,
 }
 
-/// Reads the newest changes of the znode at `path` and, with `below`, of all its descendants. ¶ #
-/// Errors
+/// Reads the newest changes of the znode at `path` and, with `below`, of all its descendants.
+///
+/// # Errors
 /// The path is invalid, the directories cannot be read, or the time limit is reached.
 pub fn newest(
     data_dir: &Path,

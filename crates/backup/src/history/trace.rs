@@ -289,9 +289,10 @@ impl Trace {
         self.gap_after = Some(gap.after);
     }
 
-    /// Skips missing transactions, and adds the effects that a snapshot shows. ¶ `extent` is the
-    /// last transaction of which the snapshot may contain effects; `None` if the snapshot does not
-    /// tell.
+    /// Skips missing transactions, and adds the effects that a snapshot shows.
+    ///
+    /// `extent` is the last transaction of which the snapshot may contain effects; `None` if the
+    /// snapshot does not tell.
     pub fn gap(
         &mut self,
         gap: Gap,

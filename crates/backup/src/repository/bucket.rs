@@ -98,7 +98,9 @@ impl std::fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// Opens a bucket. ¶ # Errors
+    /// Opens a bucket.
+    ///
+    /// # Errors
     /// It cannot be reached, or has no manifests.
     pub fn open(root: &Path) -> Result<Self> {
         let bucket = Self::reach(root).named(root)?;
@@ -108,7 +110,9 @@ impl Bucket {
         Ok(bucket)
     }
 
-    /// Opens a bucket, which may be empty. ¶ # Errors
+    /// Opens a bucket, which may be empty.
+    ///
+    /// # Errors
     /// It cannot be reached, or has other content.
     pub fn create(root: &Path) -> Result<Self> {
         let bucket = Self::reach(root).named(root)?;

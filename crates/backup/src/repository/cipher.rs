@@ -64,7 +64,9 @@ impl std::fmt::Debug for Recipients {
 }
 
 impl Recipients {
-    /// Reads a file with one public age key in each line. ¶ # Errors
+    /// Reads a file with one public age key in each line.
+    ///
+    /// # Errors
     /// The file cannot be read, or has other content.
     pub fn read(path: &Path) -> Result<Self> {
         Self::parse(&fs::read_to_string(path).at(path)?, path)
@@ -124,7 +126,9 @@ impl std::fmt::Debug for Identities {
 }
 
 impl Identities {
-    /// Reads a file with secret age keys, in the format of `age-keygen`. ¶ # Errors
+    /// Reads a file with secret age keys, in the format of `age-keygen`.
+    ///
+    /// # Errors
     /// The file cannot be read, or has other content.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).at(path)?;

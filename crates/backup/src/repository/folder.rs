@@ -19,7 +19,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a directory. ¶ # Errors
+    /// Opens a directory.
+    ///
+    /// # Errors
     /// It has no manifests.
     pub fn open(root: &Path) -> Result<Self> {
         if !root.join(MANIFESTS).is_dir() {
@@ -28,7 +30,9 @@ impl Folder {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Opens a directory, or creates it. ¶ # Errors
+    /// Opens a directory, or creates it.
+    ///
+    /// # Errors
     /// The directory has other files, or cannot be created.
     pub fn create(root: &Path) -> Result<Self> {
         let is_new = match fs::read_dir(root) {

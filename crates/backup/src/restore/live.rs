@@ -39,7 +39,9 @@ pub struct Target<'a> {
 }
 
 /// Shows the changes of the restore, and makes them if that is requested. Returns `true` if the
-/// subtree is as in the backup afterwards. ¶ # Errors
+/// subtree is as in the backup afterwards.
+///
+/// # Errors
 /// The ensemble cannot be read or written, the restore would overwrite existing data without
 /// permission, or another client has changed the subtree meanwhile.
 pub fn restore(

@@ -86,9 +86,12 @@ struct Extent {
     damage: Option<String>,
 }
 
-/// Builds the tree as of a point, or of the end. ¶ `fuzzy`: whether a snapshot with effects of
-/// later transactions is acceptable. The tree then counts as that of the last such transaction. ¶ #
-/// Errors
+/// Builds the tree as of a point, or of the end.
+///
+/// `fuzzy`: whether a snapshot with effects of later transactions is acceptable. The tree then
+/// counts as that of the last such transaction.
+///
+/// # Errors
 /// The source does not reach the point, or a necessary file is missing or damaged.
 pub fn build(source: &dyn Source, point: Option<Point>, fuzzy: bool) -> Result<Built> {
     build_as(source, point, if fuzzy { Wanted::Fuzzy } else { Wanted::Proved })

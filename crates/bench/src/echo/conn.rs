@@ -10,7 +10,8 @@ use super::order::Ticket;
 /// So many sent bytes may stay at the front of the buffer before the rest is moved.
 const SENT_BYTES_MAX: usize = 256 << 10;
 
-/// A connection and its answers. If the server makes writes durable, some answers wait for that. ¶
+/// A connection and its answers. If the server makes writes durable, some answers wait for that.
+///
 /// **Invariant:** answers keep their order: those before `written` are sent, those before
 /// `released` may be sent, and `held` contains the tickets that the others wait for, in order.
 #[derive(Debug)]

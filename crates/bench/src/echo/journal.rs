@@ -83,7 +83,9 @@ impl Journal {
     }
 
     /// Syncs the waiting requests. Returns `true` if the sync is complete, and `false` if
-    /// [`Journal::is_done`] will report that. ¶ # Errors
+    /// [`Journal::is_done`] will report that.
+    ///
+    /// # Errors
     /// The disk failed.
     pub(super) fn sync(&mut self) -> io::Result<bool> {
         assert!(!self.is_busy, "one sync at a time");
@@ -103,7 +105,9 @@ impl Journal {
         Ok(false)
     }
 
-    /// Whether the sync that was in progress is complete. ¶ # Errors
+    /// Whether the sync that was in progress is complete.
+    ///
+    /// # Errors
     /// The disk failed.
     pub(super) fn is_done(&mut self) -> io::Result<bool> {
         match self.done.try_recv() {

@@ -56,7 +56,9 @@ impl Order {
     }
 
     /// Takes one step. Returns the newest ticket whose answers may be sent. The caller repeats this
-    /// until nothing is left. ¶ # Errors
+    /// until nothing is left.
+    ///
+    /// # Errors
     /// The disk or another server failed.
     pub(super) fn turn(&mut self) -> io::Result<Option<Ticket>> {
         match self {
@@ -76,7 +78,9 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// With a log in `dir`. A complete sync wakes the thread of `registry`. ¶ # Errors
+    /// With a log in `dir`. A complete sync wakes the thread of `registry`.
+    ///
+    /// # Errors
     /// The file cannot be created or filled.
     pub(super) fn new(dir: &Path, registry: &Registry) -> anyhow::Result<Self> {
         let journal = Journal::new(dir, Waker::new(registry, super::SYNCED)?)?;

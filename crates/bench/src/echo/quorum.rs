@@ -71,7 +71,9 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Both ends of a loopback connection. ¶ # Errors
+    /// Both ends of a loopback connection.
+    ///
+    /// # Errors
     /// The system has no port or no socket.
     pub(super) fn pair() -> io::Result<(Self, Self)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -43,8 +43,9 @@ enum Way {
 impl Swarm {
     /// Every session sends a `sync` to its server. If the connection breaks, or is silent for a
     /// third of the session's timeout, the session tries another of `servers`, until one answers.
-    /// At most `opening_max` sessions are in the handshake at a time. ¶ No requests may be in
-    /// flight at the call.
+    /// At most `opening_max` sessions are in the handshake at a time.
+    ///
+    /// No requests may be in flight at the call.
     pub(crate) fn move_on(
         &mut self,
         servers: &[SocketAddr],

@@ -190,8 +190,10 @@ impl Order {
         }
     }
 
-    /// A quorum has adopted the history of a new leader. ¶ A leader that was paused in this moment
-    /// may be established after others have led; it can commit nothing.
+    /// A quorum has adopted the history of a new leader.
+    ///
+    /// A leader that was paused in this moment may be established after others have led; it can
+    /// commit nothing.
     pub(crate) fn established(&mut self, server: usize, epoch: Epoch) -> Result<(), String> {
         let logged = self.servers[server].logged;
         let earlier = self.chain.partition_point(|zxid| zxid.epoch() < epoch);

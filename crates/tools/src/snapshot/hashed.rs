@@ -4,8 +4,9 @@
 //! the same lines in the same places. Source: `java.util.HashMap`.
 
 /// The order in which a Java hash table with `keys`, inserted in this order, returns them: as their
-/// positions. ¶ `buckets`: the initial number of buckets. It doubles when the table is three
-/// quarters full.
+/// positions.
+///
+/// `buckets`: the initial number of buckets. It doubles when the table is three quarters full.
 pub(super) fn order<T>(keys: &[T], hash: impl Fn(&T) -> u32, mut buckets: usize) -> Vec<usize> {
     while keys.len() > buckets / 4 * 3 {
         buckets *= 2;

@@ -37,7 +37,9 @@ impl Alone {
     }
 }
 
-/// Examines a directory or a backup. ¶ # Errors
+/// Examines a directory or a backup.
+///
+/// # Errors
 /// A list of files or a temporary file fails.
 pub(super) fn look(
     name: &str,

@@ -40,7 +40,9 @@ struct Opened {
     directory: Option<Directory>,
 }
 
-/// Verifies directories. ¶ # Errors
+/// Verifies directories.
+///
+/// # Errors
 /// A directory cannot be opened, or temporary files cannot be written.
 pub(super) fn verify(args: &DirectoriesArgs) -> Result<Report> {
     if args.log_dir.is_some() && args.dirs.len() != 1 {

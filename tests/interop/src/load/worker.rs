@@ -268,8 +268,9 @@ impl Worker {
     }
 
     /// Raises a value until the raise is known to have happened. Returns `false` if the client must
-    /// stop before. ¶ Each attempt names the version it was made for, so a delayed attempt changes
-    /// nothing.
+    /// stop before.
+    ///
+    /// Each attempt names the version it was made for, so a delayed attempt changes nothing.
     fn raise_to(
         &mut self,
         client: &mut Client,
