@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use zebu_proto::{ErrorCode, OpCode, ServerId, SessionId, Xid, Zxid};
 
@@ -319,6 +320,9 @@ impl Served for Fake {
         file.write_all(b"ZKLG, and room").unwrap();
         file.rewind().unwrap();
         Ok(Some((file, 5)))
+    }
+    fn pause_shipping(&self, bytes: u64) -> Duration {
+        Duration::from_micros(bytes)
     }
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
         self.note(format!("history {path} {below}"));

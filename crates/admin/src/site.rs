@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::File;
+use std::future::Future as _;
 use std::io::Read;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -18,6 +19,7 @@ use axum::routing::{any, get};
 use axum::{Extension, Router};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use tokio::time::Sleep;
 use tracing::{error, info};
 use zebu_proto::Identity;
 
@@ -297,7 +299,7 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
     };
     info!("a snapshot was requested over HTTP and taken at zxid {zxid}");
     let mut response = if streaming {
-        let body = Body::new(FileBody { file, left: bytes });
+        let body = Body::new(FileBody::new(file, bytes, admin.served.clone()));
         ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
     } else {
         json(StatusCode::OK, &commands::failed(command.name, Json::Null))
@@ -399,7 +401,7 @@ async fn data_file(
     let served = admin.served.clone();
     match tokio::task::spawn_blocking(move || served.open_data_file(&name)).await {
         Ok(Ok(Some((file, bytes)))) => {
-            let body = Body::new(FileBody { file, left: bytes });
+            let body = Body::new(FileBody::new(file, bytes, admin.served.clone()));
             ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
         }
         Ok(Ok(None)) => failed_copy(StatusCode::NOT_FOUND, "No such file"),
@@ -523,10 +525,18 @@ impl hyper::body::Body for PageBody {
 /// The number of bytes of a file that are read at a time.
 const READ_BYTES: u64 = 64 << 10;
 
-/// A file of a known length.
+/// A file of a known length, sent no quicker than the server permits.
 struct FileBody {
     file: File,
     left: u64,
+    served: Arc<dyn Served>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl FileBody {
+    fn new(file: File, left: u64, served: Arc<dyn Served>) -> Self {
+        Self { file, left, served, pause: None }
+    }
 }
 
 impl hyper::body::Body for FileBody {
@@ -535,8 +545,12 @@ impl hyper::body::Body for FileBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(context));
+            self.pause = None;
+        }
         if self.left == 0 {
             return Poll::Ready(None);
         }
@@ -547,6 +561,9 @@ impl hyper::body::Body for FileBody {
             Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
                 self.left -= read as u64;
+                let pause = self.served.pause_shipping(read as u64);
+                let waits = self.left > 0 && !pause.is_zero();
+                self.pause = waits.then(|| Box::pin(tokio::time::sleep(pause)));
                 Ok(Frame::data(bytes.into()))
             }
             Err(error) => Err(error),

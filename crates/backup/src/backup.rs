@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use rustix::process::setpriority_process;
 use zebu_credentials::CredentialArgs;
 use zebu_store::OsVfs;
 
@@ -31,6 +32,8 @@ pub use verify::{Verdict, verify};
 const KEPT_MIN: usize = 3;
 /// The largest accepted difference between clocks of machines.
 const CLOCKS_MAX: SignedDuration = SignedDuration::from_mins(5);
+/// The priority of this process while it makes a backup, as for `nice`.
+const LOWEST_PRIORITY: i32 = 19;
 /// A day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
@@ -107,6 +110,11 @@ struct CreateArgs {
     /// Remove files that no restore to a point of the last N days needs; the newest 3 backups stay
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     keep_days: Option<u32>,
+
+    /// Read no more of a directory per second, in KiB, so that its server does not wait for the disk
+    #[arg(long, value_name = "KIB", default_value_t = 32768, requires = "dir")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=u64::MAX / 1024))]
+    rate_in_kb: u64,
 
     /// Begin a new history: the directory need not continue the last backup
     #[arg(long)]
@@ -188,12 +196,15 @@ fn now_ms() -> i64 {
 }
 
 fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
+    // Servers on this machine get the processor and the disk first. A system that does not permit that lets this compete.
+    let _ = setpriority_process(None, LOWEST_PRIORITY);
     let now_ms = now_ms();
     let horizon_ms = args.keep_days.map(|days| now_ms - i64::from(days) * DAY_MS);
     let wish = |source| Wish { source, now_ms, anew: args.anew, horizon_ms };
     let (made, repository, _lock) = match (&args.dir, &args.server) {
         (Some(dir), _) => {
             let source = Directory::open(Arc::new(OsVfs), dir, args.log_dir.as_deref())?;
+            let source = source.paced(args.rate_in_kb * 1024);
             let (repository, lock) = begin(args)?;
             let wish = wish(format!("directory {}", source.snap_dir().display()));
             (take(&source, &repository, &wish)?, repository, lock)

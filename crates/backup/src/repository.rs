@@ -38,6 +38,9 @@ const RECIPIENTS: &str = "recipients";
 const RECIPIENTS_BYTES_MAX: u64 = 1 << 20;
 /// The size of a read.
 const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes of a file that may be unsynced. If a disk gets hundreds of megabytes at once, the syncs of
+/// a server's log wait for them.
+const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
 /// The longest accepted manifest.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 /// The prefix of a backup's name if it is in a bucket.
@@ -331,12 +334,14 @@ pub struct Staged {
     file: File,
     hash: Sha256,
     bytes: u64,
+    /// How much of it was synced.
+    synced: u64,
 }
 
 impl Staged {
     /// A temporary file for data on their way to `path`. A named file is removed on drop.
     fn new(file: File, path: PathBuf, has_name: bool) -> Self {
-        Self { path, has_name, file, hash: Sha256::new(), bytes: 0 }
+        Self { path, has_name, file, hash: Sha256::new(), bytes: 0, synced: 0 }
     }
 
     /// Adds bytes.
@@ -347,6 +352,11 @@ impl Staged {
         self.file.write_all(bytes).at(&self.path)?;
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
+        // A file without a name never becomes durable.
+        if self.has_name && self.bytes - self.synced >= UNSYNCED_BYTES_MAX {
+            self.file.sync_data().at(&self.path)?;
+            self.synced = self.bytes;
+        }
         Ok(())
     }
 

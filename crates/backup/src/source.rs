@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use zebu_proto::Zxid;
 use zebu_store::log::read::{EndKind, LogReader, LogRecord, Tail};
@@ -15,7 +16,7 @@ use zebu_store::names;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::vfs::Sequential;
-use zebu_store::{Compression, Recover, Vfs};
+use zebu_store::{Compression, Rate, Recover, Vfs};
 
 use crate::error::{At as _, BackupError, Result};
 
@@ -113,6 +114,8 @@ pub struct Directory {
     vfs: Arc<dyn Vfs>,
     snap_dir: PathBuf,
     log_dir: PathBuf,
+    /// How much is read per second, if that is limited.
+    bytes_per_second: Option<u64>,
 }
 
 impl Directory {
@@ -136,7 +139,13 @@ impl Directory {
         };
         let snap_dir = version_dir(data_dir)?;
         let log_dir = log_dir.map(version_dir).transpose()?.unwrap_or_else(|| snap_dir.clone());
-        Ok(Self { vfs, snap_dir, log_dir })
+        Ok(Self { vfs, snap_dir, log_dir, bytes_per_second: None })
+    }
+
+    /// The same directory; each file is read no quicker than this.
+    #[must_use]
+    pub fn paced(self, bytes_per_second: u64) -> Self {
+        Self { bytes_per_second: Some(bytes_per_second), ..self }
     }
 
     /// The directory of the snapshots and epoch files.
@@ -163,12 +172,37 @@ impl Directory {
     }
 
     /// Opens a file; `None` if it was removed.
-    pub(crate) fn open_file(&self, path: &Path) -> Result<Option<Sequential>> {
+    pub(crate) fn open_file(&self, path: &Path) -> Result<Option<PacedFile>> {
         match self.vfs.open(path) {
-            Ok(file) => Ok(Some(Sequential::new(file))),
+            Ok(file) => Ok(Some(PacedFile::new(Sequential::new(file), self.bytes_per_second))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).at(path),
         }
+    }
+}
+
+/// A file that is read no quicker than wanted.
+#[derive(Debug)]
+pub(crate) struct PacedFile {
+    inner: Sequential,
+    began: Instant,
+    rate: Option<Rate>,
+}
+
+impl PacedFile {
+    fn new(inner: Sequential, bytes_per_second: Option<u64>) -> Self {
+        let rate = bytes_per_second.map(|rate| Rate::new(rate, Duration::ZERO));
+        Self { inner, began: Instant::now(), rate }
+    }
+}
+
+impl io::Read for PacedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        if let Some(rate) = &mut self.rate {
+            std::thread::sleep(rate.pause(self.began.elapsed(), read as u64));
+        }
+        Ok(read)
     }
 }
 
@@ -341,6 +375,28 @@ mod tests {
     fn report(bytes: &[u8], mark: Option<Mark>) -> LogReport {
         let log = LogFile { first: Zxid(1), path: "log.1".into(), bytes: 0, previous: None };
         read_records(bytes, &log, mark, &mut |_| Ok(())).unwrap()
+    }
+
+    #[test]
+    fn a_paced_directory_is_read_no_quicker_than_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.1");
+        std::fs::write(&path, log(1_000)).unwrap();
+        let bytes = std::fs::metadata(&path).unwrap().len();
+        let directory = Directory::open(Arc::new(zebu_store::OsVfs), dir.path(), None).unwrap();
+        // A fifth of a second for all of it; the last pause may be left out.
+        let directory = directory.paced(bytes * 5);
+        let began = Instant::now();
+        let mut seen = 0;
+        for log in directory.logs().unwrap() {
+            let mut count = |_: LogRecord<'_>| {
+                seen += 1;
+                Ok(())
+            };
+            directory.read_log(&log, &mut count).unwrap();
+        }
+        assert_eq!(seen, 1_000);
+        assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -709,6 +709,8 @@ impl<'a> Reader<'a> {
             logging: self.logging(),
             audit: self.audit(),
             scrub: self.scrub(),
+            // Whatever is no rate was refused before.
+            ship_bytes_per_second: self.kib_or_off("zebu.shipRateInKb").unwrap_or(u64::MAX),
             four_letter_words: self.four_letter_words(),
             admin,
             prometheus: self.prometheus(),

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tracing::{info, warn};
 use zebu_admin::{
@@ -401,6 +401,11 @@ impl Served for ServerFactsView {
 
     fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String> {
         data_files::open(&self.0.config.data, name).map_err(|error| error.to_string())
+    }
+
+    fn pause_shipping(&self, bytes: u64) -> Duration {
+        let now = self.0.clock.monotonic();
+        self.0.disk.pause_shipping(now, bytes)
     }
 
     fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {

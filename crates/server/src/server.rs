@@ -386,6 +386,7 @@ impl Drop for Server {
 /// Removes old files at the configured interval, the first time at once.
 fn purge(shared: &Shared, snapshots: &Snapshots) {
     let Some(interval) = shared.config.purge.interval else { return };
+    crate::disk::step_back();
     let mut due = Instant::now();
     while !shared.is_stopping() {
         if Instant::now() >= due {

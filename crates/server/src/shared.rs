@@ -148,7 +148,7 @@ impl Shared {
         Self {
             clients: Clients::new(&config, client_port),
             ensemble: Ensemble::new(config.ensemble.as_ref()),
-            disk: Disk::new(snapshots),
+            disk: Disk::new(snapshots, config.ship_bytes_per_second),
             counting: Counting::new(config.ensemble.as_ref()),
             http: HttpPorts::default(),
             ending: Ending::default(),

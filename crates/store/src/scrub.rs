@@ -369,58 +369,9 @@ impl Incidents {
     }
 }
 
-/// How quickly files are read.
-#[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    bytes_per_second: u64,
-    began: Duration,
-    bytes: u64,
-}
-
-impl Rate {
-    /// So many bytes a second, from `now` on.
-    pub fn new(bytes_per_second: u64, now: Duration) -> Self {
-        assert!(bytes_per_second > 0, "a rate of nothing never ends");
-        Self { bytes_per_second, began: now, bytes: 0 }
-    }
-
-    /// Counts what was read; says how long to wait before more is read.
-    ///
-    /// Time in which the reader was held up is not made good for: a burst would disturb the others.
-    pub fn pause(&mut self, now: Duration, bytes: u64) -> Duration {
-        self.bytes = self.bytes.saturating_add(bytes);
-        let takes = |bytes: u64| {
-            Duration::from_nanos(
-                u64::try_from(
-                    u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second),
-                )
-                .unwrap_or(u64::MAX),
-            )
-        };
-        let due = self.began.saturating_add(takes(self.bytes));
-        if due <= now {
-            (self.began, self.bytes) = (now, 0);
-            return Duration::ZERO;
-        }
-        due - now
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rate_is_kept_and_never_made_good_for() {
-        let second = Duration::from_secs(1);
-        let mut rate = Rate::new(1_000, Duration::ZERO);
-        assert_eq!(rate.pause(Duration::ZERO, 500), second / 2);
-        assert_eq!(rate.pause(second / 2, 1_000), second);
-        // It stood still for an hour, and goes on as before.
-        assert_eq!(rate.pause(second * 3600, 1_000), Duration::ZERO);
-        assert_eq!(rate.pause(second * 3600, 1_000), second);
-        assert!(rate.pause(second * 3600, u64::MAX) > second * 1_000_000);
-    }
 
     #[test]
     fn each_file_is_told_of_once() {

@@ -426,6 +426,18 @@ fn the_files_of_the_data_are_for_those_who_may_do_everything() {
     assert_eq!(off.send("GET", "/backup/files", who).status, 503);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_file_is_sent_no_quicker_than_the_server_permits() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(3 * READ_BYTES).unwrap();
+    let body = FileBody::new(file, 3 * READ_BYTES, Arc::new(Fake::default()));
+    let began = tokio::time::Instant::now();
+    let sent = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
+    assert_eq!(sent.len() as u64, 3 * READ_BYTES);
+    // The fake wants a microsecond for each byte; behind the last piece nobody waits. The clock is the runtime's own.
+    assert!(began.elapsed() >= Duration::from_micros(2 * READ_BYTES), "{:?}", began.elapsed());
+}
+
 #[test]
 fn a_snapshot_is_restored_for_those_who_may_do_everything() {
     let asked = asked(Fake::default(), options());

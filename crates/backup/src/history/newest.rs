@@ -27,10 +27,8 @@ pub struct Limits {
     pub changes: usize,
     /// Maximum bytes of all logs together. The newest log is read whatever its length.
     pub log_bytes: u64,
-    /// The number of bytes between two pauses.
-    pub step_bytes: u64,
-    /// The length of a pause.
-    pub pause: Duration,
+    /// The bytes that are read in a second.
+    pub bytes_per_second: u64,
     /// The time limit.
     pub time: Duration,
 }
@@ -40,8 +38,7 @@ impl Limits {
     pub const BESIDE_A_SERVER: Self = Self {
         changes: 200,
         log_bytes: 256 << 20,
-        step_bytes: 1 << 20,
-        pause: Duration::from_millis(10),
+        bytes_per_second: 96 << 20,
         time: Duration::from_secs(20),
     };
 }
@@ -76,6 +73,7 @@ pub fn newest(
         return Err(BackupError::Usage(format!("{path}: {error}")));
     }
     let directory = Directory::open(Arc::new(OsVfs), data_dir, Some(log_dir))?;
+    let directory = directory.paced(limits.bytes_per_second);
     let mut logs = directory.logs()?;
     let (mut bytes, mut taken) = (0_u64, 0);
     for log in logs.iter().rev() {
@@ -87,7 +85,7 @@ pub fn newest(
     }
     let unread_logs = logs.len() - taken;
     logs.drain(..unread_logs);
-    let source = Paced { directory, logs, limits, until: Instant::now() + limits.time };
+    let source = Timed { directory, logs, limits, until: Instant::now() + limits.time };
     let scope = if below { Scope::Below } else { Scope::This };
     let (mut kept, mut is_cut) = (VecDeque::new(), false);
     let summary = read(&[Box::new(source)], &Wanted::new(path, scope), &mut |item| {
@@ -109,15 +107,15 @@ pub fn newest(
     Ok(Newest { changes, is_cut, first, unread_logs, errors })
 }
 
-/// Some logs of a directory, read with pauses. Snapshots are ignored.
-struct Paced {
+/// Some logs of a directory, read until a time limit. Snapshots are ignored.
+struct Timed {
     directory: Directory,
     logs: Vec<LogFile>,
     limits: Limits,
     until: Instant,
 }
 
-impl Source for Paced {
+impl Source for Timed {
     fn name(&self) -> String {
         self.directory.name()
     }
@@ -135,13 +133,7 @@ impl Source for Paced {
         log: &LogFile,
         each: &mut dyn FnMut(LogRecord<'_>) -> Result<()>,
     ) -> Result<Option<LogReport>> {
-        let mut step = 0_u64;
         self.directory.read_log(log, &mut |record| {
-            step += record.body.len() as u64;
-            if step >= self.limits.step_bytes {
-                step = 0;
-                std::thread::sleep(self.limits.pause);
-            }
             if Instant::now() >= self.until {
                 return Err(BackupError::TooLong(self.limits.time));
             }

@@ -349,8 +349,7 @@ fn what_is_no_directory_of_a_server_is_refused() {
     assert!(refused(&gone).contains("no.log"));
 }
 
-const LIMITS: newest::Limits =
-    newest::Limits { pause: std::time::Duration::ZERO, ..newest::Limits::BESIDE_A_SERVER };
+const LIMITS: newest::Limits = newest::Limits::BESIDE_A_SERVER;
 
 fn newest_of(path: &str, below: bool, limits: newest::Limits) -> Result<newest::Newest> {
     let dir = directory(&ALL, None);

@@ -173,6 +173,16 @@ mod tests {
     }
 
     #[test]
+    fn a_long_file_is_synced_in_pieces() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut staged = Repository::create(dir.path()).unwrap().stage().unwrap();
+        for _ in 0..40 {
+            staged.copy(&mut &[7; 100_000][..], dir.path()).unwrap();
+            assert!(staged.bytes() - staged.synced < 1 << 20, "{} of 1 MiB", staged.bytes());
+        }
+    }
+
+    #[test]
     fn one_process_at_a_time_makes_backups_and_cleans_up() {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::create(dir.path()).unwrap();

@@ -10,17 +10,14 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 use zebu_config::ScrubConfig;
 use zebu_replica::Input;
-use zebu_store::Snapshots;
-use zebu_store::scrub::{Incidents, RETRY_AFTER, Rate};
+use zebu_store::scrub::{Incidents, RETRY_AFTER};
+use zebu_store::{Rate, Snapshots};
 
 use crate::shared::Shared;
 
 /// Minimum time between the start and the first pass, unless passes are more frequent: the start
 /// has just read the files.
 const FIRST_AFTER: Duration = Duration::from_secs(600);
-
-/// Shorter pauses are left for later: a thread that is woken often costs more than it reads.
-const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// Reads no quicker than `zebu.scrubRateInKb`, until the server stops. Without a configuration only the latter.
 pub fn pace<'s>(
@@ -31,8 +28,7 @@ pub fn pace<'s>(
     let mut rate = config.map(new);
     move |bytes| {
         let pause = rate.as_mut().map(|rate| rate.pause(shared.clock.monotonic(), bytes));
-        let pause = pause.unwrap_or_default();
-        if pause >= PAUSE_MIN {
+        if let Some(pause) = pause.filter(|pause| !pause.is_zero()) {
             shared.ending.wait_for(pause);
         }
         !shared.is_stopping()
@@ -42,6 +38,7 @@ pub fn pace<'s>(
 /// Runs until the server stops.
 pub fn run(shared: &Shared, snapshots: &Snapshots) {
     let Some(config) = shared.config.scrub else { return };
+    super::step_back();
     let files = snapshots.logs();
     let mut incidents = Incidents::default();
     let mut due = Instant::now() + config.interval.min(FIRST_AFTER);

@@ -1,10 +1,11 @@
 //! State that the threads for the disk share.
 
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use zebu_proto::Zxid;
-use zebu_store::Snapshots;
+use zebu_store::{Rate, Snapshots};
 
 /// State that the threads for the disk share.
 pub struct Disk {
@@ -24,10 +25,12 @@ pub struct Disk {
     pub damaged_files: Mutex<Vec<String>>,
     /// What damaged logs wait for, each as a sentence.
     pub mending: Mutex<Vec<String>>,
+    /// How quickly files are sent to backups and to members that mend their logs, all together.
+    shipping: Mutex<Rate>,
 }
 
 impl Disk {
-    pub(super) fn new(snapshots: Snapshots) -> Self {
+    pub(super) fn new(snapshots: Snapshots, ship_bytes_per_second: u64) -> Self {
         Self {
             log_queue: AtomicUsize::new(0),
             log_queue_bytes: AtomicUsize::new(0),
@@ -37,6 +40,12 @@ impl Disk {
             differing: Mutex::default(),
             damaged_files: Mutex::default(),
             mending: Mutex::default(),
+            shipping: Mutex::new(Rate::new(ship_bytes_per_second, Duration::ZERO)),
         }
+    }
+
+    /// Counts bytes of files that were sent; says how long to wait before more are sent.
+    pub fn pause_shipping(&self, now: Duration, bytes: u64) -> Duration {
+        self.shipping.lock().pause(now, bytes)
     }
 }

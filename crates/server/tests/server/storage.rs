@@ -450,6 +450,30 @@ fn what_rots_while_a_server_runs_is_found_and_no_start_needs_it() {
     assert_eq!(running.client().get("/n").unwrap().0, b"after");
 }
 
+/// The priorities of this process' threads with this name, as for `nice`.
+fn priorities(thread: &str) -> Vec<i64> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let stats =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    let priority = |stat: String| {
+        let (name, fields) = stat.split_once('(')?.1.rsplit_once(')')?;
+        fields.split_whitespace().nth(16)?.parse().ok().filter(|_| name == thread)
+    };
+    stats.filter_map(priority).collect()
+}
+
+#[test]
+fn threads_that_read_files_again_let_those_of_clients_go_first() {
+    let _running = Running::new(&["autopurge.purgeInterval=1"]);
+    for name in ["zebu-scrub", "zebu-purge"] {
+        wait(name, || {
+            let found = priorities(name);
+            !found.is_empty() && found.iter().all(|priority| *priority == 19)
+        });
+    }
+    assert!(priorities("zebu-log").iter().all(|priority| *priority == 0));
+}
+
 #[test]
 fn ttls_as_3_5_3_wrote_them_are_read_as_such_when_that_is_emulated() {
     // The highest bit, and the time behind it.

@@ -17,10 +17,10 @@ use zebu_jute::Encode as _;
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Missing, RepairAnswer, RepairQuestion};
 use zebu_state::Answered;
-use zebu_store::LogFiles;
 
 use super::greeting::Halves;
 use super::{Handle, Net, election};
+use crate::shared::Shared;
 
 /// Members that are answered at the same time; others ask again.
 pub(super) const ANSWERED_MAX: usize = 2;
@@ -53,11 +53,11 @@ pub(super) async fn answer(
     let place = net.answering.clone().try_acquire_owned();
     let Ok(place) = place else { return Err(io::ErrorKind::ResourceBusy.into()) };
     let (to, mut pieces) = mpsc::channel(2);
-    let logs = net.shared.disk.snapshots.logs();
+    let shared = net.shared.clone();
     let due = Instant::now() + ANSWER_TIME_MAX;
     tokio::task::spawn_blocking(move || {
         let _place = place;
-        read(&logs, &missing, due, &to);
+        read(&shared, &missing, due, &to);
     });
     let mut socket = halves.to;
     let sent = async {
@@ -74,12 +74,14 @@ pub(super) async fn answer(
 }
 
 /// Reads whole records and hands them over, until somebody is tired of it.
-fn read(logs: &LogFiles, missing: &[Missing], due: Instant, to: &Sender<Vec<u8>>) {
+fn read(shared: &Shared, missing: &[Missing], due: Instant, to: &Sender<Vec<u8>>) {
     let (mut piece, mut bytes, mut has_all) = (Vec::new(), 0, true);
-    let read = logs.whole(missing, &mut |record| {
+    let read = shared.disk.snapshots.logs().whole(missing, &mut |record| {
         RepairAnswer::encode_record(record.body, &mut piece);
         if piece.len() >= PIECE_BYTES {
             bytes += piece.len();
+            let now = shared.clock.monotonic();
+            shared.ending.wait_for(shared.disk.pause_shipping(now, piece.len() as u64));
             has_all = to.blocking_send(std::mem::take(&mut piece)).is_ok()
                 && bytes < ANSWER_BYTES_MAX
                 && Instant::now() < due;
