@@ -295,12 +295,12 @@ impl Tree {
         let id = self.arena.lookup(path).ok_or(ErrorCode::NO_NODE)?;
         let path = if id == ROOT { "/" } else { path };
         let before = self.arena.get(id).data_length() as i64;
-        self.change_data(id, path, data, |stat| {
+        let stat = self.change_data(id, path, data, |stat| {
             stat.version = version;
             stat.mzxid = header.zxid;
             stat.mtime = header.time_ms;
         });
-        let visible = Node { tree: self, id }.stat();
+        let visible = Node { tree: self, id }.visible(&stat);
         let bytes = data.map_or(0, <[u8]>::len) as i64 - before;
         if bytes != 0 {
             self.charge_quota(path, 0, bytes);

@@ -156,14 +156,15 @@ impl Arena {
     }
 
     /// The stat of a znode.
+    #[inline]
     pub(crate) fn stat(&self, id: u32) -> StatPersisted {
         let record = self.get(id);
-        record.stat(self.payloads.slot(record.payload))
+        record.stat(|| self.payloads.slot_from(record.payload, 0))
     }
 
     /// The name of a znode, and the bytes behind it.
     fn name_and_data(&self, record: &Record) -> (&[u8], &[u8]) {
-        Self::split_slot(&self.payloads.slot(record.payload)[record.form.bytes()..])
+        Self::split_slot(self.payloads.slot_from(record.payload, record.form.bytes()))
     }
 
     fn split_slot(slot: &[u8]) -> (&[u8], &[u8]) {
@@ -383,7 +384,7 @@ impl Arena {
         let Self { chunks, payloads, index, .. } = self;
         let named = |id| {
             let record = chunks.record(id);
-            let slot = &payloads.slot(record.payload)[record.form.bytes()..];
+            let slot = payloads.slot_from(record.payload, record.form.bytes());
             (record.parent, Self::split_slot(slot).0)
         };
         let next = index.fill(first, hashes, |a, b| named(a) == named(b))?;
@@ -412,31 +413,35 @@ impl Arena {
 
     /// Replaces the stat.
     pub(crate) fn set_stat(&mut self, id: u32, stat: &StatPersisted) {
-        if Form::of(stat) > self.get(id).form {
+        let record = self.get_mut(id);
+        let (form, payload) = (record.form, record.payload);
+        if form != Form::Whole && Form::of(stat) > form {
             let data = self.data(id).map(<[u8]>::to_vec);
             return self.move_payload(id, data.as_deref(), stat);
         }
-        let record = self.get_mut(id);
         record.czxid = stat.czxid;
         record.ctime = stat.ctime;
-        let (form, payload) = (record.form, record.payload);
         write_stat(form, stat, self.payloads.slot_mut(payload));
     }
 
     /// Replaces the data and the stat.
     pub(crate) fn set_data(&mut self, id: u32, data: Option<&[u8]>, stat: &StatPersisted) {
         let record = self.get(id);
-        let name = self.name_and_data(record).0;
-        let at = record.form.bytes() + Self::header_bytes(name.len()) + name.len();
+        let (form, payload) = (record.form, record.payload);
+        let name = self.name_and_data(record).0.len();
+        let at = form.bytes() + Self::header_bytes(name) + name;
         let bytes = data.unwrap_or_default();
-        let stays = Form::of(stat) <= record.form;
+        let stays = form == Form::Whole || Form::of(stat) <= form;
         if !stays || !Payloads::same_slot(at + record.data_length(), at + bytes.len()) {
             return self.move_payload(id, data, stat);
         }
-        let payload = record.payload;
-        self.payloads.slot_mut(payload)[at..at + bytes.len()].copy_from_slice(bytes);
-        self.get_mut(id).data_length = data.map_or(NULL_DATA, |data| data.len() as u32);
-        self.set_stat(id, stat);
+        let slot = self.payloads.slot_mut(payload);
+        slot[at..at + bytes.len()].copy_from_slice(bytes);
+        write_stat(form, stat, slot);
+        let record = self.get_mut(id);
+        record.czxid = stat.czxid;
+        record.ctime = stat.ctime;
+        record.data_length = data.map_or(NULL_DATA, |data| data.len() as u32);
     }
 
     /// Stores a znode's name, new data and new stat in a new slot.

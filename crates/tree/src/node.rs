@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zebu_proto::{Acl, Owner, Stat, StatPersisted};
 
 use crate::arena::ROOT;
-use crate::record::Record;
+use crate::record::{Form, Record, fresh};
 use crate::{Tree, digest};
 
 /// A znode. Only [`Node::path`] allocates.
@@ -23,10 +23,19 @@ impl<'t> Node<'t> {
     /// The stat as clients see it.
     pub fn stat(&self) -> Stat {
         let record = self.record();
-        let stat = self.persisted();
+        if record.form == Form::Fresh {
+            let stat = fresh(record.czxid, record.ctime);
+            return stat.visible(false, record.data_length(), record.children);
+        }
+        self.visible(&self.persisted())
+    }
+
+    /// The stat as clients see it, from the one that snapshots keep.
+    pub(crate) fn visible(&self, stat: &StatPersisted) -> Stat {
+        let record = self.record();
+        let (length, children) = (record.data_length(), record.children);
         let owner = Owner::decode(stat.ephemeral_owner, self.tree.options.types);
-        let ephemeral = matches!(owner, Owner::Session(_));
-        stat.visible(ephemeral, record.data_length(), record.children)
+        stat.visible(matches!(owner, Owner::Session(_)), length, children)
     }
 
     /// The stat as snapshots keep it.

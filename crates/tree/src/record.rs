@@ -16,37 +16,38 @@ const WRITTEN_BYTES: usize = 2 * 8 + 4;
 const REST_BYTES: usize = WRITTEN_BYTES + 2 * 8 + 2 * 4;
 
 /// How much of a stat the payload has. A znode goes from a form to a later one only.
+///
+/// Its number is that of the bytes before the name in the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub(crate) enum Form {
     /// Nothing: the znode is persistent, and never changed.
-    Fresh,
+    Fresh = 0,
     /// What a change of the data concerns: mzxid, mtime and version.
-    Written,
+    Written = WRITTEN_BYTES as u8,
     /// Everything but the creation.
-    Whole,
+    Whole = REST_BYTES as u8,
 }
 
 impl Form {
     /// The first form that can hold a stat.
+    #[inline]
     pub(crate) fn of(stat: &StatPersisted) -> Self {
-        let fresh = fresh(stat.czxid, stat.ctime);
-        if *stat == fresh {
-            return Self::Fresh;
+        let is_whole = stat.pzxid != stat.czxid
+            || stat.ephemeral_owner != 0
+            || stat.cversion != 0
+            || stat.aversion != 0;
+        let is_written = stat.mzxid != stat.czxid || stat.mtime != stat.ctime || stat.version != 0;
+        match (is_whole, is_written) {
+            (true, _) => Self::Whole,
+            (false, true) => Self::Written,
+            (false, false) => Self::Fresh,
         }
-        let StatPersisted { mzxid, mtime, version, .. } = *stat;
-        if *stat == (StatPersisted { mzxid, mtime, version, ..fresh }) {
-            return Self::Written;
-        }
-        Self::Whole
     }
 
     /// The number of bytes before the name in the payload.
     pub(crate) const fn bytes(self) -> usize {
-        match self {
-            Self::Fresh => 0,
-            Self::Written => WRITTEN_BYTES,
-            Self::Whole => REST_BYTES,
-        }
+        self as usize
     }
 }
 
@@ -85,50 +86,56 @@ impl Record {
     }
 
     /// The stat, from the record and the payload.
-    pub(crate) fn stat(&self, payload: &[u8]) -> StatPersisted {
+    #[inline]
+    pub(crate) fn stat<'p>(&self, payload: impl FnOnce() -> &'p [u8]) -> StatPersisted {
         let mut stat = fresh(self.czxid, self.ctime);
-        if self.form >= Form::Written {
-            stat.mzxid = Zxid(long(payload, 0));
-            stat.mtime = long(payload, 8);
-            stat.version = int(payload, 16);
+        if self.form == Form::Fresh {
+            return stat;
         }
+        let payload = payload();
+        let written = first::<WRITTEN_BYTES>(payload);
+        stat.mzxid = Zxid(i64::from_be_bytes(*first(written)));
+        stat.mtime = i64::from_be_bytes(*first(&written[8..]));
+        stat.version = i32::from_be_bytes(*first(&written[16..]));
         if self.form == Form::Whole {
-            stat.pzxid = Zxid(long(payload, WRITTEN_BYTES));
-            stat.ephemeral_owner = long(payload, WRITTEN_BYTES + 8);
-            stat.cversion = int(payload, WRITTEN_BYTES + 16);
-            stat.aversion = int(payload, WRITTEN_BYTES + 20);
+            let rest = &first::<REST_BYTES>(payload)[WRITTEN_BYTES..];
+            stat.pzxid = Zxid(i64::from_be_bytes(*first(rest)));
+            stat.ephemeral_owner = i64::from_be_bytes(*first(&rest[8..]));
+            stat.cversion = i32::from_be_bytes(*first(&rest[16..]));
+            stat.aversion = i32::from_be_bytes(*first(&rest[20..]));
         }
         stat
     }
 }
 
 /// Writes the part of a stat that a form has to the beginning of a payload.
+#[inline]
 pub(crate) fn write_stat(form: Form, stat: &StatPersisted, payload: &mut [u8]) {
     debug_assert!(Form::of(stat) <= form, "{stat:?} does not fit {form:?}");
-    if form >= Form::Written {
-        payload[..8].copy_from_slice(&stat.mzxid.0.to_be_bytes());
-        payload[8..16].copy_from_slice(&stat.mtime.to_be_bytes());
-        payload[16..20].copy_from_slice(&stat.version.to_be_bytes());
+    if form == Form::Fresh {
+        return;
     }
+    let written = &mut payload[..WRITTEN_BYTES];
+    written[..8].copy_from_slice(&stat.mzxid.0.to_be_bytes());
+    written[8..16].copy_from_slice(&stat.mtime.to_be_bytes());
+    written[16..].copy_from_slice(&stat.version.to_be_bytes());
     if form == Form::Whole {
-        let payload = &mut payload[WRITTEN_BYTES..REST_BYTES];
-        payload[..8].copy_from_slice(&stat.pzxid.0.to_be_bytes());
-        payload[8..16].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
-        payload[16..20].copy_from_slice(&stat.cversion.to_be_bytes());
-        payload[20..24].copy_from_slice(&stat.aversion.to_be_bytes());
+        let rest = &mut payload[WRITTEN_BYTES..REST_BYTES];
+        rest[..8].copy_from_slice(&stat.pzxid.0.to_be_bytes());
+        rest[8..16].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
+        rest[16..20].copy_from_slice(&stat.cversion.to_be_bytes());
+        rest[20..].copy_from_slice(&stat.aversion.to_be_bytes());
     }
 }
 
-fn long(bytes: &[u8], at: usize) -> i64 {
-    i64::from_be_bytes(*bytes[at..].first_chunk().expect("the payload begins with the stat"))
-}
-
-fn int(bytes: &[u8], at: usize) -> i32 {
-    i32::from_be_bytes(*bytes[at..].first_chunk().expect("the payload begins with the stat"))
+#[inline]
+fn first<const N: usize>(bytes: &[u8]) -> &[u8; N] {
+    bytes.first_chunk().expect("the payload begins with the stat")
 }
 
 /// The stat of a persistent znode that never changed.
-fn fresh(czxid: Zxid, ctime: i64) -> StatPersisted {
+#[inline]
+pub(crate) fn fresh(czxid: Zxid, ctime: i64) -> StatPersisted {
     StatPersisted {
         czxid,
         mzxid: czxid,
@@ -174,7 +181,7 @@ mod tests {
                     form,
                     ..crate::arena::Arena::new(1).get(crate::arena::ROOT).clone()
                 };
-                assert_eq!(record.stat(&payload), stat, "{form:?}");
+                assert_eq!(record.stat(|| &payload), stat, "{form:?}");
             }
         }
     }

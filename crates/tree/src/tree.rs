@@ -534,14 +534,14 @@ impl Tree {
         self.change_data(id, path, data, |_| {});
     }
 
-    /// Replaces the data and changes the stat.
+    /// Replaces the data and changes the stat. Returns the new stat.
     pub(crate) fn change_data(
         &mut self,
         id: u32,
         path: &str,
         data: Option<&[u8]>,
         change: impl FnOnce(&mut StatPersisted),
-    ) {
+    ) -> StatPersisted {
         let names = if id == ROOT { 2 } else { 1 };
         self.data_size -= names * self.arena.get(id).data_length() as u64;
         self.data_size += names * data.map_or(0, <[u8]>::len) as u64;
@@ -552,6 +552,7 @@ impl Tree {
             let digest = node_digest(path, data, &stat);
             self.set_digest(id, digest, digest_counts(path));
         }
+        stat
     }
 
     /// Replaces the ACL by one whose use is already counted.
