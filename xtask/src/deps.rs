@@ -172,6 +172,10 @@ const NODE: &str = "node-zookeeper-client@1.1.3";
 /// Its `go.mod` contains the version.
 const PORCUPINE: &str = "tests/interop/clients/porcupine";
 
+/// The folder of our Go program over Grafana's published schema of dashboards. Its `go.mod` contains
+/// the version.
+const GRAFANA: &str = "tests/interop/clients/grafana";
+
 /// The folder of our Rust program over `zookeeper-client` with TLS. Its `Cargo.lock` contains the
 /// versions.
 const RUST_TLS: &str = "tests/interop/clients/rust-tls";
@@ -201,15 +205,25 @@ pub(crate) fn install() -> Result<()> {
     })?;
     let jute = folder.join("zookeeper-3.9.5");
     once(&folder, "c-suite", c_suite::WANTED, |path| c_suite::build(path, &jute))?;
-    let program = ["go.mod", "go.sum", "main.go"]
-        .map(|name| fs::read_to_string(root().join(PORCUPINE).join(name)));
-    let program = program.into_iter().collect::<Result<Vec<_>, _>>().context(PORCUPINE)?;
-    once(&folder, "porcupine", &program.concat(), |path| {
-        let mut go = Command::new("go");
-        go.args(["build", "-o"]).arg(path.join("porcupine")).arg(".");
-        go.current_dir(root().join(PORCUPINE));
-        run(go)
-    })
+    once(&folder, "porcupine", &go_sources(PORCUPINE)?, |path| go_build(path, PORCUPINE))?;
+    once(&folder, "grafana", &go_sources(GRAFANA)?, |path| go_build(path, GRAFANA))
+}
+
+/// The text of a Go program of this repository.
+fn go_sources(source: &str) -> Result<String> {
+    let files = ["go.mod", "go.sum", "main.go"]
+        .map(|name| fs::read_to_string(root().join(source).join(name)));
+    let files = files.into_iter().collect::<Result<Vec<_>, _>>().context(source.to_owned())?;
+    Ok(files.concat())
+}
+
+/// Builds a Go program of this repository into `path`, under the name of its folder.
+fn go_build(path: &Path, source: &str) -> Result<()> {
+    let name = Path::new(source).file_name().context("a folder has a name")?;
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(path.join(name)).arg(".");
+    go.current_dir(root().join(source));
+    run(go)
 }
 
 /// Installs the test suites that run only on request.
