@@ -38,6 +38,8 @@ struct Parts {
     libc: Option<String>,
     /// The machine, as in the names of the files.
     machine: &'static str,
+    /// The target of a static program.
+    triple: Option<&'static str>,
 }
 
 /// A static program: it needs no C library of the system.
@@ -196,6 +198,7 @@ impl Parts {
             time: time()?,
             libc: if to.is_some() { None } else { Some(libc(program)?) },
             machine: to.map_or(std::env::consts::ARCH, |to| to.machine),
+            triple: to.map(|to| to.triple),
         })
     }
 }

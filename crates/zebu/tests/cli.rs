@@ -52,6 +52,56 @@ fn digests_are_printed() {
     assert_eq!(output(dir.path(), &["digest", "amy"]).0, Some(1));
 }
 
+/// The exit codes of `zebu doctor`, and its JSON: for CI.
+#[test]
+fn doctor_says_by_its_exit_code_what_it_has_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let [port, quorum, election] = zebu_testkit::ports::free();
+    let lines = format!(
+        "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+        data.display()
+    );
+    fs::write(dir.path().join("zoo.cfg"), &lines).unwrap();
+    let doctor = |arguments: &[&str]| {
+        let arguments = [&["doctor", "--json"], arguments].concat();
+        let (code, stdout, stderr) = output(dir.path(), &arguments);
+        let json: serde_json::Value = serde_json::from_str(&stdout).unwrap_or_default();
+        (code, json, stderr)
+    };
+    // Logs on the device of the snapshots: a warning.
+    let only = ["--only", "configuration,directories"];
+    let (code, json, stderr) = doctor(&[&only[..], &["zoo.cfg"]].concat());
+    assert_eq!((code, &json["errors"]), (Some(0), &serde_json::json!(0)), "{json:#} {stderr}");
+    let strict = [&only[..], &["--strict", "zoo.cfg"]].concat();
+    let warns = json["warnings"].as_u64().unwrap() > 0;
+    assert_eq!(doctor(&strict).0, Some(i32::from(warns)), "{json:#}");
+    // All checks are made, or say why they cannot be made. Each finding that is more than news has a remedy.
+    let members = format!(
+        "{lines}initLimit=5\nsyncLimit=2\nserver.1=127.0.0.1:{quorum}:{election}\nserver.2=127.0.0.1:1:2\n"
+    );
+    fs::write(dir.path().join("members.cfg"), members).unwrap();
+    fs::write(data.join("myid"), "1\n").unwrap();
+    let (code, json, stderr) = doctor(&["--timeout", "2000", "members.cfg"]);
+    assert_eq!(code, Some(1), "no member answers: {json:#} {stderr}");
+    let names = |list: &str, of: &dyn Fn(&serde_json::Value) -> serde_json::Value| {
+        json[list].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let mut all = names("checked", &|it| it.clone());
+    all.extend(names("skipped", &|it| it["check"].clone()));
+    assert_eq!(all.len(), 13, "{json:#}");
+    assert!(names("skipped", &|it| it["why"].clone()).iter().all(|why| *why != ""), "{json:#}");
+    let findings = json["findings"].as_array().unwrap();
+    let bare = findings.iter().find(|it| it["severity"] != "info" && it["remedy"] == "");
+    assert!(bare.is_none(), "{bare:?}");
+    assert!(findings.iter().any(|it| it["check"] == "peers" && it["severity"] == "error"));
+    // A configuration that no server starts with, and arguments that do not exist.
+    fs::write(dir.path().join("bad.cfg"), "clientPort=x\n").unwrap();
+    assert_eq!(doctor(&["bad.cfg"]).0, Some(1));
+    assert_eq!(doctor(&["--only", "moon", "zoo.cfg"]).0, Some(2));
+}
+
 /// The exit codes that scripts rely on.
 #[test]
 fn verify_says_by_its_exit_code_what_it_has_found() {

@@ -1,6 +1,8 @@
-//! The bill of materials: which packages are in the program, in which versions, under which licenses; as CycloneDX 1.5.
+//! The bill of materials: which packages are in the program, in which versions, under which licenses, from where, and with
+//! which checksums; as CycloneDX 1.5.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -9,16 +11,35 @@ use serde_json::{Value, json};
 use super::{Parts, run_tool};
 use crate::steps::root;
 
-/// The bill of materials of the program `zebu`, from what cargo has resolved for this machine.
+/// The bill of materials of the program `zebu`, from what cargo has resolved for the program's machine.
 pub(super) fn bill(parts: &Parts) -> Result<Vec<u8>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
-    cargo.arg(format!("{}-unknown-linux-gnu", std::env::consts::ARCH)).current_dir(root());
+    let of_this_machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    cargo.arg(parts.triple.unwrap_or(&of_this_machine)).current_dir(root());
     let metadata: Value = serde_json::from_str(&run_tool(&mut cargo, "cargo")?)?;
-    bill_of(&metadata, parts)
+    let lock = fs::read_to_string(root().join("Cargo.lock")).context("Cargo.lock")?;
+    bill_of(&metadata, &checksums(&lock), parts)
 }
 
-fn bill_of(metadata: &Value, parts: &Parts) -> Result<Vec<u8>> {
+/// The SHA-256 checksums of packages from a registry, by package URL: those that cargo compares before it builds.
+fn checksums(lock: &str) -> BTreeMap<String, String> {
+    let of = |package: &str| {
+        let value = |key: &str| {
+            let line = package.lines().find_map(|line| line.strip_prefix(key));
+            line.map(|value| value.trim_matches('"').to_owned())
+        };
+        let (name, version) = (value("name = ")?, value("version = ")?);
+        Some((url(&name, &version), value("checksum = ")?))
+    };
+    lock.split("[[package]]").filter_map(of).collect()
+}
+
+fn bill_of(
+    metadata: &Value,
+    checksums: &BTreeMap<String, String>,
+    parts: &Parts,
+) -> Result<Vec<u8>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let packages: BTreeMap<String, Value> = list(&metadata["packages"])
@@ -57,14 +78,24 @@ fn bill_of(metadata: &Value, parts: &Parts) -> Result<Vec<u8>> {
         .filter(|id| *id != program)
         .map(|id| {
             let package = &packages[id];
-            json!({
+            let mut component = json!({
                 "type": "library",
                 "bom-ref": reference(package),
                 "name": package["name"],
                 "version": package["version"],
                 "purl": reference(package),
                 "licenses": [{ "expression": text(&package["license"]).replace('/', " OR ") }],
-            })
+            });
+            if let Some(checksum) = checksums.get(&reference(package)) {
+                component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
+            }
+            // A package of this repository has no source.
+            let source = package["source"].as_str().unwrap_or("this repository");
+            component["properties"] = json!([{ "name": "cargo:source", "value": source }]);
+            if let Some(repository) = package["repository"].as_str() {
+                component["externalReferences"] = json!([{ "type": "vcs", "url": repository }]);
+            }
+            component
         })
         .collect();
     components.sort_by_key(|component| text(&component["purl"]));
@@ -93,7 +124,11 @@ fn bill_of(metadata: &Value, parts: &Parts) -> Result<Vec<u8>> {
 /// The package URL.
 fn reference(package: &Value) -> String {
     let text = |key: &str| package[key].as_str().unwrap_or_default();
-    format!("pkg:cargo/{}@{}", text("name"), text("version"))
+    url(text("name"), text("version"))
+}
+
+fn url(name: &str, version: &str) -> String {
+    format!("pkg:cargo/{name}@{version}")
 }
 
 #[cfg(test)]
@@ -102,7 +137,10 @@ mod tests {
 
     #[test]
     fn what_is_in_the_program_is_listed_and_what_only_tests_need_is_not() {
-        let package = |name: &str| json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0" });
+        let package = |name: &str| {
+            let source = (name == "a").then_some("registry+x");
+            json!({ "id": name, "name": name, "version": "1.0.0", "license": "MIT/Apache-2.0", "source": source })
+        };
         let on = |name: &str, kind: Value| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
         let packages = ["zebu", "a", "b", "t"].map(package);
         let metadata = json!({
@@ -115,11 +153,21 @@ mod tests {
             ] },
         });
         let parts = Parts { version: "9".to_owned(), time: 0, ..Parts::default() };
-        let bill: Value = serde_json::from_slice(&bill_of(&metadata, &parts).unwrap()).unwrap();
+        let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n\
+                    checksum = \"0a1b\"\n\n[[package]]\nname = \"b\"\nversion = \"1.0.0\"\n";
+        let bill = bill_of(&metadata, &checksums(lock), &parts).unwrap();
+        let bill: Value = serde_json::from_slice(&bill).unwrap();
         let names = bill["components"].as_array().unwrap().iter();
         let names: Vec<_> = names.map(|component| component["purl"].as_str().unwrap()).collect();
         assert_eq!(names, ["pkg:cargo/a@1.0.0", "pkg:cargo/b@1.0.0"]);
         assert_eq!(bill["components"][0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        let [a, b] = [0, 1].map(|at| &bill["components"][at]);
+        assert_eq!(a["hashes"], json!([{ "alg": "SHA-256", "content": "0a1b" }]));
+        assert_eq!(a["properties"][0]["value"], "registry+x");
+        assert_eq!(
+            (&b["hashes"], &b["properties"][0]["value"]),
+            (&Value::Null, &json!("this repository"))
+        );
         let on = &bill["dependencies"][0];
         assert_eq!(
             (on["ref"].as_str(), &on["dependsOn"]),

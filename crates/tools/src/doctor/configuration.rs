@@ -33,7 +33,12 @@ pub(super) fn accepted(loaded: &Loaded) -> Vec<Finding> {
         }
         let (text, hint) = split(&note.text);
         match note.level {
-            Level::Warn => findings.warning(text, hint.unwrap_or_default()),
+            Level::Warn => findings.warning(
+                text,
+                hint.unwrap_or_else(|| {
+                    "change or remove the setting that this message names".to_owned()
+                }),
+            ),
             Level::Info => findings.info(text, hint.unwrap_or_default()),
         }
     }

@@ -116,14 +116,16 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of any severity.
+    /// A finding of any severity. Warnings and errors have a remedy.
     pub(super) fn new(
         check: Check,
         severity: Severity,
         text: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { check, severity, text: text.into(), remedy: remedy.into() }
+        let (text, remedy) = (text.into(), remedy.into());
+        debug_assert!(severity == Severity::Info || !remedy.is_empty(), "no remedy: {text}");
+        Self { check, severity, text, remedy }
     }
 }
 
