@@ -13,8 +13,8 @@ use crate::steps::{cargo, root, run, target};
 const SONAME: &str = "2";
 const FILE: &str = "2.0.0";
 
-/// The system libraries that the archive of a Rust library needs.
-const SYSTEM: [&str; 6] = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lrt", "-lc"];
+/// The system libraries that the archive of a Rust library needs. A compiler for C adds its own library, shared or static.
+const SYSTEM: [&str; 5] = ["-lpthread", "-ldl", "-lm", "-lrt", "-lc"];
 
 /// One of the two libraries.
 struct Flavour {
@@ -99,12 +99,34 @@ impl Flavour {
             symlink(to, &link)?;
         }
 
-        let whole = lib.join(format!("lib{}.a", self.name));
-        fs::copy(archive, &whole)?;
-        // Warnings about unknown bitcode do not matter unless the archiver fails.
-        let added = Command::new("ar").arg("q").arg(&whole).arg(&object).output()?;
-        ensure!(added.status.success(), "ar: {}", String::from_utf8_lossy(&added.stderr));
+        let map = fs::read_to_string(source.join("c").join(self.map))?;
+        self.archive(archive, &object, &exported(&map), lib)?;
         Ok(fs::remove_file(object)?)
+    }
+
+    /// Makes the static library: one object, whose other names than those of the C client are hidden, so that a
+    /// program may contain another library of Rust.
+    fn archive(&self, archive: &Path, object: &Path, names: &[&str], lib: &Path) -> Result<()> {
+        let whole = lib.join(format!("lib{}-whole.o", self.name));
+        let mut join = Command::new("ld");
+        join.arg("-r").arg("-o").arg(&whole).arg(object).arg("--whole-archive").arg(archive);
+        run(join)?;
+        let mut hide = Command::new("objcopy");
+        hide.arg("--wildcard");
+        for name in names {
+            hide.arg(format!("--keep-global-symbol={name}"));
+        }
+        // Rust's own libraries have bitcode, which archivers with another version of LLVM cannot read.
+        hide.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]).arg(&whole);
+        run(hide)?;
+        let library = lib.join(format!("lib{}.a", self.name));
+        if library.exists() {
+            fs::remove_file(&library)?;
+        }
+        let mut pack = Command::new("ar");
+        pack.arg("rcs").arg(&library).arg(&whole);
+        run(pack)?;
+        Ok(fs::remove_file(whole)?)
     }
 
     /// The content of the pkg-config file.
@@ -117,5 +139,23 @@ impl Flavour {
             "prefix={prefix}\n\nName: {name}\nDescription: the ZooKeeper client for C, by Zebu\nVersion: {version}\n\
              Libs: -L${{prefix}}/lib -l{name}\nLibs.private: {system}\nCflags: -I${{prefix}}/include/zookeeper{flags}\n"
         )
+    }
+}
+
+/// The names of a version script that programs see, with wildcards.
+fn exported(map: &str) -> Vec<&str> {
+    let visible = map.split_once("global:").map_or("", |(_, after)| after);
+    let visible = visible.split_once("local:").map_or(visible, |(before, _)| before);
+    visible.split(';').map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_script_names_what_programs_see() {
+        let map = "/* Names. */\n{\n    global:\n        zoo_*; zerror;\n        get_buffer;\n    local:\n        *;\n};\n";
+        assert_eq!(exported(map), ["zoo_*", "zerror", "get_buffer"]);
     }
 }

@@ -98,6 +98,62 @@ fn constants_and_texts_are_those_of_the_original() {
     assert_eq!(succeed(&mut with_ours(&ours), PATIENCE).expect("it runs"), expected);
 }
 
+/// What pkg-config says of Zebu's library.
+fn flags(words: &[&str]) -> Vec<String> {
+    let mut ask = Command::new("pkg-config");
+    ask.env("PKG_CONFIG_PATH", our_libraries().join("lib/pkgconfig")).args(words);
+    let text = succeed(&mut ask, PATIENCE).expect("pkg-config knows the library");
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A program is compiled as pkg-config says, and runs: with the shared library, with the static one, and
+/// without any shared library.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn pkg_config_links_programs_shared_and_static() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let build = |name: &str, words: &[String]| {
+        let program = folder.path().join(name);
+        let mut cc = Command::new("gcc");
+        cc.arg("-o").arg(&program).arg(deps::client("c/scenario.c")).args(words);
+        succeed(&mut cc, PATIENCE).expect("it compiles");
+        program
+    };
+    let shared = build("shared", &flags(&["--cflags", "--libs", "zookeeper_mt"]));
+    let mut all = flags(&["--static", "--cflags", "--libs", "zookeeper_mt"]);
+    all.push("-static".to_owned());
+    let whole = build("whole", &all);
+    // The library alone is static.
+    let library = our_libraries().join("lib/libzookeeper_mt.a");
+    let mut own = flags(&["--cflags", "zookeeper_mt"]);
+    own.push(library.display().to_string());
+    own.extend(
+        flags(&["--static", "--libs", "zookeeper_mt"])
+            .into_iter()
+            .filter(|word| word != "-lzookeeper_mt" && !word.starts_with("-L")),
+    );
+    let own = build("own", &own);
+    let story = |mut command: Command| {
+        let server = server();
+        succeed(command.arg(server.connect_string()), 3 * PATIENCE).expect("it runs")
+    };
+    let expected = story(with_ours(&shared));
+    assert!(expected.lines().count() > 100, "{expected}");
+    for program in [whole, own] {
+        assert_eq!(story(Command::new(&program)), expected, "{}", program.display());
+    }
+    // A program without threads, too.
+    let mut words = flags(&["--static", "--cflags", "--libs", "zookeeper_st"]);
+    words.push("-static".to_owned());
+    let program = folder.path().join("loop");
+    let mut cc = Command::new("gcc");
+    cc.arg("-o").arg(&program).arg(deps::client("c/loop.c")).args(words);
+    succeed(&mut cc, PATIENCE).expect("it compiles");
+    let server = server();
+    let text = succeed(Command::new(&program).arg(server.connect_string()), PATIENCE);
+    assert!(text.expect("it runs").contains("create: 0 /loop"));
+}
+
 /// The scenario prints the same with Zebu's library as with the original's.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
