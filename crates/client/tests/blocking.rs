@@ -175,6 +175,8 @@ fn znodes_are_made_read_changed_and_removed() {
     assert_eq!(client.get_children("/a").unwrap().0, ["b"]);
     assert_eq!(client.descendants("/a").unwrap(), ["/a", "/a/b", "/a/b/c"]);
     assert_eq!(client.count_descendants("/a").unwrap(), 2);
+    let below = client.with_chroot("/a/b").unwrap();
+    assert_eq!(below.get_children("/").unwrap().0, ["c"]);
     assert_eq!(client.delete_all("/a/b").unwrap(), 2);
     let held = client.create_protected("/e-", "", CreateMode::EphemeralSequential, &acl).unwrap();
     assert_eq!(client.ephemerals("/").unwrap(), [held.path.as_str()]);
