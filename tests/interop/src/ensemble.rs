@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use zebu_testkit::wire::{Writer, op};
+use zebu_testkit::wire::{Writer, op, open_acl};
 
 use crate::dump::{self, SUPER, with_super};
 use crate::network::Network;
@@ -369,6 +369,52 @@ impl Ensemble {
             None => format!("{line}\n"),
         };
         Ok(tree.lines().map(line).collect())
+    }
+
+    /// Creates a znode with 10,000 bytes of data at a member. It may exist.
+    ///
+    /// # Errors
+    /// The member does not answer, or refuses.
+    pub fn put(&self, index: usize, path: &str) -> Result<()> {
+        self.ask(index, |address, patience| {
+            let mut session = Session::open_within(address, 60_000, patience)?;
+            let body = Writer::new().string(path).buffer(&[7; 10_000]);
+            let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
+            // A request without an answer may have created it.
+            ensure!([0, -110].contains(&reply.err), "{path}: error {}", reply.err);
+            session.close()
+        })
+    }
+
+    /// Creates a znode with 10,000 bytes of data at a member, and checks that all members have it.
+    ///
+    /// # Errors
+    /// The member does not answer, or refuses; a member lacks the znode; the trees differ.
+    pub fn put_everywhere(&mut self, index: usize, path: &str) -> Result<()> {
+        self.put(index, path)?;
+        let tree = self.agreed_tree()?;
+        ensure!(tree.contains(&format!("{path} ")), "{tree}");
+        Ok(())
+    }
+
+    /// Checks that a mixed ensemble works: it writes at each member, wipes a member of ours, which
+    /// then receives the leader's tree, and restarts the leader.
+    ///
+    /// # Errors
+    /// A member does not answer; the trees differ.
+    pub fn members_of_all_kinds_take_part(&mut self) -> Result<()> {
+        for index in 0..self.members.len() {
+            self.put_everywhere(index, &format!("/by-{index}"))?;
+        }
+        let ours = self.members.iter().position(|member| member.kind() == Kind::Zebu);
+        let ours = ours.context("one of ours")?;
+        self.member(ours).stop()?;
+        self.wipe(ours)?;
+        self.member(ours).launch()?;
+        self.put_everywhere(ours, "/wiped")?;
+        let leader = self.leader(None)?;
+        self.member(leader).restart()?;
+        self.put_everywhere(leader, "/another-leader")
     }
 
     /// The common tree of all members. Fails if a member has found a digest mismatch.

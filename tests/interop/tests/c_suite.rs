@@ -3,7 +3,7 @@
 //!
 //! They name ports in their text: 22181, and 22281 for TLS. So one run at a time has this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -33,6 +33,9 @@ const SUITES: [(&str, usize, &[&str]); 5] = [
     ("Zookeeper_multi", 13, &[]),
     ("Zookeeper_clientretry", 1, &[]),
 ];
+
+/// The C client, in what is installed.
+const CLIENT: &str = "source/zookeeper-client/zookeeper-client-c";
 
 /// The ports are for one run at a time.
 static PORTS: Mutex<()> = Mutex::new(());
@@ -82,29 +85,41 @@ impl Drop for Stops {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_tests_of_the_c_client_with_tls_and_sasl() {
     let _ports = PORTS.lock();
-    let root = deps::repository().join("tests/interop/shim");
     let installed = deps::installed("c-suite");
     let folder = tempfile::tempdir().expect("a folder");
     let _stops = Stops(folder.path().to_owned());
     for (suite, count, tests) in SUITES {
-        let mut command = Command::new(installed.join("build/zktest"));
-        command.arg(suite).current_dir(folder.path());
-        command.env("ZKTEST_SERVER", root.join("zktest-server"));
-        command.env("ZKTEST_SOURCE", installed.join("source/zookeeper-client/zookeeper-client-c"));
-        command.env("ZKTEST_CLASSPATH", deps::classpath_395());
-        if subject() == Kind::Zebu {
-            let path = std::env::var("PATH").unwrap_or_default();
-            command.env("PATH", format!("{}:{path}", root.display()));
-            command.env("ZEBU_BIN", deps::zebu());
-        }
-        let output = run(&mut command, LIMIT).expect("the suite ends");
-        let text = output.text;
-        assert!(output.status.success(), "{suite}: {}\n{text}", output.status);
-        assert!(text.contains(&format!("OK ({count})")), "{suite}: {count} tests\n{text}");
+        let mut command = prepared(&installed.join("build/zktest"), folder.path(), subject());
+        let text = passes(command.arg(suite), suite, count);
         for test in tests {
             assert!(text.contains(&format!("{suite}::{test} ")), "{suite}::{test}\n{text}");
         }
     }
+}
+
+/// A program of the suite, in this folder, against this server.
+fn prepared(program: &Path, folder: &Path, server: Kind) -> Command {
+    let shim = deps::repository().join("tests/interop/shim");
+    let mut command = Command::new(program);
+    command.current_dir(folder);
+    command.env("ZKTEST_SERVER", shim.join("zktest-server"));
+    command.env("ZKTEST_SOURCE", deps::installed("c-suite").join(CLIENT));
+    command.env("ZKTEST_CLASSPATH", deps::classpath_395());
+    if server == Kind::Zebu {
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", shim.display()));
+        command.env("ZEBU_BIN", deps::zebu());
+    }
+    command
+}
+
+/// Runs one suite, asserts that so many of its tests pass, and returns its output.
+fn passes(command: &mut Command, suite: &str, count: usize) -> String {
+    let output = run(command, LIMIT).expect("the suite ends");
+    let text = output.text;
+    assert!(output.status.success(), "{suite}: {}\n{text}", output.status);
+    assert!(text.contains(&format!("OK ({count})")), "{suite}: {count} tests\n{text}");
+    text
 }
 
 /// The files of the suite, compiled with our headers and linked to our library.
@@ -112,9 +127,8 @@ fn the_tests_of_the_c_client_with_tls_and_sasl() {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_tests_of_the_c_client_over_our_library() {
     let _ports = PORTS.lock();
-    let root = deps::repository().join("tests/interop/shim");
     let installed = deps::installed("c-suite");
-    let client = installed.join("source/zookeeper-client/zookeeper-client-c");
+    let client = installed.join(CLIENT);
     let (tests, ours) = (client.join("tests"), deps::our_libraries());
     let folder = tempfile::tempdir().expect("a folder");
     let _stops = Stops(folder.path().to_owned());
@@ -149,18 +163,8 @@ fn the_tests_of_the_c_client_over_our_library() {
     succeed(link.args(["-lzookeeper_mt", "-lcppunit", "-lpthread"]), LIMIT).expect("it links");
 
     for (suite, count) in OURS {
-        let mut command = Command::new(&program);
-        command.arg(suite).current_dir(folder.path());
+        let mut command = prepared(&program, folder.path(), Kind::Zebu);
         command.env("LD_LIBRARY_PATH", ours.join("lib"));
-        command.env("ZKTEST_SERVER", root.join("zktest-server"));
-        command.env("ZKTEST_SOURCE", &client);
-        command.env("ZKTEST_CLASSPATH", deps::classpath_395());
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", root.display()));
-        command.env("ZEBU_BIN", deps::zebu());
-        let output = run(&mut command, LIMIT).expect("the suite ends");
-        let text = output.text;
-        assert!(output.status.success(), "{suite}: {}\n{text}", output.status);
-        assert!(text.contains(&format!("OK ({count})")), "{suite}: {count} tests\n{text}");
+        passes(command.arg(suite), suite, count);
     }
 }

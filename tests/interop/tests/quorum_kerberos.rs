@@ -7,10 +7,8 @@ use anyhow::{Context, Result, ensure};
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::kdc::Kdc;
 use zebu_interop::network::Network;
-use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE};
-use zebu_testkit::wire::{Writer, op, open_acl};
 
 const STEPS: [&str; 3] =
     ["quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl"];
@@ -31,17 +29,6 @@ fn member(kdc: &Kdc, name: &str, learner: &str) -> Result<Options> {
     Ok(STEPS.into_iter().fold(options, |options, key| options.config(key, "true")))
 }
 
-fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
-    ensemble.ask(at, |address, patience| {
-        let mut session = Session::open_within(address, 60_000, patience)?;
-        let body = Writer::new().string(name).buffer(&[7; 10_000]);
-        let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-        // A request without an answer may have created it.
-        ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
-        session.close()
-    })
-}
-
 /// Under a leader of either kind, members of both kinds follow, also after a restart.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
@@ -54,14 +41,11 @@ fn members_of_both_kinds_authenticate() -> Result<()> {
             let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| options.clone())?;
             let mut ensemble = prepared.started()?;
             for index in 0..kinds.len() {
-                put(&mut ensemble, index, &format!("/by-{index}"))?;
+                ensemble.put(index, &format!("/by-{index}"))?;
             }
             let leader = ensemble.leader(None)?;
             ensemble.member(leader).restart()?;
-            put(&mut ensemble, leader, "/another-leader")?;
-            let tree = ensemble.agreed_tree()?;
-            ensure!(tree.contains("/another-leader "), "{tree}");
-            Ok(())
+            ensemble.put_everywhere(leader, "/another-leader")
         };
         run().with_context(|| format!("{kinds:?}"))?;
     }
@@ -88,8 +72,8 @@ fn who_is_of_another_host_is_kept_out() -> Result<()> {
             for index in 0..2 {
                 ensemble.member(index).wait_until_serving()?;
             }
-            put(&mut ensemble, 0, "/without-it")?;
-            put(&mut ensemble, 1, "/as-well")?;
+            ensemble.put(0, "/without-it")?;
+            ensemble.put(1, "/as-well")?;
             let told = ensemble.member(2).four_letter_word("srvr").unwrap_or_default();
             ensure!(!told.contains("Mode:"), "it serves: {told}");
             if kinds[0] == Zebu {

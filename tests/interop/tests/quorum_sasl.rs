@@ -7,10 +7,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::network::Network;
-use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{Java380, Java395, Zebu};
 use zebu_interop::server::Options;
-use zebu_testkit::wire::{Writer, op, open_acl};
 
 const ENABLED: &str = "quorum.auth.enableSasl";
 const LEARNER: &str = "quorum.auth.learnerRequireSasl";
@@ -41,25 +39,6 @@ fn with(jaas: &Path, on: &[&str]) -> Options {
     on.iter().fold(options, |options, key| options.config(key, "true"))
 }
 
-/// Writes at a member, and checks that all members have the write.
-fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
-    put(ensemble, at, name)?;
-    let tree = ensemble.agreed_tree()?;
-    ensure!(tree.contains(&format!("{name} ")), "{tree}");
-    Ok(())
-}
-
-fn put(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
-    ensemble.ask(at, |address, patience| {
-        let mut session = Session::open_within(address, 60_000, patience)?;
-        let body = Writer::new().string(name).buffer(&[7; 10_000]);
-        let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-        // A request without an answer may have created it.
-        ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
-        session.close()
-    })
-}
-
 /// Under a leader of either kind, members of both kinds follow, and a wiped one receives its tree.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
@@ -71,18 +50,7 @@ fn members_of_all_kinds_authenticate() -> Result<()> {
             let network = Network::loopback(kinds.len());
             let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| with(&file, REQUIRED))?;
             let mut ensemble = prepared.started()?;
-            for index in 0..kinds.len() {
-                write(&mut ensemble, index, &format!("/by-{index}"))?;
-            }
-            let ours = kinds.iter().position(|kind| *kind == Zebu).context("one of ours")?;
-            ensemble.member(ours).stop()?;
-            ensemble.wipe(ours)?;
-            ensemble.member(ours).launch()?;
-            write(&mut ensemble, ours, "/wiped")?;
-            // The current leader is stopped.
-            let leader = ensemble.leader(None)?;
-            ensemble.member(leader).restart()?;
-            write(&mut ensemble, leader, "/another-leader")
+            ensemble.members_of_all_kinds_take_part()
         };
         run().with_context(|| format!("{kinds:?}"))?;
     }
@@ -99,13 +67,14 @@ fn members_are_replaced_one_by_one() -> Result<()> {
     let network = Network::loopback(kinds.len());
     let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| with(&file, REQUIRED))?;
     let mut ensemble = prepared.started()?;
-    write(&mut ensemble, 0, "/first")?;
+    ensemble.put_everywhere(0, "/first")?;
     for kind in [Zebu, Java395] {
         for index in 0..kinds.len() {
             ensemble.member(index).stop()?;
             ensemble.member(index).change_kind(kind);
             ensemble.member(index).launch()?;
-            write(&mut ensemble, index, &format!("/{kind:?}-{index}"))
+            ensemble
+                .put_everywhere(index, &format!("/{kind:?}-{index}"))
                 .with_context(|| format!("member {} is {kind:?}", index + 1))?;
         }
     }
@@ -123,7 +92,7 @@ fn a_mixed_ensemble_comes_to_require_it() -> Result<()> {
     let network = Network::loopback(kinds.len());
     let prepared = Ensemble::prepare_each(network, &kinds, 0, &|_| with(&file, OFF))?;
     let mut ensemble = prepared.started()?;
-    write(&mut ensemble, 0, "/without")?;
+    ensemble.put_everywhere(0, "/without")?;
     for (step, on) in [HEARD, SAID, REQUIRED].into_iter().enumerate() {
         for index in 0..kinds.len() {
             ensemble.member(index).stop()?;
@@ -131,7 +100,8 @@ fn a_mixed_ensemble_comes_to_require_it() -> Result<()> {
                 ensemble.member(index).configure(key, "true");
             }
             ensemble.member(index).launch()?;
-            write(&mut ensemble, index, &format!("/step-{step}-{index}"))
+            ensemble
+                .put_everywhere(index, &format!("/step-{step}-{index}"))
                 .with_context(|| format!("member {} with {on:?}", index + 1))?;
         }
     }
@@ -160,8 +130,8 @@ fn who_does_not_authenticate_is_kept_out() -> Result<()> {
                 for index in 0..2 {
                     ensemble.member(index).wait_until_serving()?;
                 }
-                put(&mut ensemble, 0, "/without-it")?;
-                put(&mut ensemble, 1, "/as-well")?;
+                ensemble.put(0, "/without-it")?;
+                ensemble.put(1, "/as-well")?;
                 let told = ensemble.member(2).four_letter_word("srvr").unwrap_or_default();
                 ensure!(!told.contains("Mode:"), "it serves: {told}");
                 Ok(())

@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::network::Network;
-use zebu_interop::raw::Session;
 use zebu_interop::server::Kind::{self, Java380, Java395, Zebu};
 use zebu_interop::server::Options;
-use zebu_testkit::wire::{Writer, op, open_acl};
 
 /// A key store of the tests of `zebu-auth`. All passwords are `testpass`.
 fn store(name: &str) -> PathBuf {
@@ -36,21 +34,6 @@ fn with(tls: Tls) -> Options {
     tls.0.iter().fold(options, |options, (key, value)| options.config(key, value))
 }
 
-/// Writes at a member, and checks that all members have the write.
-fn write(ensemble: &mut Ensemble, at: usize, name: &str) -> Result<()> {
-    ensemble.ask(at, |address, patience| {
-        let mut session = Session::open_within(address, 60_000, patience)?;
-        let body = Writer::new().string(name).buffer(&[7; 10_000]);
-        let reply = session.call(op::CREATE, body.acl(&open_acl()).int(0))?;
-        // A request without an answer may have created it.
-        ensure!([0, -110].contains(&reply.err), "{name}: error {}", reply.err);
-        session.close()
-    })?;
-    let tree = ensemble.agreed_tree()?;
-    ensure!(tree.contains(&format!("{name} ")), "{tree}");
-    Ok(())
-}
-
 fn start(kinds: &[Kind], tls: Tls) -> Result<Ensemble> {
     Ensemble::prepare_each(Network::loopback(kinds.len()), kinds, 0, &|_| with(tls))?.started()
 }
@@ -66,18 +49,7 @@ fn members_of_all_kinds_speak_tls() -> Result<()> {
     ] {
         let run = || {
             let mut ensemble = start(&kinds, tls)?;
-            for index in 0..kinds.len() {
-                write(&mut ensemble, index, &format!("/by-{index}"))?;
-            }
-            let ours = kinds.iter().position(|kind| *kind == Zebu).context("one of ours")?;
-            ensemble.member(ours).stop()?;
-            ensemble.wipe(ours)?;
-            ensemble.member(ours).launch()?;
-            write(&mut ensemble, ours, "/wiped")?;
-            // The current leader is stopped.
-            let leader = ensemble.leader(None)?;
-            ensemble.member(leader).restart()?;
-            write(&mut ensemble, leader, "/another-leader")
+            ensemble.members_of_all_kinds_take_part()
         };
         run().with_context(|| format!("{tls:?} {kinds:?}"))?;
     }
@@ -91,7 +63,7 @@ fn members_of_all_kinds_speak_tls() -> Result<()> {
 fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
     let kinds = [Java395, Zebu, Zebu];
     let mut ensemble = start(&kinds, PLAIN)?;
-    write(&mut ensemble, 0, "/plain")?;
+    ensemble.put_everywhere(0, "/plain")?;
     for (step, tls) in [BOTH_ACCEPTED, BOTH_DIALLED, ONLY].into_iter().enumerate() {
         for index in 0..kinds.len() {
             ensemble.member(index).stop()?;
@@ -101,7 +73,8 @@ fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
                 ensemble.member(index).configure(key, value);
             }
             ensemble.member(index).launch()?;
-            write(&mut ensemble, index, &format!("/step-{step}-{index}"))
+            ensemble
+                .put_everywhere(index, &format!("/step-{step}-{index}"))
                 .with_context(|| format!("member {} with {tls:?}", index + 1))?;
         }
     }
@@ -114,13 +87,14 @@ fn a_mixed_ensemble_goes_over_to_tls() -> Result<()> {
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_with_tls_are_replaced_one_by_one() -> Result<()> {
     let mut ensemble = start(&[Java395; 3], ONLY)?;
-    write(&mut ensemble, 0, "/theirs")?;
+    ensemble.put_everywhere(0, "/theirs")?;
     for (name, kind) in [("ours", Zebu), ("theirs-again", Java380)] {
         for index in 0..3 {
             ensemble.member(index).stop()?;
             ensemble.member(index).change_kind(kind);
             ensemble.member(index).launch()?;
-            write(&mut ensemble, index, &format!("/{name}-{index}"))
+            ensemble
+                .put_everywhere(index, &format!("/{name}-{index}"))
                 .with_context(|| format!("member {} is {kind:?}", index + 1))?;
         }
     }
