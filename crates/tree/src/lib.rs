@@ -22,7 +22,6 @@ mod node;
 mod owners;
 mod payload;
 mod quota;
-mod record;
 mod tree;
 mod walk;
 mod watches;
