@@ -70,6 +70,7 @@ impl StatPersisted {
     /// `normal_ephemeral`: whether the owner is a session. The visible `cversion` counts creations
     /// and deletions, so it is twice the creations minus the remaining children. Source:
     /// `DataNode.copyStat`.
+    #[inline]
     pub fn visible(&self, normal_ephemeral: bool, data_length: usize, children: u32) -> Stat {
         Stat {
             czxid: self.czxid,

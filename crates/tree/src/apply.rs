@@ -239,7 +239,7 @@ impl Tree {
 
     /// Applies the parent's changes of a create, unless the parent is already ahead.
     fn raise_parent(&mut self, id: u32, path: &str, cversion: i32, zxid: Zxid) {
-        let now = self.arena.get(id).cversion;
+        let now = self.arena.stat(id).cversion;
         let raised = if cversion == -1 { now.wrapping_add(1) } else { cversion };
         if raised > now {
             self.change_stat(id, path, |parent| {
@@ -257,7 +257,7 @@ impl Tree {
     ) -> Result<(), ErrorCode> {
         let (parent_path, name) = split(path).ok_or(ErrorCode::BAD_ARGUMENTS)?;
         let parent = self.arena.lookup(parent_path).ok_or(ErrorCode::NO_NODE)?;
-        if zxid > self.arena.get(parent).pzxid {
+        if zxid > self.arena.stat(parent).pzxid {
             self.change_stat(parent, parent_path, |parent| parent.pzxid = zxid);
         }
         let id = self.arena.child(parent, name).ok_or(ErrorCode::NO_NODE)?;
@@ -295,12 +295,12 @@ impl Tree {
         let id = self.arena.lookup(path).ok_or(ErrorCode::NO_NODE)?;
         let path = if id == ROOT { "/" } else { path };
         let before = self.arena.get(id).data_length() as i64;
-        self.change_data(id, path, data, |record| {
-            record.version = version;
-            record.mzxid = header.zxid;
-            record.mtime = header.time_ms;
+        let stat = self.change_data(id, path, data, |stat| {
+            stat.version = version;
+            stat.mzxid = header.zxid;
+            stat.mtime = header.time_ms;
         });
-        let visible = Node { tree: self, id }.stat();
+        let visible = Node { tree: self, id }.visible(&stat);
         let bytes = data.map_or(0, <[u8]>::len) as i64 - before;
         if bytes != 0 {
             self.charge_quota(path, 0, bytes);
@@ -313,7 +313,7 @@ impl Tree {
         let id = self.arena.lookup(path).ok_or(ErrorCode::NO_NODE)?;
         let slot = self.acls.intern(acl);
         self.replace_acl(id, slot);
-        self.change_stat(id, path, |record| record.aversion = version);
+        self.change_stat(id, path, |stat| stat.aversion = version);
         Ok(Node { tree: self, id }.stat())
     }
 
@@ -332,10 +332,10 @@ impl Tree {
     pub fn show_configuration(&mut self, text: &[u8], version: Zxid, time_ms: i64) {
         let path = path::reserved::CONFIG;
         let Some(id) = self.arena.lookup(path) else { return };
-        self.change_data(id, path, Some(text), |record| {
-            record.version = -1;
-            record.mzxid = version;
-            record.mtime = time_ms;
+        self.change_data(id, path, Some(text), |stat| {
+            stat.version = -1;
+            stat.mzxid = version;
+            stat.mtime = time_ms;
         });
     }
 

@@ -7,10 +7,11 @@
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::FixedState;
-use zebu_proto::{StatPersisted, Zxid};
+use zebu_proto::StatPersisted;
 
 use crate::index::{Index, Records};
 use crate::payload::{Handle, Payloads};
+use crate::record::{Form, NULL_DATA, Record, write_stat};
 
 /// The id of no znode.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -22,75 +23,8 @@ const CHUNK: usize = 1 << CHUNK_BITS;
 const _: () = assert!(ROOT < IDS_MAX && IDS_MAX < NONE, "an id is never that of no znode");
 /// Ids are below this value, so that other tables have a spare bit.
 pub(crate) const IDS_MAX: u32 = 1 << 31;
-const NULL_DATA: u32 = u32::MAX;
 /// First byte of a payload whose name length takes four more bytes.
 const LONG_NAME: u8 = u8::MAX;
-
-/// Everything about a znode except its name and data.
-#[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) czxid: Zxid,
-    pub(crate) mzxid: Zxid,
-    pub(crate) pzxid: Zxid,
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
-    pub(crate) owner: i64,
-    pub(crate) version: i32,
-    pub(crate) cversion: i32,
-    pub(crate) aversion: i32,
-    /// Index into the ACL table.
-    pub(crate) acl: u32,
-    pub(crate) parent: u32,
-    pub(crate) newest_child: u32,
-    /// The sibling created before this one, if there is one.
-    pub(crate) older: u32,
-    /// The sibling created after this one. The newest child names the oldest one here, so that both
-    /// ends of the list are found from the parent's one field.
-    pub(crate) newer: u32,
-    pub(crate) children: u32,
-    /// The znode's contribution to the tree digest, if digests are enabled.
-    pub(crate) digest: u32,
-    /// Hash of parent and name.
-    pub(crate) hash: u32,
-    /// The next record in the same bucket of the index; for a free record, the next free one.
-    pub(crate) hash_next: u32,
-    payload: Handle,
-    data_length: u32,
-}
-
-const _: () = assert!(size_of::<Record>() == 104);
-
-impl Record {
-    pub(crate) fn stat(&self) -> StatPersisted {
-        StatPersisted {
-            czxid: self.czxid,
-            mzxid: self.mzxid,
-            ctime: self.ctime,
-            mtime: self.mtime,
-            version: self.version,
-            cversion: self.cversion,
-            aversion: self.aversion,
-            ephemeral_owner: self.owner,
-            pzxid: self.pzxid,
-        }
-    }
-
-    pub(crate) fn set_stat(&mut self, stat: &StatPersisted) {
-        self.czxid = stat.czxid;
-        self.mzxid = stat.mzxid;
-        self.pzxid = stat.pzxid;
-        self.ctime = stat.ctime;
-        self.mtime = stat.mtime;
-        self.owner = stat.ephemeral_owner;
-        self.version = stat.version;
-        self.cversion = stat.cversion;
-        self.aversion = stat.aversion;
-    }
-
-    pub(crate) fn data_length(&self) -> usize {
-        if self.data_length == NULL_DATA { 0 } else { self.data_length as usize }
-    }
-}
 
 #[derive(Debug)]
 struct Chunks(Vec<Vec<Record>>);
@@ -221,11 +155,20 @@ impl Arena {
         Some(id)
     }
 
-    /// Splits a payload into the name and the bytes after it.
-    fn name_and_data(&self, record: &Record) -> (&[u8], &[u8]) {
-        Self::split_slot(self.payloads.slot(record.payload))
+    /// The stat of a znode.
+    #[inline]
+    pub(crate) fn stat(&self, id: u32) -> StatPersisted {
+        let record = self.get(id);
+        record.stat(|| self.payloads.slot_from(record.payload, 0))
     }
 
+    /// The name of a znode, and the bytes behind it.
+    #[inline]
+    fn name_and_data(&self, record: &Record) -> (&[u8], &[u8]) {
+        Self::split_slot(self.payloads.slot_from(record.payload, record.form.bytes()))
+    }
+
+    #[inline]
     fn split_slot(slot: &[u8]) -> (&[u8], &[u8]) {
         let (length, rest) = match slot[0] {
             LONG_NAME => {
@@ -242,6 +185,7 @@ impl Arena {
         std::str::from_utf8(self.name_and_data(self.get(id)).0).expect("names are stored as text")
     }
 
+    #[inline]
     pub(crate) fn data(&self, id: u32) -> Option<&[u8]> {
         let record = self.get(id);
         if record.data_length == NULL_DATA {
@@ -254,12 +198,18 @@ impl Arena {
         if name < usize::from(LONG_NAME) { 1 } else { 5 }
     }
 
-    /// Stores name and data in a slot of their own.
-    fn store(&mut self, name: &[u8], data: Option<&[u8]>) -> (Handle, u32) {
+    /// Stores a stat in a form, name and data in a slot of their own.
+    fn store(
+        &mut self,
+        (form, stat): (Form, &StatPersisted),
+        name: &[u8],
+        data: Option<&[u8]>,
+    ) -> (Handle, u32) {
         let header = Self::header_bytes(name.len());
         let bytes = data.unwrap_or_default();
-        let handle = self.payloads.allocate(header + name.len() + bytes.len());
-        let slot = self.payloads.slot_mut(handle);
+        let handle = self.payloads.allocate(form.bytes() + header + name.len() + bytes.len());
+        let (before, slot) = self.payloads.slot_mut(handle).split_at_mut(form.bytes());
+        write_stat(form, stat, before);
         if header == 1 {
             slot[0] = name.len() as u8;
         } else {
@@ -272,17 +222,11 @@ impl Arena {
     }
 
     fn allocate(&mut self, name: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u32 {
-        let (payload, data_length) = self.store(name.as_bytes(), data);
-        let mut record = Record {
-            czxid: Zxid::ZERO,
-            mzxid: Zxid::ZERO,
-            pzxid: Zxid::ZERO,
-            ctime: 0,
-            mtime: 0,
-            owner: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
+        let form = Form::of(stat);
+        let (payload, data_length) = self.store((form, stat), name.as_bytes(), data);
+        let record = Record {
+            czxid: stat.czxid,
+            ctime: stat.ctime,
             acl: 0,
             parent: NONE,
             newest_child: NONE,
@@ -294,8 +238,8 @@ impl Arena {
             hash_next: NONE,
             payload,
             data_length,
+            form,
         };
-        record.set_stat(stat);
         self.live += 1;
         if self.free != NONE {
             let id = self.free;
@@ -443,7 +387,8 @@ impl Arena {
         let Self { chunks, payloads, index, .. } = self;
         let named = |id| {
             let record = chunks.record(id);
-            (record.parent, Self::split_slot(payloads.slot(record.payload)).0)
+            let slot = payloads.slot_from(record.payload, record.form.bytes());
+            (record.parent, Self::split_slot(slot).0)
         };
         let next = index.fill(first, hashes, |a, b| named(a) == named(b))?;
         for (id, next) in (first..).zip(next) {
@@ -469,18 +414,44 @@ impl Arena {
         self.live -= 1;
     }
 
-    /// Replaces the data.
-    pub(crate) fn set_data(&mut self, id: u32, data: Option<&[u8]>) {
-        let record = self.get(id);
-        let payload = record.payload;
-        let name = self.name_and_data(record).0;
-        let at = Self::header_bytes(name.len()) + name.len();
-        let bytes = data.unwrap_or_default();
-        if Payloads::same_slot(at + record.data_length(), at + bytes.len()) {
-            self.payloads.slot_mut(payload)[at..at + bytes.len()].copy_from_slice(bytes);
-            self.get_mut(id).data_length = data.map_or(NULL_DATA, |data| data.len() as u32);
-            return;
+    /// Replaces the stat.
+    pub(crate) fn set_stat(&mut self, id: u32, stat: &StatPersisted) {
+        let record = self.get_mut(id);
+        let (form, payload) = (record.form, record.payload);
+        if form != Form::Whole && Form::of(stat) > form {
+            let data = self.data(id).map(<[u8]>::to_vec);
+            return self.move_payload(id, data.as_deref(), stat);
         }
+        record.czxid = stat.czxid;
+        record.ctime = stat.ctime;
+        write_stat(form, stat, self.payloads.slot_mut(payload));
+    }
+
+    /// Replaces the data and the stat.
+    pub(crate) fn set_data(&mut self, id: u32, data: Option<&[u8]>, stat: &StatPersisted) {
+        let record = self.get(id);
+        let (form, payload) = (record.form, record.payload);
+        let name = self.name_and_data(record).0.len();
+        let at = form.bytes() + Self::header_bytes(name) + name;
+        let bytes = data.unwrap_or_default();
+        let stays = form == Form::Whole || Form::of(stat) <= form;
+        if !stays || !Payloads::same_slot(at + record.data_length(), at + bytes.len()) {
+            return self.move_payload(id, data, stat);
+        }
+        let slot = self.payloads.slot_mut(payload);
+        slot[at..at + bytes.len()].copy_from_slice(bytes);
+        write_stat(form, stat, slot);
+        let record = self.get_mut(id);
+        record.czxid = stat.czxid;
+        record.ctime = stat.ctime;
+        record.data_length = data.map_or(NULL_DATA, |data| data.len() as u32);
+    }
+
+    /// Stores a znode's name, new data and new stat in a new slot.
+    fn move_payload(&mut self, id: u32, data: Option<&[u8]>, stat: &StatPersisted) {
+        let record = self.get(id);
+        let (old, form) = (record.payload, record.form.max(Form::of(stat)));
+        let name = self.name_and_data(record).0;
         let mut short = [0; 256];
         let long;
         let name = match short.get_mut(..name.len()) {
@@ -493,11 +464,14 @@ impl Arena {
                 &long
             }
         };
-        let (new, data_length) = self.store(name, data);
-        self.payloads.release(payload);
+        let (payload, data_length) = self.store((form, stat), name, data);
+        self.payloads.release(old);
         let record = self.get_mut(id);
-        record.payload = new;
+        record.czxid = stat.czxid;
+        record.ctime = stat.ctime;
+        record.payload = payload;
         record.data_length = data_length;
+        record.form = form;
     }
 
     /// Writes the path of a znode to `path`; `/` for the root.

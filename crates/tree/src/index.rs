@@ -4,7 +4,8 @@
 //! It grows by one bucket at a time (linear hashing), so an insertion never moves a large number of
 //! entries. The order of chains is never visible.
 
-use crate::arena::{NONE, Record};
+use crate::arena::NONE;
+use crate::record::Record;
 
 const CHUNK_BITS: u32 = 11;
 const CHUNK: usize = 1 << CHUNK_BITS;

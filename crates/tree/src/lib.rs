@@ -22,6 +22,7 @@ mod node;
 mod owners;
 mod payload;
 mod quota;
+mod record;
 mod tree;
 mod walk;
 mod watches;

@@ -193,7 +193,7 @@ impl Loader {
         }
         let acl = self.acl_slot(acl_id);
         self.tree.replace_acl(ROOT, acl);
-        self.tree.change_data(ROOT, "/", data, |root| root.set_stat(stat));
+        self.tree.change_data(ROOT, "/", data, |root| *root = *stat);
         Ok(())
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use zebu_proto::{Acl, Owner, Stat, StatPersisted};
 
-use crate::arena::{ROOT, Record};
+use crate::arena::ROOT;
+use crate::record::{Form, Record, fresh};
 use crate::{Tree, digest};
 
 /// A znode. Only [`Node::path`] allocates.
@@ -20,15 +21,32 @@ impl<'t> Node<'t> {
     }
 
     /// The stat as clients see it.
+    #[inline]
     pub fn stat(&self) -> Stat {
         let record = self.record();
-        let ephemeral = matches!(self.owner(), Owner::Session(_));
-        record.stat().visible(ephemeral, record.data_length(), record.children)
+        if record.form == Form::Fresh {
+            let stat = fresh(record.czxid, record.ctime);
+            return stat.visible(false, record.data_length(), record.children);
+        }
+        self.changed_stat()
+    }
+
+    #[inline(never)]
+    fn changed_stat(&self) -> Stat {
+        self.visible(&self.persisted())
+    }
+
+    /// The stat as clients see it, from the one that snapshots keep.
+    pub(crate) fn visible(&self, stat: &StatPersisted) -> Stat {
+        let record = self.record();
+        let (length, children) = (record.data_length(), record.children);
+        let owner = Owner::decode(stat.ephemeral_owner, self.tree.options.types);
+        stat.visible(matches!(owner, Owner::Session(_)), length, children)
     }
 
     /// The stat as snapshots keep it.
     pub fn persisted(&self) -> StatPersisted {
-        self.record().stat()
+        self.tree.arena.stat(self.id)
     }
 
     /// The data; null is not the same as empty.
@@ -58,7 +76,7 @@ impl<'t> Node<'t> {
 
     /// The kind of znode.
     pub fn owner(&self) -> Owner {
-        Owner::decode(self.record().owner, self.tree.options.types)
+        Owner::decode(self.persisted().ephemeral_owner, self.tree.options.types)
     }
 
     /// The last part of the path; empty for the root.

@@ -214,12 +214,13 @@ impl Payloads {
         }
     }
 
-    /// The slot's bytes, and any bytes after it in the page.
-    pub(crate) fn slot(&self, handle: Handle) -> &[u8] {
+    /// The slot's bytes from a position on, and any bytes after it in the page.
+    #[inline]
+    pub(crate) fn slot_from(&self, handle: Handle, from: usize) -> &[u8] {
         if handle.0 & LARGE != 0 {
-            return &self.large[(handle.0 & !LARGE) as usize];
+            return &self.large[(handle.0 & !LARGE) as usize][from..];
         }
-        let at = (handle.0 & ((1 << UNIT_BITS) - 1)) as usize * UNIT;
+        let at = (handle.0 & ((1 << UNIT_BITS) - 1)) as usize * UNIT + from;
         &self.pages[(handle.0 >> UNIT_BITS) as usize].bytes[at..]
     }
 
@@ -265,7 +266,7 @@ mod tests {
         }
         assert_eq!(store.pages.len(), 3);
         for (handle, length, mark) in held {
-            assert!(store.slot(handle)[..length].iter().all(|byte| *byte == mark));
+            assert!(store.slot_from(handle, 0)[..length].iter().all(|byte| *byte == mark));
             store.release(handle);
         }
         assert!(store.large.iter().all(|bytes| bytes.is_empty()));
@@ -282,12 +283,12 @@ mod tests {
             held.push((handle, length, i as u8));
             if i % 3 == 0 {
                 let (handle, length, mark) = held.swap_remove(i / 2 % held.len());
-                assert!(store.slot(handle)[..length].iter().all(|byte| *byte == mark));
+                assert!(store.slot_from(handle, 0)[..length].iter().all(|byte| *byte == mark));
                 store.release(handle);
             }
         }
         for (handle, length, mark) in held {
-            assert!(store.slot(handle)[..length].iter().all(|byte| *byte == mark));
+            assert!(store.slot_from(handle, 0)[..length].iter().all(|byte| *byte == mark));
             store.release(handle);
         }
         assert!(store.pages_in_use() <= CLASSES);

@@ -9,7 +9,7 @@ use zebu_proto::path::reserved;
 use zebu_proto::{Acl, AclRef, ExtendedTypes, Owner, SessionId, StatPersisted, WatcherType, Zxid};
 
 use crate::acl_table::{AclTable, OPEN};
-use crate::arena::{Arena, NONE, ROOT, Record};
+use crate::arena::{Arena, NONE, ROOT};
 use crate::digest::{digest_counts, moved_digest, node_digest};
 use crate::listing;
 use crate::node::Node;
@@ -447,12 +447,18 @@ impl Tree {
     }
 
     /// Changes a stat.
-    pub(crate) fn change_stat(&mut self, id: u32, path: &str, change: impl FnOnce(&mut Record)) {
-        let record = self.arena.get_mut(id);
-        let before = record.stat();
-        change(record);
+    pub(crate) fn change_stat(
+        &mut self,
+        id: u32,
+        path: &str,
+        change: impl FnOnce(&mut StatPersisted),
+    ) {
+        let before = self.arena.stat(id);
+        let mut stat = before;
+        change(&mut stat);
+        self.arena.set_stat(id, &stat);
         if self.options.digest {
-            let digest = moved_digest(record.digest, &before, &record.stat());
+            let digest = moved_digest(self.arena.get(id).digest, &before, &stat);
             self.set_digest(id, digest, digest_counts(path));
         }
     }
@@ -515,7 +521,8 @@ impl Tree {
         }
         let record = self.arena.get(id);
         let (acl, length) = (record.acl, record.data_length() as u64);
-        self.owners.remove(id, Owner::decode(record.owner, self.options.types), path.len());
+        let owner = self.arena.stat(id).ephemeral_owner;
+        self.owners.remove(id, Owner::decode(owner, self.options.types), path.len());
         self.acls.release(acl);
         self.data_size -= characters(path) + length;
         self.watches.node_became_path(id, path);
@@ -527,24 +534,25 @@ impl Tree {
         self.change_data(id, path, data, |_| {});
     }
 
-    /// Replaces the data and changes the stat.
+    /// Replaces the data and changes the stat. Returns the new stat.
     pub(crate) fn change_data(
         &mut self,
         id: u32,
         path: &str,
         data: Option<&[u8]>,
-        change: impl FnOnce(&mut Record),
-    ) {
+        change: impl FnOnce(&mut StatPersisted),
+    ) -> StatPersisted {
         let names = if id == ROOT { 2 } else { 1 };
         self.data_size -= names * self.arena.get(id).data_length() as u64;
         self.data_size += names * data.map_or(0, <[u8]>::len) as u64;
-        self.arena.set_data(id, data);
-        let record = self.arena.get_mut(id);
-        change(record);
+        let mut stat = self.arena.stat(id);
+        change(&mut stat);
+        self.arena.set_data(id, data, &stat);
         if self.options.digest {
-            let digest = node_digest(path, data, &record.stat());
+            let digest = node_digest(path, data, &stat);
             self.set_digest(id, digest, digest_counts(path));
         }
+        stat
     }
 
     /// Replaces the ACL by one whose use is already counted.

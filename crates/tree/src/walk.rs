@@ -97,7 +97,7 @@ impl Walk {
             // Created since the start, with an ACL that the copied table lacks: replay restores
             // both.
             let skip = record.czxid > self.began && acl >= self.new_acls;
-            let goes_on = skip || visit(&self.path, tree.arena.data(id), acl, &record.stat());
+            let goes_on = skip || visit(&self.path, tree.arena.data(id), acl, &tree.arena.stat(id));
             id = match record.newest_child {
                 child if child != NONE && !skip => {
                     self.path.push('/');
