@@ -21,10 +21,10 @@ use zebu_proto::{Acl, Id, Perms};
 pub struct Acls(Vec<Acl>);
 
 impl Acls {
-    /// All permissions to the identities the connection has authenticated with, see
+    /// Grants all permissions to the identities with which the connection has authenticated, see
     /// [`Client::authenticate`](crate::Client::authenticate).
     ///
-    /// A create with it fails when there are none.
+    /// A create with this ACL fails if the connection has no such identity.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};
@@ -45,7 +45,8 @@ impl Acls {
         Self::to(perms, "world", "anyone")
     }
 
-    /// All permissions to everybody: anybody may read, change, delete, and lock others out.
+    /// Grants all permissions to every client: any client may read, change and delete the znode,
+    /// and lock others out.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};
@@ -57,8 +58,8 @@ impl Acls {
 
     /// Grants these permissions to clients that know the password.
     ///
-    /// The list holds a hash of name and password; a znode's readers with the right to administer it see
-    /// that hash.
+    /// The ACL contains a hash of name and password. Clients with the permission ADMIN on the znode
+    /// see that hash.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};
@@ -69,7 +70,7 @@ impl Acls {
         Self::to(perms, "digest", &digest(name, password))
     }
 
-    /// These permissions to clients at an address, or in a network such as `10.11.12.0/24`.
+    /// Grants these permissions to clients at an address, or in a network such as `10.11.12.0/24`.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};
@@ -80,7 +81,7 @@ impl Acls {
         Self::to(perms, "ip", network)
     }
 
-    /// These permissions to an id of any scheme the servers know.
+    /// Grants these permissions to an id of any scheme that the servers know.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};
@@ -91,7 +92,7 @@ impl Acls {
         Self(vec![Acl { perms, id: Id::new(scheme, id) }])
     }
 
-    /// What both lists grant.
+    /// Grants the permissions of both lists.
     ///
     /// ```
     /// use zebu_client::{Acls, Perms};

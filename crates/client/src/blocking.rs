@@ -37,8 +37,9 @@ use crate::{
 
 /// A session whose methods wait for their results, shared by all its clones and threads.
 ///
-/// The session's own thread keeps it alive. Requests of different threads travel together; one thread
-/// that has much to ask gains by [`Client::asynchronous`] and [`Client::wait`].
+/// The session's own thread keeps it alive. The client sends requests of different threads
+/// together. A single thread with many requests is faster with [`Client::asynchronous`] and
+/// [`Client::wait`].
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -144,7 +145,7 @@ impl Client {
         Self { client: self.client.series() }
     }
 
-    /// Waits for anything: a request, a watch.
+    /// Waits for any future, such as a request or a watch.
     ///
     /// # Panics
     /// Inside of a tokio runtime.
@@ -165,7 +166,7 @@ impl Client {
         self.client.thread().wait(future)
     }
 
-    /// Waits so long at most. `None` when the time was over first.
+    /// Waits for a future, at most for this time. Returns `None` if the time is over first.
     ///
     /// # Panics
     /// Inside of a tokio runtime.

@@ -31,8 +31,9 @@ pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and 
 
 /// A session with an ensemble, shared by all its clones.
 ///
-/// Requests are sent in the order in which the methods are called, whichever task awaits them, and are
-/// answered in that order; there is no need to await one before the next is made, see [`Pending`].
+/// The client sends requests in the order of the calls, whichever task awaits them, and the servers
+/// answer them in that order. A program need not await one request before it makes the next, see
+/// [`Pending`].
 ///
 /// The drop of the last clone closes the session, even if the program ends right afterwards. The
 /// drop waits for the server's answer: at most a tenth of a second on a thread of a runtime, and at
@@ -56,7 +57,7 @@ pub(crate) const SASL_FAULT: &str = "the scheme takes an exchange of tokens and 
 #[derive(Clone, Debug)]
 pub struct Client {
     handle: Arc<Handle>,
-    /// The znode that its paths begin at.
+    /// The znode that is the root of its paths.
     chroot: Arc<Chroot>,
     /// The series that this handle's requests belong to.
     series: Option<Series>,
@@ -77,7 +78,7 @@ impl Drop for Handle {
     }
 }
 
-/// A znode that was created.
+/// A created znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -100,7 +101,7 @@ pub struct Created {
     pub stat: Stat,
 }
 
-/// Somebody the connection is known as.
+/// An identity of the connection.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -170,8 +171,9 @@ impl Client {
     /// `zk1:2181,zk2:2181/app`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when no server was found within the session
-    /// timeout, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a string that makes no sense.
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if the client reaches no server
+    /// within the session timeout, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an invalid
+    /// connect string.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -190,9 +192,9 @@ impl Client {
         Self { handle, chroot: Arc::new(chroot), series: None }
     }
 
-    /// The same client, except that it does not keep the session open: the session is closed when all others are
-    /// dropped. For work in the background, which fails then with
-    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
+    /// A client of the same session that does not keep the session open: the session is closed when
+    /// all other clients are dropped. For work in the background; after that, its requests fail
+    /// with [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -211,8 +213,8 @@ impl Client {
         Self { handle: Arc::new(Handle { shared, is_owner: false }), ..self.clone() }
     }
 
-    /// The same client, for a series of requests: once one of them was lost, or could not be sent, none made after it
-    /// is executed.
+    /// A client of the same session for a series of requests: if one of them is lost or cannot be
+    /// sent, no later request of the series is executed.
     ///
     /// Without a series, a request may be lost with its connection, while a later request is
     /// executed on the next connection. In a series, the later requests fail with
@@ -243,7 +245,8 @@ impl Client {
         Self { series: Some(Series::new()), ..self.clone() }
     }
 
-    /// Whether this is a [series](Client::series) that is broken: no request of it is sent any more.
+    /// Whether this is a broken [series](Client::series): the client sends no further request of
+    /// it.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -273,11 +276,11 @@ impl Client {
     /// Creates a znode.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when it exists, or its parent is ephemeral;
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when the parent does not exist;
-    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to create in the parent. After
-    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) see [`Client::create_protected`] and
-    /// [`Client::after_lost_create`].
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if the znode exists, or its parent is
+    /// ephemeral; [`ErrorKind::Gone`](crate::ErrorKind::Gone) if the parent does not exist;
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to create in the
+    /// parent. After [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) see
+    /// [`Client::create_protected`] and [`Client::after_lost_create`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -301,9 +304,10 @@ impl Client {
     /// Deletes a znode without children, if its data have this version.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when
-    /// it has children or another version, [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the
-    /// permission to delete in the parent.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) if the znode does not exist,
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if it has children or another version,
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to delete in the
+    /// parent.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -341,7 +345,8 @@ impl Client {
         })
     }
 
-    /// As [`Client::exists`], and watches for the znode's creation, deletion, or change of data.
+    /// As [`Client::exists`], with a watch for the creation, the deletion and a change of the data
+    /// of the znode.
     ///
     /// # Errors
     /// Those every request may have.
@@ -383,10 +388,11 @@ impl Client {
         })
     }
 
-    /// As [`Client::get_data`], and watches for a change of the data, or the znode's deletion.
+    /// As [`Client::get_data`], with a watch for a change of the data and the deletion of the
+    /// znode.
     ///
     /// # Errors
-    /// As [`Client::get_data`]; there is no watch then.
+    /// As [`Client::get_data`]; after an error, there is no watch.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -450,12 +456,13 @@ impl Client {
         })
     }
 
-    /// Replaces a znode's ACL, if it has this version: that of the ACL, [`Stat::aversion`].
+    /// Replaces a znode's ACL, if the ACL has this version ([`Stat::aversion`]).
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for
-    /// another version, [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to
-    /// administer, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an ACL no server takes.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone),
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for another version,
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to administer,
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an ACL that no server accepts.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -494,10 +501,11 @@ impl Client {
         })
     }
 
-    /// As [`Client::get_children`], and watches for a child that comes or goes, or the znode's deletion.
+    /// As [`Client::get_children`], with a watch for created and deleted children and the deletion
+    /// of the znode.
     ///
     /// # Errors
-    /// As [`Client::get_children`]; there is no watch then.
+    /// As [`Client::get_children`]; after an error, there is no watch.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -514,7 +522,7 @@ impl Client {
         self.watch_request(OpCode::GET_CHILDREN2, path, WatchKind::Child, decode)
     }
 
-    /// How many znodes there are below a znode.
+    /// The number of znodes below a znode, on all levels.
     ///
     /// # Errors
     /// As [`Client::get_children`].
@@ -532,7 +540,7 @@ impl Client {
         })
     }
 
-    /// The session's ephemerals whose paths begin with `prefix`; `/` is all of them.
+    /// The session's ephemerals whose paths begin with `prefix`; `/` selects all of them.
     ///
     /// # Errors
     /// Those every request may have.
@@ -558,8 +566,8 @@ impl Client {
     /// Brings the server up to date: later reads show at least everything that was committed before
     /// the call.
     ///
-    /// Without it a read may show an older state than another client has seen, never an older one than
-    /// this client has. The path has no influence.
+    /// Without a sync, a read may show an older state than another client has seen, but never an
+    /// older one than this client has seen. The path has no effect.
     ///
     /// # Errors
     /// Those every request may have.
@@ -581,7 +589,7 @@ impl Client {
 
     // Several at once.
 
-    /// Begins a transaction: writes that are executed all, or none.
+    /// Begins a transaction: the ensemble executes all its writes, or none.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -681,7 +689,7 @@ impl Client {
     /// A single watch is removed by dropping it.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) when there is none.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone) if there is no such watch.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -709,17 +717,19 @@ impl Client {
 
     // Identity.
 
-    /// Presents credentials, on this connection and every later one: with scheme `digest`, `name:password`.
+    /// Presents credentials, on this connection and on every later one. For the scheme `digest`,
+    /// the credentials are `name:password`.
     ///
-    /// Requests made afterwards have the new identity; it is added to those before.
+    /// Later requests have the new identity, in addition to the earlier ones.
     ///
     /// # Errors
-    /// Credentials that are refused end the session: [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when there was no connection in time, and
-    /// [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) when no server has answered: the credentials are kept all the
-    /// same, and presented on the next connection.
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the scheme `sasl`, which takes an exchange of tokens:
-    /// see `Connector::sasl`.
+    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) if a server refuses the
+    /// credentials, because that ends the session.
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if there is no connection in time,
+    /// and [`ErrorKind::Unknown`](crate::ErrorKind::Unknown) if no server answers; in both cases
+    /// the client keeps the credentials and presents them on the next connection.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for the scheme `sasl`, which needs an
+    /// exchange of tokens: see `Connector::sasl`.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -756,8 +766,8 @@ impl Client {
 
     // The ensemble.
 
-    /// The ensemble's configuration: its text, and the stat of the znode that holds it. A chroot does not
-    /// matter.
+    /// The ensemble's configuration: its text, and the stat of the znode that holds it. A chroot
+    /// has no effect.
     ///
     /// # Errors
     /// As [`Client::get_data`].
@@ -777,7 +787,7 @@ impl Client {
         self.submit(CONFIG, frame, answer::data_and_stat)
     }
 
-    /// As [`Client::get_config`], and watches for a change.
+    /// As [`Client::get_config`], with a watch for a change.
     ///
     /// # Errors
     /// As [`Client::get_data`].
@@ -793,15 +803,16 @@ impl Client {
         self.watch_absolute(op, CONFIG, CONFIG, WatchKind::Data, answer::data_and_watch)
     }
 
-    /// Changes the ensemble's membership; `version` makes it conditional on the configuration's version, as
-    /// its text shows it. Returns the new configuration.
+    /// Changes the ensemble's membership, and returns the new configuration. With `version`, the
+    /// change requires that the configuration has this version, as its text shows it.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) for all but administrators,
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to reconfigure,
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for another version,
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) while another change is under way or no
-    /// quorum of the new servers is ready, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for what makes
-    /// no sense or is not enabled.
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) while another change is in
+    /// progress or no quorum of the new servers is ready,
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for invalid arguments, or if
+    /// reconfiguration is not enabled.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

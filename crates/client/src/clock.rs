@@ -1,4 +1,4 @@
-//! The time of day, from the system or from a clock of the program's.
+//! The time of day, from the system or from a clock that the program supplies.
 
 use std::fmt;
 use std::sync::Arc;

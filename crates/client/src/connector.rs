@@ -20,7 +20,7 @@ use crate::state::{Announcer, SessionEvents, SessionState, Status};
 use crate::stream::Dialer;
 use crate::{Acls, Client, Error, Result, Retry, SessionThread, SessionTicket};
 
-/// The error of a client with TLS that would follow the members.
+/// The error for the combination of TLS and `follow_members`.
 #[cfg(feature = "tls")]
 const NO_TLS_PORTS: &str =
     "Connector::follow_members: the configuration of an ensemble names no ports for TLS";
@@ -123,8 +123,9 @@ impl Connector {
         }
     }
 
-    /// How long the session outlives silence: after this the servers may end it, and remove its ephemerals.
-    /// The servers bring it into their own range; default 10 s.
+    /// The session timeout: if the servers receive nothing from the client for this time, they may
+    /// end the session and remove its ephemerals. The servers limit the timeout to their own range.
+    /// Default: 10 s.
     ///
     /// After a third of the timeout without traffic, the client sends a heartbeat. After two thirds
     /// without an answer, it looks for another server.
@@ -146,8 +147,8 @@ impl Connector {
         self
     }
 
-    /// How long a request waits for a connection before it fails, unsent, with
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted); default the session timeout.
+    /// Maximum time that a request waits for a connection. Then it fails unsent, with
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted). Default: the session timeout.
     ///
     /// ```
     /// use std::time::Duration;
@@ -195,12 +196,12 @@ impl Connector {
         self
     }
 
-    /// Every change of the state of the session to come, from the very first: it begins with
-    /// [`SessionState::Connected`], whenever that happens. With [`Client::session_events`] a program that is slow to
-    /// ask may miss it.
+    /// A stream of all state changes of the session that this connector will open. It begins with
+    /// [`SessionState::Connected`]. A program that calls [`Client::session_events`] after
+    /// connecting may miss that first change.
     ///
-    /// Of several sessions that are opened with clones of this connector, the stream has the changes of all, and ends
-    /// with the last.
+    /// If clones of this connector open several sessions, the stream has the changes of all of
+    /// them, and ends with the last one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -222,8 +223,9 @@ impl Connector {
         SessionEvents::new(states)
     }
 
-    /// Gives the session up when no server was reached for so long; by default the client looks for servers until it
-    /// is closed, since only they can say that a session is over.
+    /// Gives the session up if the client reaches no server for this time. By default, the client
+    /// looks for servers until it is closed, because only a server knows whether the session has
+    /// ended.
     ///
     /// The session ends as [`SessionState::GivenUp`](crate::SessionState::GivenUp), and all
     /// requests fail with [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver). The servers
@@ -249,10 +251,11 @@ impl Connector {
 
     /// Uses servers of this ensemble only, see [`Client::ensemble`](crate::Client::ensemble).
     ///
-    /// Without this the first server that tells its ensemble decides. Either way the session ends as
-    /// [`SessionState::OtherEnsemble`](crate::SessionState::OtherEnsemble) when a server of another ensemble is reached,
-    /// before anything is asked of that server: the connect string is wrong. Servers that know no such ids, as all of
-    /// ZooKeeper's, are used as before.
+    /// By default, the first server that sends the id of its ensemble decides. If the client
+    /// reaches a server of another ensemble, the connect string is wrong: the session ends as
+    /// [`SessionState::OtherEnsemble`](crate::SessionState::OtherEnsemble), before the client sends
+    /// a request to that server. The client also uses servers without such an id, for example those
+    /// of ZooKeeper.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -271,8 +274,9 @@ impl Connector {
         self
     }
 
-    /// Says how far away a server is: in each round, servers of a smaller rank are tried before all others, and equal
-    /// ones in random order. A session stays where it is when a nearer server comes back.
+    /// Sets the function that ranks servers. In each round, the client tries servers of a smaller
+    /// rank first, and servers of the same rank in random order. A connected session does not move
+    /// when a server of a smaller rank returns.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -300,8 +304,8 @@ impl Connector {
         self
     }
 
-    /// Lets the session live on a server without a quorum until a better one is found: reads work, and may
-    /// be behind by any length of time.
+    /// Lets the session use a server without a quorum until the client finds a better one. Reads
+    /// work, but may be out of date by any length of time.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -339,10 +343,10 @@ impl Connector {
         self
     }
 
-    /// Goes on with a session that a [ticket](Client::ticket) was kept of, instead of a new one.
+    /// Continues the session of this [ticket](Client::ticket) instead of opening a new one.
     ///
-    /// Its ephemerals are still there, its watches are not. Connecting fails with
-    /// [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver) when it is over.
+    /// The session still has its ephemerals, but no watches. If the session has ended, connecting
+    /// fails with [`ErrorKind::SessionOver`](crate::ErrorKind::SessionOver).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -384,7 +388,8 @@ impl Connector {
         self
     }
 
-    /// Makes connections with this transport in place of the system's TCP. Without TLS: a transport that encrypts does so itself.
+    /// Makes connections with this transport instead of the system's TCP. The client adds no TLS to
+    /// them; a transport can encrypt by itself.
     ///
     /// ```
     /// use std::net::SocketAddr;
@@ -411,8 +416,8 @@ impl Connector {
         self
     }
 
-    /// Reads the time of day from this clock in place of the system's, for [`Client::wall_clock`]. For tests, and for programs whose
-    /// time is simulated.
+    /// Reads the time of day from this clock instead of the system's, for [`Client::wall_clock`].
+    /// For tests, and for programs whose time is simulated.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -452,10 +457,10 @@ impl Connector {
     /// back to plain text: it does not use a server without TLS or with an invalid certificate, and
     /// [`Client::trouble`] returns the reason.
     ///
-    /// Opening a session reads the stores on the calling thread, once for a connector and its clones, and fails with
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when one cannot be used. The handshake counts as a part of the
-    /// attempt to connect: a server that does not finish it in time is given up for another. Wants the feature `tls` of
-    /// this crate.
+    /// Opening a session reads the stores on the calling thread, once for a connector and its
+    /// clones. It fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a store cannot be
+    /// used. The handshake is part of the attempt to connect: if a server does not finish it in
+    /// time, the client tries another server. Needs the feature `tls` of this crate.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -565,8 +570,8 @@ impl Connector {
         self
     }
 
-    /// The largest answer that is taken; at a larger one the connection is closed. Default 64 MiB: the
-    /// names of very many children are more than servers take as a request.
+    /// Maximum bytes of an answer. At a larger answer, the client closes the connection. Default:
+    /// 64 MiB, because a long list of children can be larger than any request.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -584,8 +589,8 @@ impl Connector {
         self
     }
 
-    /// Most requests that may be unanswered; one more fails at once with
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted). Default 131,072.
+    /// Maximum number of requests without an answer. Further requests fail at once with
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted). Default: 131,072.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -603,8 +608,8 @@ impl Connector {
         self
     }
 
-    /// Decides the order in which servers are tried, and the delays between attempts; default from the
-    /// clock. For tests.
+    /// The seed of all random decisions: the order of the servers, and the delays between attempts.
+    /// By default it comes from the clock. For tests.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -620,14 +625,16 @@ impl Connector {
         self
     }
 
-    /// Follows the ensemble where it goes: the client reads the configuration that the ensemble keeps
-    /// (`/zookeeper/config`), watches it, and from then on connects to the servers that are members. So a running client
-    /// learns of servers that join by reconfiguration, and does not come back to those that have left. Off by default.
+    /// Follows the membership of the ensemble: the client reads and watches the ensemble's
+    /// configuration (`/zookeeper/config`), and connects to its members. So a running client learns
+    /// of servers that join by reconfiguration, and does not return to servers that have left. Off
+    /// by default.
     ///
-    /// The servers of the connect string are used until the members are known, and again when no member could be connected
-    /// to: their names may mean other servers by then. Members without a client address in the configuration are left out;
-    /// those that listen on all addresses are looked for at their address between servers. The client stays with its server
-    /// until that connection ends.
+    /// The client uses the servers of the connect string until it knows the members. It uses them
+    /// again if it cannot connect to any member, because their names may stand for other servers by
+    /// then. It leaves out members without a client address in the configuration. If a member
+    /// listens for clients on all addresses, the client uses the member's address for other
+    /// servers. The client stays with its server until that connection ends.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -646,8 +653,8 @@ impl Connector {
 
     /// Opens the session, and waits until it is established.
     ///
-    /// Names are resolved again whenever servers are looked for; all addresses of a name are tried, in
-    /// random order.
+    /// The client resolves the names again for each round of attempts to connect. It tries all
+    /// addresses of a name, in random order.
     ///
     /// # Errors
     /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if no server is reachable within
@@ -702,8 +709,9 @@ impl Connector {
     /// Opens the session without waiting. Requests are sent when a connection is established.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a connect string that makes no sense,
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when the system has no thread for the session.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an invalid connect string,
+    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if the system has no thread for
+    /// the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -747,8 +755,9 @@ impl Connector {
     /// As [`Connector::start`], with the servers of a [`HostProvider`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is no path, and for the scheme `sasl`,
-    /// [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when the system has no thread for the session.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a chroot that is not a valid path, and
+    /// for the scheme `sasl`; [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if the
+    /// system has no thread for the session.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

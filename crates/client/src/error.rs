@@ -20,26 +20,27 @@ use zebu_session::{Ending, Failure};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The znode, or the parent of one to create, or the watch, is not there.
+    /// The znode, the parent of the znode to create, or the watch does not exist.
     Gone,
-    /// The tree is not as the caller believed: another version, a znode that exists already or has
-    /// children. Read again, then decide.
+    /// The tree differs from what the caller assumed: the znode has another version, exists
+    /// already, or has children. Read again, then decide.
     Conflict,
     /// The connection's identities lack the permission.
     Denied,
     /// The server is read-only for now: reads work, writes will later.
     ReadOnly,
-    /// A quota would be exceeded. Delete something, or ask for more.
+    /// The request would exceed a quota. Delete znodes or data, or get a larger quota.
     Quota,
     /// The arguments can never work on this ensemble.
     Invalid,
     /// The request was certainly not executed, and is valid: the program may repeat it unchanged.
     NotExecuted,
-    /// The connection was lost before the answer came: it may have been executed, or not. Find out
-    /// before you repeat it, unless repeating does no harm; see [`Outcome`](crate::Outcome).
+    /// The connection was lost before the answer arrived: the request may have been executed, or
+    /// not. Find out before you repeat it, unless a repetition does no harm; see
+    /// [`Outcome`](crate::Outcome).
     Unknown,
-    /// The session is over, and with it its ephemerals and watches. Only a new one helps; everything that
-    /// was known through this one must be read again.
+    /// The session is over, and so are its ephemerals and watches. Open a new session, and read
+    /// again everything that the program has read through the old one.
     SessionOver,
     /// The server reports an internal failure.
     Server,
@@ -89,8 +90,8 @@ enum What {
     RetriesSpent,
 }
 
-/// What can be done about an error a server reports, or a client of another make; 0, which is none, counts as a
-/// failure of the server.
+/// The kind of an error that a server or another client library reports. The code 0, which means
+/// success, counts as a failure of the server.
 ///
 /// ```
 /// use zebu_client::{ErrorCode, ErrorKind};
@@ -132,10 +133,10 @@ impl From<ErrorCode> for ErrorKind {
 }
 
 impl Error {
-    /// Turns a code of the protocol into a result: 0 is success, everything else the error that a request for `path`
-    /// would have failed with. The other way is [`Error::code`].
+    /// Turns a code of the protocol into a result: 0 is success, and any other code becomes the
+    /// error of a failed request for `path`. [`Error::code`] is the inverse.
     ///
-    /// For programs that get codes from elsewhere: from another client, from a record of what happened.
+    /// For programs that get codes from another source, such as another client library or a log.
     ///
     /// # Errors
     /// The code is not 0.
@@ -168,7 +169,7 @@ impl Error {
         self.kind
     }
 
-    /// The protocol's code for it; those below −100 come from a server.
+    /// The protocol's code of this error; codes below −100 come from a server.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -181,7 +182,7 @@ impl Error {
         self.code
     }
 
-    /// The path the failed operation was about.
+    /// The path of the failed operation.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -212,7 +213,7 @@ impl Error {
         self.reason.as_deref()
     }
 
-    /// Which operation of a transaction made all of it fail, counted from 0.
+    /// The index of the operation that made a transaction fail, counted from 0.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -251,8 +252,8 @@ impl Error {
         }
     }
 
-    /// Whether it was not sent because its [series](crate::Client::series) is broken: trying again through the same
-    /// series is useless.
+    /// Whether the request was not sent because its [series](crate::Client::series) is broken:
+    /// another attempt in the same series is useless.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -294,7 +295,8 @@ impl Error {
         Self::new(kind, code, What::Failed(failure), path)
     }
 
-    /// Adds the servers that could not be found or reached, to a failure for lack of a connection.
+    /// Adds the servers that could not be found or reached to the error of a request without a
+    /// connection.
     pub(crate) fn with_missing(self, missing: impl FnOnce() -> Option<Box<str>>) -> Self {
         match self.what {
             What::Failed(

@@ -16,7 +16,7 @@ use zebu_proto::HostPort;
 /// Maximum wait for the other resolvers after the first one has answered.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// The servers a client may use at the moment, as [`HostProvider::servers`] promises them.
+/// The future of the servers that a client may use now, see [`HostProvider::servers`].
 ///
 /// ```
 /// use zebu_client::Servers;
@@ -30,9 +30,10 @@ pub type Servers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> 
 
 /// Knows where the servers of an ensemble are.
 ///
-/// It is asked before every round of attempts to connect, so a client follows names that change their
-/// addresses, and an ensemble that moves. All servers must belong to one ensemble. The client tries them in
-/// random order. It is asked on the session's thread, so it must not block there.
+/// The client asks the provider before every round of attempts to connect, so it follows names that
+/// change their addresses, and an ensemble that moves. All servers must belong to one ensemble. The
+/// client tries them in random order. The provider runs on the session's thread, so it must not
+/// block.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -53,7 +54,8 @@ pub type Servers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> 
 /// # Ok(()) });
 /// ```
 pub trait HostProvider: Send + Sync + 'static {
-    /// The servers' addresses now. An error or an empty list leaves the client with those it knew.
+    /// The present addresses of the servers. After an error or an empty list, the client continues
+    /// with the addresses that it knows.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -79,8 +81,8 @@ pub trait HostProvider: Send + Sync + 'static {
     /// ```
     fn servers(&self) -> Servers<'_>;
 
-    /// How far away one of them is: in each round, servers of a smaller rank are tried before all others. By default
-    /// all are equal. [`Connector::prefer`](crate::Connector::prefer) overrules this.
+    /// The rank of a server. In each round, the client tries servers of a smaller rank first. By
+    /// default all ranks are equal. [`Connector::prefer`](crate::Connector::prefer) overrules this.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -139,8 +141,8 @@ pub trait HostProvider: Send + Sync + 'static {
         None
     }
 
-    /// Servers that the last look-up did not find, although it found others. They are logged, and
-    /// named in the errors of requests that wait for a connection in vain. By default none.
+    /// The servers that the last look-up did not find, although it found others. The log names
+    /// them, and so do the errors of requests that get no connection. By default none.
     ///
     /// ```
     /// use zebu_client::{Connector, HostProvider, Servers};
@@ -170,7 +172,7 @@ pub trait HostProvider: Send + Sync + 'static {
     }
 }
 
-/// The distance of a server.
+/// The function that ranks a server.
 pub(crate) type Rank = dyn Fn(SocketAddr) -> u32 + Send + Sync;
 
 /// The servers of one provider, in the order of another.

@@ -193,13 +193,15 @@
 //! servers, see [`HostProvider`].
 //!
 //! # TLS
-//! With the feature `tls` of this crate, `Connector::tls` makes all connections over TLS 1.2 or 1.3. `Tls` names the stores
-//! of keys and certificates: PEM, PKCS12 or JKS. The certificate of a server must be for the name that stands in the connect
-//! string, or for the address where an address stands there. Files that change are read again for the next connection.
+//! With the feature `tls` of this crate, `Connector::tls` makes all connections over TLS 1.2 or
+//! 1.3. `Tls` names the stores of keys and certificates: PEM, PKCS12 or JKS. The certificate of a
+//! server must contain the name or the address from the connect string. The client reads changed
+//! files again for the next connection.
 //!
 //! # SASL
-//! With the feature `sasl` of this crate, `Connector::sasl` proves with SASL DIGEST-MD5 who the client is, at the beginning of
-//! each connection. The session stands when the server has proved itself, too, and is over when one of both is refused.
+//! With the feature `sasl` of this crate, `Connector::sasl` authenticates the client with SASL
+//! DIGEST-MD5 at the beginning of each connection. The session is usable when the server has proved
+//! its identity, too. If one of both proofs fails, the session is over.
 //!
 //! # Features
 //! All are off by default, so that a client without them stays small.
@@ -209,9 +211,10 @@
 //! - `tls`: connections over TLS.
 //!
 //! # Log
-//! What a client does is told to [`tracing`](https://docs.rs/tracing), with the target `zebu_client`: at the level
-//! `INFO` its surroundings, the servers it tries, the connections and sessions it gets and loses, at `WARN` what is
-//! wrong with servers and their names. Secrets are not.
+//! The client logs to [`tracing`](https://docs.rs/tracing) with the target `zebu_client`. At the
+//! level `INFO` it logs its environment, the servers that it tries, and each connection and session
+//! that it gets or loses. At `WARN` it logs faults of servers and of their names. It never logs
+//! secrets.
 //!
 //! # Without async
 //! [`blocking`] has the same client for programs without a runtime.
@@ -287,7 +290,7 @@ pub use watch::{Event, EventKind, Notice, PersistentWatch, Signal, Watch};
 /// ```
 pub use zebu_proto::Acl;
 
-/// Which ensemble a server belongs to, see [`Client::ensemble`].
+/// The id of an ensemble, see [`Client::ensemble`].
 ///
 /// ```
 /// use zebu_client::EnsembleId;
@@ -307,7 +310,7 @@ pub use zebu_proto::EnsembleId;
 /// ```
 pub use zebu_proto::ErrorCode;
 
-/// What a [`Notification`] is about.
+/// The kind of change that a [`Notification`] reports.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -332,7 +335,7 @@ pub use zebu_proto::EventType;
 /// ```
 pub use zebu_proto::Id;
 
-/// What an entry of an ACL allows.
+/// The permissions in an entry of an ACL.
 ///
 /// ```
 /// use zebu_client::{Acls, Perms};
@@ -342,7 +345,7 @@ pub use zebu_proto::Id;
 /// ```
 pub use zebu_proto::Perms;
 
-/// The id of a session, which its ephemeral znodes carry.
+/// The id of a session. Its ephemeral znodes have it as their owner.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -355,7 +358,7 @@ pub use zebu_proto::Perms;
 /// ```
 pub use zebu_proto::SessionId;
 
-/// What a server keeps about a znode beside its data.
+/// The metadata that a server keeps for a znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -369,7 +372,7 @@ pub use zebu_proto::SessionId;
 /// ```
 pub use zebu_proto::Stat;
 
-/// How often a znode's data, or its ACL, were set: what makes a write conditional.
+/// The version of a znode's data or ACL: each change increases it, and a write can require it.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -385,7 +388,7 @@ pub use zebu_proto::Stat;
 /// ```
 pub use zebu_proto::Version;
 
-/// Which watches of a znode are meant, see [`Client::remove_watches`].
+/// The kind of watches that an operation selects, see [`Client::remove_watches`].
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -399,7 +402,7 @@ pub use zebu_proto::Version;
 /// ```
 pub use zebu_proto::WatcherType;
 
-/// The number of a transaction: what happened later, anywhere in the ensemble, has a larger one.
+/// The number of a transaction. A later transaction of the ensemble has a larger number.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -444,7 +447,7 @@ pub use zebu_session::Ending;
 /// ```
 pub use zebu_session::Ticket as SessionTicket;
 
-/// The result of everything that can fail here.
+/// The result of an operation of this crate.
 ///
 /// ```
 /// use zebu_client::{Client, Result};

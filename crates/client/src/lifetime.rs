@@ -49,7 +49,7 @@ impl Client {
         SessionEvents::new(states)
     }
 
-    /// Waits until the session is connected, to a server of whichever kind.
+    /// Waits until the session is connected, to a server with or without a quorum.
     ///
     /// # Errors
     /// The session is over.
@@ -124,7 +124,8 @@ impl Client {
         self.shared().status.borrow().ensemble
     }
 
-    /// The time of day, as [`Connector::wall_clock`](crate::Connector::wall_clock) tells it, or else the system.
+    /// The time of day, from [`Connector::wall_clock`](crate::Connector::wall_clock) if it is set,
+    /// otherwise from the system.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -7,7 +7,7 @@ use crate::Client;
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a client has done since it was started, see [`Client::metrics`].
+        /// Counters of a client since its start, see [`Client::metrics`].
         ///
         /// ```
         /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -52,15 +52,15 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Requests that were made, credentials and the end of the session among them.
+    /// Requests that the program made, including credentials and the end of the session.
     requests,
-    /// Requests that a server has answered, with an error, too.
+    /// Requests that a server has answered, including answers with an error.
     answers,
     /// Requests that failed without an answer: not sent, or lost with their connection.
     failures,
-    /// Events that watches were told of.
+    /// Events that were delivered to watches.
     notifications,
-    /// Connections on which the session stood.
+    /// Connections on which the session was established.
     connections,
     /// Connections that were lost.
     connections_lost,
@@ -91,9 +91,10 @@ pub(crate) fn nanos(time: Duration) -> u64 {
 }
 
 impl Client {
-    /// What this session has done so far, for the metrics of the application. Clones share their session's.
+    /// The counters of this session, for the metrics of the application. All clients of a session
+    /// share them.
     ///
-    /// Reading it costs a few memory accesses, and keeps nobody waiting.
+    /// Reading them costs a few memory accesses and never blocks.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -1,10 +1,10 @@
-//! The kinds of znode that a create can make.
+//! The kinds of znodes that a create can make.
 
 use std::time::Duration;
 
 use zebu_proto::{OpCode, TTL_MS_MAX};
 
-/// What kind of znode a create makes.
+/// The kind of znode that a create makes.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -21,19 +21,20 @@ use zebu_proto::{OpCode, TTL_MS_MAX};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CreateMode {
-    /// It stays until it is deleted.
+    /// The znode stays until a client deletes it.
     Persistent,
-    /// As [`CreateMode::Persistent`]; a number is appended to the name: ten digits that count the parent's
-    /// children, those long gone too.
+    /// As [`CreateMode::Persistent`], with a number of ten digits appended to the name. The number
+    /// counts all children that the parent has ever had.
     PersistentSequential,
-    /// It goes with the session, and has no children.
+    /// The znode is deleted when the session ends. It cannot have children.
     Ephemeral,
     /// As [`CreateMode::Ephemeral`], with a number as in [`CreateMode::PersistentSequential`].
     EphemeralSequential,
-    /// The servers delete it some time after its last child has gone.
+    /// The servers delete the znode some time after its last child was deleted.
     Container,
-    /// The servers delete it some time after it had no children and no new data for so long. From 1 ms to
-    /// 2^40 − 1 ms, in whole milliseconds; the servers must be configured for it.
+    /// The servers delete the znode some time after it has had neither children nor new data for
+    /// this time to live. From 1 ms to 2^40 − 1 ms, in whole milliseconds. The configuration of the
+    /// servers must allow such znodes.
     Ttl(Duration),
     /// As [`CreateMode::Ttl`], with a number as in [`CreateMode::PersistentSequential`].
     SequentialTtl(Duration),
@@ -62,7 +63,7 @@ impl CreateMode {
         )
     }
 
-    /// Whether the znode goes with the session.
+    /// Whether the znode is deleted when the session ends.
     ///
     /// ```
     /// use zebu_client::CreateMode;
@@ -73,7 +74,7 @@ impl CreateMode {
         matches!(self, Self::Ephemeral | Self::EphemeralSequential)
     }
 
-    /// `None` for a time to live that no server takes.
+    /// `None` for a time to live that no server accepts.
     pub(crate) fn wire(self) -> Option<Wire> {
         let plain = |flags| Some(Wire { op: OpCode::CREATE2, flags, ttl_ms: -1 });
         let ttl = |flags, ttl: Duration| {

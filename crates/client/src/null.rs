@@ -9,8 +9,8 @@ use zebu_session::WatchKind;
 use crate::{Acls, Client, CreateMode, Created, Pending, Watch, answer};
 
 impl Client {
-    /// Creates a znode whose data are null. Everything but [`Client::get_data_or_null`], and other clients
-    /// that care, takes them for empty.
+    /// Creates a znode whose data are null. Only [`Client::get_data_or_null`], and other clients
+    /// that distinguish null data, show the difference from empty data.
     ///
     /// # Errors
     /// As [`Client::create`].

@@ -37,25 +37,27 @@ use crate::{Acls, Client, CreateMode, Created, Error, ErrorKind, Result, Retry};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
-    /// It was executed.
+    /// The write was executed.
     Happened(T),
-    /// It was not, and will not be.
+    /// The write was not executed, and will not be.
     DidNot,
-    /// What is there can be its work, or that of others.
+    /// The present state can result from this write, or from writes of other clients.
     Unclear,
 }
 
 impl Client {
-    /// Creates an ephemeral or sequential znode whatever happens to the connection: where the answer is
-    /// lost, this finds out whether it was created, and creates it if not, within the limits of [`Retry`].
+    /// Creates an ephemeral or sequential znode even if connections are lost. If the answer is
+    /// lost, the client finds out whether the znode was created, and otherwise tries again, within
+    /// the limits of [`Retry`].
     ///
     /// The last part of `path` gets a unique prefix, `_c_…-`, by which the client finds the znode
     /// again. Recipes of other clients know this form. Sequential names stay in order behind the
     /// prefix.
     ///
     /// # Errors
-    /// As [`Client::create`]; [`ErrorKind::Unknown`] only when it could not be found out whether it happened: then
-    /// the znode may be there, and is deleted in the background as soon as a server answers.
+    /// As [`Client::create`]. [`ErrorKind::Unknown`] only if the client could not determine the
+    /// outcome: then the znode may exist, and the client deletes it in the background as soon as a
+    /// server answers.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -263,8 +265,8 @@ impl Client {
 
     /// Returns the outcome of a [`Client::delete`] that failed with [`ErrorKind::Unknown`].
     ///
-    /// A znode that is not there may have been deleted by others too: then it is
-    /// [`Outcome::Happened`] all the same.
+    /// If the znode does not exist, the result is [`Outcome::Happened`], although another client
+    /// may have deleted it.
     ///
     /// # Errors
     /// As [`Client::exists`]; it may be asked again.

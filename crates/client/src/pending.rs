@@ -33,11 +33,11 @@ pub(crate) enum Seat {
 /// Decodes an answer, which may be an error.
 pub(crate) type Decode<T> = fn(Call, Answer) -> Result<T>;
 
-/// A request that was made, and whose result can be awaited.
+/// A submitted request. Awaiting it returns its result.
 ///
-/// The request was put into its place when the method was called, not when this is first polled: requests
-/// of one client are executed in the order of the calls. So several calls, awaited afterwards, travel
-/// together:
+/// The call of the method fixes the place of the request in the order, not the first poll of this
+/// future: the servers execute the requests of one client in the order of the calls. A program can
+/// make several calls before it awaits them; then the client sends the requests together:
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -54,9 +54,9 @@ pub(crate) type Decode<T> = fn(Call, Answer) -> Result<T>;
 /// ```
 ///
 /// # Cancellation
-/// Dropping it withdraws the request if it was not sent yet, because there is no connection. A sent
-/// request is executed, and its result is lost. [`Pending::cancel`] returns which case it was;
-/// after [`Pending::detach`], the request is executed in any case.
+/// Dropping this future withdraws the request if it was not sent yet, because there is no
+/// connection. A sent request is executed, and its result is lost. [`Pending::cancel`] tells the
+/// two cases apart. After [`Pending::detach`], the request is executed in any case.
 #[must_use = "a request that is dropped may be withdrawn: await it, or `detach` it"]
 pub struct Pending<T> {
     state: State<T>,
@@ -91,7 +91,7 @@ impl<T> Pending<T> {
         Self { state: State::Failed(error) }
     }
 
-    /// Lets the request go ahead without anybody waiting for its result.
+    /// Lets the client execute the request although no task waits for its result.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -106,13 +106,14 @@ impl<T> Pending<T> {
         self.state = State::Done;
     }
 
-    /// Withdraws the request if that is still possible.
+    /// Withdraws the request if it was not sent yet.
     ///
-    /// When it was sent already, this waits for its result as [`Pending`] itself would: after this there
-    /// is no doubt, except where the connection was lost.
+    /// If the request was sent, this waits for its result like [`Pending`] itself. So the outcome
+    /// is known, unless the connection is lost.
     ///
     /// # Errors
-    /// Those of the request; [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) when it was withdrawn.
+    /// Those of the request; [`ErrorKind::NotExecuted`](crate::ErrorKind::NotExecuted) if it was
+    /// withdrawn.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -147,7 +148,7 @@ impl<T> Future for Pending<T> {
     type Output = Result<T>;
 
     /// # Panics
-    /// When it is polled after it was ready.
+    /// If it is polled after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
         if let State::Waiting { reply, .. } = &mut self.state {
             let Poll::Ready(reply) = Pin::new(reply).poll(cx) else { return Poll::Pending };

@@ -9,10 +9,10 @@ use zebu_session::{Effect, Frame};
 use crate::transaction::check_path;
 use crate::{Client, Error, Pending, Result, answer};
 
-/// Several reads in one request, answered in one piece; each succeeds or fails for itself.
+/// Several reads in one request, with one answer. Each read succeeds or fails by itself.
 ///
-/// Reads that are merely made one after the other travel together too; this saves the headers, and servers
-/// since 3.6 understand it.
+/// The client also sends separate reads together if they are made one after the other. One request
+/// saves their headers. Servers from 3.6 on support it.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -35,7 +35,7 @@ pub struct Reads {
     refused: Option<Error>,
 }
 
-/// What one of several [`Reads`] has found.
+/// The result of one of several [`Reads`].
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -55,7 +55,7 @@ pub enum ReadResult {
     Children(Vec<String>),
 }
 
-/// What several [`Reads`] have found, in their order.
+/// The results of several [`Reads`], in their order.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

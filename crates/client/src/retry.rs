@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::{Error, ErrorKind, Result};
 
-/// How often, and with what pauses, something is tried again.
+/// The number of attempts of an operation, and the pauses between them.
 ///
-/// The client repeats nothing by itself: a repeated request is a new one, ordered after all
-/// requests made meanwhile. Use this only for operations that may be repeated.
+/// The client repeats no request by itself. A repetition is a new request, which is ordered after
+/// all requests made meanwhile. Use this only for operations that may be repeated.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -37,7 +37,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Repeats what failed without having been executed.
+    /// Repeats the operation while it fails without having been executed.
     ///
     /// # Errors
     /// The last attempt's, or the first one of another kind.
@@ -59,12 +59,13 @@ impl Retry {
         self.run(attempt, may).await
     }
 
-    /// Repeats what failed without having been executed, or perhaps having been: for reads, and for writes
-    /// that may happen twice.
+    /// Repeats the operation while it fails, even if the failed attempt may have been executed: for
+    /// reads, and for writes that may happen twice.
     ///
     /// # Errors
-    /// The last attempt's, or the first one of another kind. Where one of them was perhaps executed, and the last was not, it
-    /// is that one's: [`ErrorKind::NotExecuted`] means that none was.
+    /// The error of the last attempt, or the first error of another kind. If the last attempt was
+    /// not executed, but an earlier one may have been, the error is that of the earlier attempt:
+    /// [`ErrorKind::NotExecuted`] means that no attempt was executed.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -20,12 +20,14 @@ const NO_TOKEN: &str = "the server sends no challenge: it has no SASL, or not DI
 /// The name of the service, unless another is set.
 const SERVICE: &str = "zookeeper";
 
-/// Who a client proves to be with SASL: by a password (DIGEST-MD5) or by a ticket of Kerberos (GSSAPI). Neither a password nor
-/// a key is sent, and the server proves itself, too. `Debug` shows no password.
+/// The identity of a client for SASL, and its proof: a password (DIGEST-MD5) or a Kerberos ticket
+/// (GSSAPI). The exchange sends neither a password nor a key, and the server proves its identity,
+/// too. `Debug` shows no password.
 ///
-/// With DIGEST-MD5 the server's JAAS section `Server` names the users, as in `user_amy="secret"`. In ACLs the client has the
-/// id `amy` of the scheme `sasl`. With Kerberos it has the id `amy@EXAMPLE.ORG`, unless the server shortens it. No mechanism
-/// protects requests or answers, and whoever hears an exchange of DIGEST-MD5 can try passwords on it: use SASL over TLS.
+/// With DIGEST-MD5 the server's JAAS section `Server` names the users, as in `user_amy="secret"`.
+/// In ACLs the client has the id `amy` of the scheme `sasl`. With Kerberos it has the id
+/// `amy@EXAMPLE.ORG`, unless the server shortens it. No mechanism protects requests or answers, and
+/// an attacker who records an exchange of DIGEST-MD5 can try passwords on it: use SASL over TLS.
 ///
 /// ```no_run
 /// # async fn example() -> zebu_client::Result<()> {
@@ -82,14 +84,15 @@ impl Sasl {
         Self { how: How::Digest { user: user.to_owned(), password: Secret::from(password) } }
     }
 
-    /// A principal of Kerberos whose key is in a key table. Its tickets are kept in memory, and the library gets new ones when
-    /// half of their time is over: the session may last for ever.
+    /// A Kerberos principal whose key is in a key table. The tickets are in memory, and the library
+    /// renews them after half of their lifetime, so the session may last for ever.
     ///
-    /// It takes the library of MIT Kerberos, on Debian the package `libgssapi-krb5-2`, which is loaded here.
+    /// This call loads the library of MIT Kerberos; on Debian, its package is `libgssapi-krb5-2`.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the library is not installed. Whether the key is right is seen when a
-    /// connection begins; a key that is not ends the session, and [`Error::reason`] says why.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the library is not installed. A wrong key
+    /// shows only at the beginning of a connection: it ends the session, and [`Error::reason`]
+    /// contains the reason.
     ///
     /// ```no_run
     /// # async fn example() -> zebu_client::Result<()> {
@@ -107,8 +110,8 @@ impl Sasl {
         })
     }
 
-    /// Whoever has the ticket in the user's cache, as `kinit` has put it there. The cache is read for each connection, so its
-    /// owner keeps the ticket current.
+    /// The owner of the ticket in the user's cache, which `kinit` fills. The client reads the cache
+    /// for each connection, so the owner must keep the ticket current.
     ///
     /// # Errors
     /// As [`Sasl::kerberos_key_tab`].
@@ -131,7 +134,7 @@ impl Sasl {
         Ok(Self { how: How::Kerberos { initiator: gss.initiator(source), service } })
     }
 
-    /// Whether it is a ticket of Kerberos that the client shows.
+    /// Whether the client presents a Kerberos ticket.
     ///
     /// ```
     /// assert!(!zebu_client::Sasl::digest_md5("amy", "secret").is_kerberos());
@@ -147,8 +150,9 @@ impl Sasl {
         self
     }
 
-    /// The first part of the servers' principals in Kerberos, instead of `zookeeper`; the host follows, as the client's connect
-    /// string has it. Without effect on DIGEST-MD5, like all that follow.
+    /// The first part of the servers' Kerberos principals, instead of `zookeeper`. The second part
+    /// is the host from the client's connect string. This setting and the following ones have no
+    /// effect on DIGEST-MD5.
     ///
     /// ```no_run
     /// let sasl = zebu_client::Sasl::kerberos_cache()?.service_name("zk");
@@ -170,7 +174,8 @@ impl Sasl {
         self.with_service(|service| service.principal = Some(principal.to_owned()))
     }
 
-    /// The realm of the servers, where `krb5.conf` does not know it. The names of hosts are taken as they are then.
+    /// The realm of the servers, if `krb5.conf` does not contain it. With this setting, the library
+    /// does not look up host names.
     ///
     /// ```no_run
     /// let sasl = zebu_client::Sasl::kerberos_cache()?.server_realm("EXAMPLE.ORG");
@@ -181,8 +186,9 @@ impl Sasl {
         self.with_service(|service| service.realm = Some(realm.to_owned()))
     }
 
-    /// Whether the library may look up the names of hosts, as `krb5.conf` says (`dns_canonicalize_hostname`, `rdns`); true
-    /// unless it is set. Whoever answers such a look-up says which server a ticket is for.
+    /// Whether the library may look up host names, as `krb5.conf` says
+    /// (`dns_canonicalize_hostname`, `rdns`). Default: true. The answer to such a look-up decides
+    /// for which server the ticket is.
     ///
     /// ```no_run
     /// let sasl = zebu_client::Sasl::kerberos_cache()?.canonicalize_host(false);
@@ -193,12 +199,13 @@ impl Sasl {
         self.with_service(|service| service.is_canonical = is_canonical)
     }
 
-    /// The `DigestLoginModule` or the `Krb5LoginModule` in a section of a JAAS file, as Java's clients have it: their section is
-    /// called `Client`. Returns `None` when there is no such section.
+    /// Reads the `DigestLoginModule` or the `Krb5LoginModule` of a section of a JAAS file, as
+    /// Java's clients do; their section is `Client`. Returns `None` if there is no such section.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). [`Error::reason`] names the file, the line, and what is wrong: it
-    /// cannot be read or understood, the section is of another login module, or the library of Kerberos is not installed.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the file cannot be read or parsed, the
+    /// section has another login module, or the Kerberos library is not installed.
+    /// [`Error::reason`] names the file, the line and the fault.
     ///
     /// ```
     /// use zebu_client::Sasl;
@@ -233,10 +240,12 @@ impl Sasl {
     }
 }
 
-/// An exchange with one server, for a program that sends the tokens itself. Requests of the type 102 carry them.
+/// An exchange with one server, for a program that sends the tokens itself, in requests of type
+/// 102.
 ///
-/// [`SaslExchange::begin`] comes first. Then [`SaslExchange::answer`] gets the token of each reply, until it gives none back:
-/// the server has proved itself. Steps of Kerberos may ask the key distribution centre, and block meanwhile.
+/// Call [`SaslExchange::begin`] first. Then pass the token of each reply to
+/// [`SaslExchange::answer`], until it returns no token: then the server has proved its identity.
+/// Steps of Kerberos may contact the key distribution centre, and block meanwhile.
 ///
 /// ```
 /// let mut exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
@@ -251,7 +260,7 @@ impl SaslExchange {
     /// The first token.
     ///
     /// # Errors
-    /// There is no ticket. [`Error::reason`] says why.
+    /// There is no ticket. [`Error::reason`] contains the reason.
     ///
     /// ```
     /// let mut exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
@@ -262,10 +271,11 @@ impl SaslExchange {
         Ok(self.step(&Challenge::First)?.unwrap_or_default())
     }
 
-    /// What is said to the token of a reply, which may have none; nothing at the end.
+    /// The answer to the token of a reply; a reply may have no token. Returns no token at the end.
     ///
     /// # Errors
-    /// The server does not prove itself, or speaks another mechanism. [`Error::reason`] says why.
+    /// The server does not prove its identity, or uses another mechanism. [`Error::reason`]
+    /// contains the reason.
     ///
     /// ```
     /// let mut exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;
@@ -373,7 +383,8 @@ impl Sasl {
     /// An exchange with a server of this host, for a program that sends the tokens itself.
     ///
     /// # Errors
-    /// The system gives no random bytes, or Kerberos has no credentials. [`Error::reason`] says why.
+    /// The system supplies no random bytes, or Kerberos has no credentials. [`Error::reason`]
+    /// contains the reason.
     ///
     /// ```
     /// let exchange = zebu_client::Sasl::digest_md5("amy", "secret").exchange("zk1")?;

@@ -28,12 +28,12 @@ use crate::mailbox::Mailbox;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// There was no connection yet; it is being sought.
+    /// There was no connection yet; the client looks for a server.
     Connecting,
-    /// All is well.
+    /// The session is connected to a server with a quorum.
     Connected,
-    /// The server has no quorum: reads work, may be behind by any length of time, writes fail. A better
-    /// server is being sought.
+    /// The server has no quorum: writes fail; reads work, but may be out of date by any length of
+    /// time. The client looks for a better server.
     ConnectedReadOnly,
     /// The connection was lost, and the client looks for another one. Meanwhile, the servers may
     /// have ended the session: a leader must stop until the state is [`SessionState::Connected`]
@@ -41,15 +41,15 @@ pub enum SessionState {
     Disconnected,
     /// The servers have ended the session: its ephemerals and watches are gone.
     Expired,
-    /// The servers refused the credentials, or want some first; the session cannot be used.
+    /// The servers refused the credentials, or require some; the session cannot be used.
     AuthFailed,
-    /// It was closed.
+    /// The program has closed the session.
     Closed,
-    /// No server was reached for so long that it was given up, see
+    /// The client reached no server for the time after which it gives the session up, see
     /// [`Connector::give_up_after`](crate::Connector::give_up_after).
     GivenUp,
-    /// A server belongs to another ensemble than the session: the connect string names servers of two. See
-    /// [`Connector::ensemble`](crate::Connector::ensemble).
+    /// A server belongs to another ensemble than the session: the connect string names servers of
+    /// two ensembles. See [`Connector::ensemble`](crate::Connector::ensemble).
     OtherEnsemble {
         /// The ensemble that the session belongs to.
         own: EnsembleId,
@@ -138,7 +138,7 @@ impl Drop for Announcer {
     }
 }
 
-/// The changes of a session's state, none left out, as a stream that ends with the session.
+/// All changes of a session's state, as a stream that ends with the session.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

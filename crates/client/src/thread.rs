@@ -9,11 +9,12 @@ use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// A thread that keeps sessions alive: it connects them, sends their heartbeats and takes their answers.
+/// A thread that keeps sessions alive: it connects them, sends their heartbeats and receives their
+/// answers.
 ///
-/// Each session starts a separate thread, so that the work of the application never delays its
-/// heartbeats, whatever runtime the application has. A program with very many sessions can share a
-/// few threads between them:
+/// Each session starts a separate thread, so the work of the application never delays its
+/// heartbeats, on any runtime. A program with very many sessions can share a few threads between
+/// them:
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -49,7 +50,7 @@ impl SessionThread {
     /// Starts a thread.
     ///
     /// # Errors
-    /// The system has no thread, or no file descriptors, left for it.
+    /// The system has no thread or no file descriptors left.
     ///
     /// ```
     /// let thread = zebu_client::SessionThread::start()?;
@@ -69,11 +70,12 @@ impl SessionThread {
         Ok(Self { runtime: handle, id: thread.thread().id(), _keep: Some(keep) })
     }
 
-    /// The caller's own thread, for sessions that live on its runtime. What the application computes there keeps the
-    /// heartbeats waiting. It is for programs of a single thread, and for tests that decide how the time passes.
+    /// The calling thread, for sessions that run on its runtime. Computations of the application on
+    /// this thread delay the heartbeats. For programs of a single thread, and for tests that
+    /// control the time.
     ///
     /// # Errors
-    /// The caller is not inside a runtime of a single thread.
+    /// The caller is not inside a single-threaded runtime.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -98,8 +100,8 @@ impl SessionThread {
         Ok(Self { runtime, id: thread::current().id(), _keep: None })
     }
 
-    /// Runs something on this thread, beside its sessions. What blocks there, or computes for long, costs them their
-    /// heartbeats.
+    /// Runs a future on this thread, beside its sessions. If the future blocks or computes for
+    /// long, it delays the heartbeats of the sessions.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

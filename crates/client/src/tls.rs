@@ -29,14 +29,15 @@ pub(crate) type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
 
 /// The TLS settings of connections: trusted servers, and the certificate of this client.
 ///
-/// Stores are PEM, PKCS12 or JKS files; what a file is follows from its content, not from its name. They are read when a
-/// session is opened, and again for the next connection when they have changed, so certificates are replaced without a
-/// restart. A changed store that cannot be used is a warning in the log, and what was read before stays in use.
+/// Stores are PEM, PKCS12 or JKS files; the client detects the format from the content, not from
+/// the name. It reads the stores when it opens a session, and again for the next connection if they
+/// have changed, so certificates can be replaced without a restart. If a changed store cannot be
+/// used, the client logs a warning and keeps the previous content.
 ///
-/// Without [`Tls::key_store`] the client shows no certificate, which servers refuse unless their `ssl.clientAuth` is
-/// `want` or `none`. A server's certificate must be of a trusted authority, valid now, and for the name that is connected
-/// to: that of the connect string, or what [`HostProvider::name`](crate::HostProvider::name) says. `Debug` shows no
-/// password.
+/// Without [`Tls::key_store`] the client presents no certificate; servers refuse such a client
+/// unless their `ssl.clientAuth` is `want` or `none`. A server's certificate must come from a
+/// trusted authority, be valid now, and contain the name of the server: the name from the connect
+/// string or from [`HostProvider::name`](crate::HostProvider::name). `Debug` shows no password.
 ///
 /// ```no_run
 /// # async fn example() -> zebu_client::Result<()> {
@@ -106,7 +107,7 @@ impl Tls {
         }
     }
 
-    /// The file of the certificates that are trusted: those of authorities, or servers' own.
+    /// The file with the trusted certificates: those of authorities, or of the servers themselves.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -134,7 +135,7 @@ impl Tls {
         self
     }
 
-    /// As [`Tls::trust_store_password`], which is the first line of this file.
+    /// As [`Tls::trust_store_password`]; the password is the first line of this file.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -148,10 +149,11 @@ impl Tls {
         self
     }
 
-    /// Trusts the authorities that this machine trusts, beside those of the trust store. They are read once. The
-    /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name others, as for OpenSSL.
+    /// Also trusts the authorities that this machine trusts. The client reads them once. The
+    /// variables `SSL_CERT_FILE` and `SSL_CERT_DIR` name other authorities, as for OpenSSL.
     ///
-    /// For servers whose certificates are of a public authority. An ensemble's own authority belongs into a trust store.
+    /// For servers with certificates of a public authority. Put an ensemble's own authority into a
+    /// trust store.
     ///
     /// ```no_run
     /// zebu_client::Tls::new().system_roots().check()?;
@@ -196,7 +198,7 @@ impl Tls {
         self
     }
 
-    /// As [`Tls::key_store_password`], which is the first line of this file.
+    /// As [`Tls::key_store_password`]; the password is the first line of this file.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -214,8 +216,8 @@ impl Tls {
         self
     }
 
-    /// The file of revocation lists, PEM or DER. With it, each certificate of a server's path must be found good by a
-    /// list that is not out of date. Lists are never fetched.
+    /// The file of revocation lists, PEM or DER. With this file, a current list must confirm each
+    /// certificate in the path of a server. The client never downloads lists.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -229,9 +231,10 @@ impl Tls {
         self
     }
 
-    /// Whether the responder that each certificate of a server's path names (OCSP) must say that it is good, which is not
-    /// the default. An answer that the server sends along is taken. Without an answer, revocation lists decide; without
-    /// them, the server is refused.
+    /// Whether the client asks the responders that the certificates in a server's path name (OCSP).
+    /// Default: false. A responder must say that its certificate is good. The client accepts an
+    /// answer that the server staples to the handshake. Without an answer, revocation lists decide;
+    /// without lists, the client refuses the server.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -245,8 +248,9 @@ impl Tls {
         self
     }
 
-    /// Whether a server's certificate must be for the name that is connected to, which is the default. Without that, every
-    /// holder of a certificate of a trusted authority can pass for every server.
+    /// Whether a server's certificate must contain the name to which the client connects. Default:
+    /// true. Without this check, every holder of a certificate of a trusted authority can act as
+    /// any server.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -261,7 +265,7 @@ impl Tls {
         self
     }
 
-    /// The versions that are spoken, between commas: `TLSv1.2`, `TLSv1.3`. Default both.
+    /// The TLS versions, separated by commas: `TLSv1.2`, `TLSv1.3`. Default: both.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -277,8 +281,9 @@ impl Tls {
         self
     }
 
-    /// The cipher suites that are offered, under their names in Java, between commas and the best first. Default all with
-    /// forward secrecy and authenticated encryption, which are all there are. Each version of TLS needs some of its own.
+    /// The offered cipher suites, by their Java names, separated by commas and the best first.
+    /// Default: all supported ones; all of them have forward secrecy and authenticated encryption.
+    /// Each TLS version needs at least one suite of its own.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -296,9 +301,10 @@ impl Tls {
     /// Reads all stores, as opening a session does.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid). [`Error::reason`] names the file, what is wrong with it, and what
-    /// helps: it cannot be read, its password is wrong, there is no key in it, the key and its certificate do not belong
-    /// together, or the certificate is not valid now. Or it names the setting that makes no sense.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): a file cannot be read, its password is
+    /// wrong, it contains no key, the key and its certificate do not belong together, the
+    /// certificate is not valid now, or a setting is invalid. [`Error::reason`] names the file or
+    /// the setting, the fault and the remedy.
     ///
     /// ```
     /// let error = zebu_client::Tls::new().trust_store("/no/such/ca.pem").check().unwrap_err();
@@ -308,10 +314,12 @@ impl Tls {
         self.config().map(drop).map_err(|fault| Error::tls(&fault))
     }
 
-    /// Reads all stores, and gives what rustls makes connections with, for a program that makes its own.
+    /// Reads all stores, and returns the rustls configuration, for a program that makes its own
+    /// connections.
     ///
     /// # Errors
-    /// As [`Tls::check`]. Also with [`Tls::ocsp`]: a handshake alone asks no responder.
+    /// As [`Tls::check`]. Also fails with [`Tls::ocsp`], because a handshake alone asks no
+    /// responder.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");
@@ -327,7 +335,7 @@ impl Tls {
         self.config().map(|(config, _)| Arc::new(config)).map_err(|fault| Error::tls(&fault))
     }
 
-    /// As [`Tls::rustls_config`], with what asks responders once a handshake is over.
+    /// As [`Tls::rustls_config`], with the part that asks OCSP responders after a handshake.
     ///
     /// ```
     /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures");

@@ -12,8 +12,9 @@ use crate::{Acls, Client, CreateMode, Error, Pending, Result, answer};
 
 /// Several writes that are executed as one: all of them or none. No client sees a state in between.
 ///
-/// Each operation sees the effects of those before it. Built by adding operations, then sent with
-/// [`Transaction::commit`]. Adding an operation hands out a [`Ticket`] for its result.
+/// Each operation sees the effects of the operations before it. Add the operations, then send the
+/// transaction with [`Transaction::commit`]. Each added operation returns a [`Ticket`] for its
+/// result.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -112,7 +113,7 @@ pub enum OpResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CreatedNode {
-    /// Where it is: with a sequential mode, other than was asked.
+    /// The path. With a sequential mode it differs from the requested one.
     pub path: String,
     /// Its stat; `None` from servers before 3.9.
     pub stat: Option<Stat>,
@@ -134,7 +135,7 @@ impl Results {
     /// The result of one operation.
     ///
     /// # Panics
-    /// When the ticket is of another transaction whose operations do not match.
+    /// If the ticket belongs to another transaction whose operations do not match.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -268,8 +269,8 @@ impl Transaction {
         })
     }
 
-    /// Makes the transaction fail unless this znode is there and its data have this version; changes
-    /// nothing. [`Version::ANY`] asks only whether it is there.
+    /// Makes the transaction fail unless this znode exists and its data have this version. Changes
+    /// nothing. With [`Version::ANY`], the znode only has to exist.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

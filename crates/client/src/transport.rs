@@ -1,4 +1,4 @@
-//! Connections that somebody else makes.
+//! Connections that the program makes instead of the client.
 
 use std::future::Future;
 use std::io;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// The two directions of a connection: every stream of bytes is one.
+/// The two directions of a connection. Every stream of bytes implements this trait.
 ///
 /// ```
 /// use zebu_client::Connection;
@@ -20,7 +20,7 @@ pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection for T {}
 
-/// A connection that is being made, as [`Transport::dial`] promises it.
+/// The future of a connection, see [`Transport::dial`].
 ///
 /// ```
 /// use zebu_client::Dialed;
@@ -30,8 +30,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Connection for T {}
 /// ```
 pub type Dialed<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Connection>>> + Send + 'a>>;
 
-/// Makes connections to servers in place of the system's TCP: through a proxy, over a socket of another kind, or over a network
-/// that a test simulates.
+/// Makes connections to servers instead of the system's TCP: through a proxy, over another kind of
+/// socket, or over a simulated network.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

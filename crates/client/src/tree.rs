@@ -26,7 +26,7 @@ async fn create_prefixes(path: &str, create: impl Fn(&str) -> Pending<Created>) 
 }
 
 impl Client {
-    /// Makes sure that a znode and all its parents exist; those that are missing are created, persistent,
+    /// Makes sure that a znode and all its parents exist. Creates missing ones as persistent znodes
     /// without data, with this ACL.
     ///
     /// # Errors
@@ -61,14 +61,15 @@ impl Client {
             .await
     }
 
-    /// Deletes a znode and everything below it, children first. Returns how many there were.
+    /// Deletes a znode and everything below it, children first. Returns the number of deleted
+    /// znodes.
     ///
     /// This is not atomic: other clients see intermediate states, and after a failure a part
     /// remains. Znodes that are created in the subtree meanwhile are deleted, too.
     ///
     /// # Errors
-    /// As [`Client::delete`], for any of the znodes. That one is gone already is no error, unless it is the
-    /// first.
+    /// As [`Client::delete`], for any of the znodes. A znode that no longer exists is an error only
+    /// if it is the given one.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

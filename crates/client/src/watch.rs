@@ -14,7 +14,7 @@ use crate::mailbox::Mailbox;
 use crate::shared::{Command, Shared};
 use crate::{Client, Error, Result, SessionState};
 
-/// What happened to a znode.
+/// The kind of change of a znode.
 ///
 /// ```
 /// assert_eq!(zebu_client::EventKind::Created.to_string(), "NodeCreated");
@@ -48,7 +48,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// A change that a watch was waiting for.
+/// A change that a watch reports.
 ///
 /// It reports that something has changed, but not the new state: read the znode. One event may
 /// stand for several changes.
@@ -112,7 +112,7 @@ impl Event {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Something changed.
+    /// A znode has changed.
     Event(Event),
     /// The connection was lost: for now, changes are not reported.
     Disconnected,

@@ -29,8 +29,8 @@ impl Client {
         self.client.state()
     }
 
-    /// How long the servers will keep this session at least, if they hear nothing more from this client; see
-    /// [`Client::session_left`](crate::Client::session_left).
+    /// The minimum time for which the servers keep this session if they receive nothing more from
+    /// this client; see [`Client::session_left`](crate::Client::session_left).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -47,7 +47,8 @@ impl Client {
         self.client.session_left()
     }
 
-    /// Waits until nothing is left of the session; see [`Client::session_in_doubt`](crate::Client::session_in_doubt).
+    /// Waits until the session may have ended; see
+    /// [`Client::session_in_doubt`](crate::Client::session_in_doubt).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -65,7 +66,7 @@ impl Client {
         self.wait(self.client.session_in_doubt());
     }
 
-    /// What this session has done so far; see [`Client::metrics`](crate::Client::metrics).
+    /// Counters of this session's work; see [`Client::metrics`](crate::Client::metrics).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -83,8 +84,9 @@ impl Client {
         self.client.metrics()
     }
 
-    /// Every change of the session's state from now on; [`Client::wait`] waits for the next. To hear of the first
-    /// connection, ask the [`Connector`](crate::Connector::session_events).
+    /// Every change of the session's state from now on; [`Client::wait`] waits for the next. To
+    /// learn of the first connection, use
+    /// [`Connector::session_events`](crate::Connector::session_events).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -125,7 +127,7 @@ impl Client {
         self.client.notifications()
     }
 
-    /// Waits until the session is connected, to a server of whichever kind.
+    /// Waits until the session is connected, to a server with or without a quorum.
     ///
     /// # Errors
     /// The session is over.
@@ -213,7 +215,8 @@ impl Client {
         self.client.ensemble()
     }
 
-    /// The time of day, as [`Connector::wall_clock`](crate::Connector::wall_clock) tells it, or else the system.
+    /// The time of day, from [`Connector::wall_clock`](crate::Connector::wall_clock) if it is set,
+    /// otherwise from the system.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -337,8 +340,8 @@ impl Client {
         self.client.thread()
     }
 
-    /// The same client, except that it does not keep the session open: the session is closed when all others are
-    /// dropped. See [`Client::unowned`](crate::Client::unowned).
+    /// A client of the same session that does not keep the session open: the session is closed when
+    /// all other clients are dropped. See [`Client::unowned`](crate::Client::unowned).
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -37,7 +37,7 @@ impl Client {
         Self::opened(connector, async |connector| connector.connect_to(hosts).await)
     }
 
-    /// Opens a session without waiting: requests wait for a connection, as do [`Client::connected`].
+    /// Opens a session without waiting. Requests and [`Client::connected`] wait for a connection.
     ///
     /// # Errors
     /// As [`Connector::start`].

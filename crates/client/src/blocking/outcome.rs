@@ -6,7 +6,7 @@ use crate::blocking::Client;
 use crate::{CreateMode, Created, Outcome, Result};
 
 impl Client {
-    /// Finds out whether a create whose answer was lost has happened.
+    /// Finds out whether a create whose answer was lost was executed.
     ///
     /// # Errors
     /// As [`Client::after_lost_create`](crate::Client::after_lost_create).
@@ -33,7 +33,7 @@ impl Client {
         self.wait(self.client.after_lost_create(path, data, mode))
     }
 
-    /// Finds out whether a change of data whose answer was lost has happened.
+    /// Finds out whether a change of data whose answer was lost was executed.
     ///
     /// # Errors
     /// As [`Client::after_lost_set_data`](crate::Client::after_lost_set_data).
@@ -60,7 +60,7 @@ impl Client {
         self.wait(self.client.after_lost_set_data(path, data, version))
     }
 
-    /// Finds out whether a deletion whose answer was lost has happened.
+    /// Finds out whether a deletion whose answer was lost was executed.
     ///
     /// # Errors
     /// As [`Client::after_lost_delete`](crate::Client::after_lost_delete).
@@ -80,7 +80,8 @@ impl Client {
         self.wait(self.client.after_lost_delete(path))
     }
 
-    /// Whether this is a [series](Client::series) that is broken: no request of it is sent any more.
+    /// Whether this is a broken [series](Client::series): the client sends no further request of
+    /// it.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

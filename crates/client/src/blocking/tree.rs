@@ -92,7 +92,7 @@ impl Client {
         self.wait(self.client.create_all(path, acl))
     }
 
-    /// Deletes a znode and everything below it; returns how many znodes that were.
+    /// Deletes a znode and everything below it. Returns the number of deleted znodes.
     ///
     /// # Errors
     /// As [`Client::delete_all`](crate::Client::delete_all).
@@ -134,7 +134,7 @@ impl Client {
         self.wait(self.client.descendants(path))
     }
 
-    /// How many znodes are below this one.
+    /// The number of znodes below this one, on all levels.
     ///
     /// # Errors
     /// As [`Client::count_descendants`](crate::Client::count_descendants).
@@ -155,7 +155,7 @@ impl Client {
         self.wait(self.client.count_descendants(path))
     }
 
-    /// The ephemeral znodes of this session whose path begins like this.
+    /// The ephemeral znodes of this session whose paths begin with this prefix.
     ///
     /// # Errors
     /// As [`Client::ephemerals`](crate::Client::ephemerals).
