@@ -159,7 +159,7 @@ impl Agreement {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] if there already is a proposal; the errors of the request. After
-    /// [`ErrorKind::Unknown`] the proposal may exist: [`Agreement::proposal`] tells.
+    /// [`ErrorKind::Unknown`] the proposal may exist: [`Agreement::proposal`] reads it.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -296,8 +296,8 @@ impl Agreement {
         }
     }
 
-    /// Aborts, unless a decision was made before; returns the decision. For a proposer that does
-    /// not want to wait longer.
+    /// Aborts, unless there is a decision already, and returns the decision. For a proposer that
+    /// does not want to wait longer.
     ///
     /// # Errors
     /// The errors of the requests.

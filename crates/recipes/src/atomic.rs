@@ -178,7 +178,7 @@ impl<N: Number> AtomicNumber<N> {
         Ok(self.look().await?.0)
     }
 
-    /// Creates the znode with this number if it is missing. Returns whether it was.
+    /// Creates the znode with this number if it is missing. Returns whether it was missing.
     ///
     /// # Errors
     /// The errors of creating. After a lost answer, this program's own create may be reported as
@@ -199,10 +199,10 @@ impl<N: Number> AtomicNumber<N> {
         create_with_parents(&self.client, &self.path, &self.acl, create).await
     }
 
-    /// Sets the number, whatever it was.
+    /// Sets the number unconditionally.
     ///
     /// # Errors
-    /// The errors of writing. After [`ErrorKind::Unknown`] it may be set.
+    /// The errors of writing. After [`ErrorKind::Unknown`] the number may be set.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -225,8 +225,8 @@ impl<N: Number> AtomicNumber<N> {
         }
     }
 
-    /// Sets the number to `after` if it is `before`. Returns whether it was. Does not wait for the
-    /// lock.
+    /// Sets the number to `after` if it is `before`. Returns whether it was `before`. Does not wait
+    /// for the lock.
     ///
     /// # Errors
     /// As for [`AtomicNumber::add`].
@@ -316,7 +316,7 @@ impl<N: Number> AtomicNumber<N> {
         }
     }
 
-    /// Writes if the znode is unchanged. Returns whether it was.
+    /// Writes if the znode is unchanged. Returns whether it was unchanged.
     async fn write(&self, (_, version): Seen<N>, number: N) -> Result<bool> {
         let data = number.bytes();
         let Some(version) = version else { return self.create(&data).await };

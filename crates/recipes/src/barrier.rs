@@ -261,13 +261,14 @@ enum Standing {
 }
 
 /// Whether the process with this znode is inside in the round that this transaction opened: it had
-/// come before, or has joined since.
+/// come before the transaction, or has joined since.
 fn is_inside(stat: &Stat, round: Zxid) -> bool {
     stat.czxid < round || stat.version > 0
 }
 
-/// The names of the processes inside, in order, as of one moment. While the processes are read one
-/// by one, a process may join another one that then leaves. It is not overlooked.
+/// The names of the processes inside, in order, as of one moment. While this reads the processes
+/// one by one, a process may join another one that then leaves. This does not overlook the joining
+/// process.
 async fn inside(client: &Client, path: &str, round: Zxid) -> zebu_client::Result<Vec<String>> {
     loop {
         let (mut names, before) = client.get_children(path).await?;

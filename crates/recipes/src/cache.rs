@@ -194,11 +194,13 @@ impl CacheBuilder {
     }
 }
 
-/// A znode, its children or a subtree in memory: reads cost nothing, and changes are reported.
+/// A znode, its children or a subtree in memory. Reads send no request, and the cache reports
+/// changes.
 ///
-/// One persistent watch tells what to read again. Every entry is a state that its znode had, and
-/// the newest one as soon as the session has heard of it. After a lost connection, or if events
-/// come faster than they are read, the cache reads everything again and reports the differences.
+/// One persistent watch reports which znodes to read again. Every entry is a state that its znode
+/// had. It is the newest state as soon as the session has received it. After a lost connection, or
+/// if events come faster than they are read, the cache reads everything again and reports the
+/// differences.
 ///
 /// Clones share one cache. It ends with its last clone, which removes the watch, or with the
 /// session. Znodes that the client may not read are left out.

@@ -19,7 +19,7 @@ pub(crate) struct Mine {
     pub(crate) whose: Whose,
 }
 
-/// How a znode of this session is told from a later one in its place.
+/// The mark that distinguishes a znode of this session from a later one in its place.
 #[derive(Clone, Debug)]
 pub(crate) enum Whose {
     /// Its name is unique, so that only this session can have created it.

@@ -18,8 +18,9 @@ use crate::{Cache, Changes, Error, PersistentNode, Result, path};
 pub use instance::{ServiceInstance, ServiceType, UriSpec};
 pub use strategy::{Random, RoundRobin, Sticky, Strategy};
 
-/// Services that are offered, each a znode with its instances below it. Curator's
-/// `ServiceDiscovery` with the same path finds these, and this one finds Curator's.
+/// Registered services. Each service is a znode with its instances below it. Curator's
+/// `ServiceDiscovery` with the same path finds these services, and this recipe finds Curator's
+/// services.
 ///
 /// ```text
 /// PATH/SERVICE/ID    an instance, as JSON
@@ -140,7 +141,7 @@ impl Discovery {
         Ok(found)
     }
 
-    /// One instance; `None` when it is not there, or cannot be read as one.
+    /// One instance; `None` if it does not exist, or is invalid.
     ///
     /// # Errors
     /// The errors of reading.
@@ -163,10 +164,10 @@ impl Discovery {
         }
     }
 
-    /// Gives out instances of a service, as a strategy chooses them, out of a [`Cache`].
+    /// Provides instances of a service from a [`Cache`]. A strategy chooses among them.
     ///
     /// # Errors
-    /// [`Error::Name`] for what is no name.
+    /// [`Error::Name`] for an invalid name.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -215,7 +216,7 @@ fn read(path: &str, data: &[u8]) -> Option<ServiceInstance> {
     instance
 }
 
-/// An instance that is offered, until this is dropped, or the session ends.
+/// A registered instance. The registration ends when this value is dropped, or the session ends.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -235,7 +236,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// What is offered.
+    /// The instance.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -251,7 +252,7 @@ impl Registration {
         &self.instance
     }
 
-    /// Changes what the instance says of itself. Its name, id and type stay what they are.
+    /// Changes the content of the instance. Its name, id and type cannot change.
     ///
     /// # Errors
     /// As [`PersistentNode::set_data`].
@@ -278,7 +279,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Waits until the instance is offered no more, and says why, as [`PersistentNode::lost`].
+    /// Waits until the registration ends, and returns the reason, as [`PersistentNode::lost`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -295,7 +296,7 @@ impl Registration {
         self.node.lost().await
     }
 
-    /// Offers the instance no more, and returns when that is done.
+    /// Ends the registration, and returns when the znode is deleted.
     ///
     /// # Errors
     /// As [`PersistentNode::close`].
@@ -323,9 +324,9 @@ impl Registration {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DownPolicy {
-    /// After this many failures the instance is not chosen for a while.
+    /// After this many failures, the provider does not choose the instance for a while.
     pub failures: u32,
-    /// Failures are forgotten this long after the first one.
+    /// The time after the first failure at which the provider forgets all failures.
     pub rest: Duration,
 }
 
@@ -342,10 +343,10 @@ struct Failures {
     first: Instant,
 }
 
-/// An instance as it was read, and the transaction that wrote it.
+/// An instance, and the transaction that wrote it.
 type Known = HashMap<String, (Zxid, Option<Arc<ServiceInstance>>)>;
 
-/// Gives out instances of one service. It ends with its last user, or with the session.
+/// Provides instances of one service. It ends with its last user, or with the session.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -366,7 +367,7 @@ pub struct Provider {
     strategy: Box<dyn Strategy>,
     down: DownPolicy,
     known: Mutex<Known>,
-    /// By id.
+    /// The instances by id.
     failures: Mutex<HashMap<String, Failures>>,
 }
 
@@ -396,8 +397,9 @@ impl Provider {
         self
     }
 
-    /// An instance to use; `None` if none is enabled and not resting. The first call waits until
-    /// the instances were read. Without a connection the last known ones are used.
+    /// An instance to use; `None` if no instance is both enabled and not excluded after failures.
+    /// The first call waits until the instances are read. Without a connection, the provider uses
+    /// the last known instances.
     ///
     /// # Errors
     /// The session has ended; those of [`Cache::current`].
@@ -417,7 +419,7 @@ impl Provider {
         Ok(chosen.and_then(|at| instances.get(at).cloned()))
     }
 
-    /// All instances that are enabled and not resting, by id.
+    /// All instances that are enabled and not excluded after failures, by id.
     ///
     /// # Errors
     /// As for [`Provider::instance`].
@@ -455,7 +457,8 @@ impl Provider {
         Ok(found)
     }
 
-    /// Reports a failure of an instance. After too many failures it is not used for a while.
+    /// Reports a failure of an instance. After too many failures, the provider excludes it for a
+    /// while.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -44,12 +44,12 @@ pub struct Election {
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// The token that it presents to resources outside the ensemble while it leads.
+    /// The token that the leader presents to resources outside the ensemble.
     pub token: Token,
 }
 
 impl Election {
-    /// The election below this znode, which is created with this ACL when it is missing.
+    /// The election below this znode. If the znode is missing, it is created with this ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -93,5 +93,5 @@ pub(crate) fn found_out<T>(
     })
 }
 
-/// The result of everything that can fail here.
+/// The result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -30,7 +30,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// The group below this znode, which is created with this ACL when it is missing.
+    /// The group below this znode. If the znode is missing, it is created with this ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -178,7 +178,7 @@ impl Member {
         self.node.lost().await
     }
 
-    /// Leaves the group, and returns when it has.
+    /// Leaves the group, and returns when this member's znode is deleted.
     ///
     /// # Errors
     /// As [`PersistentNode::close`].

@@ -1,4 +1,4 @@
-//! Unique numbers: each is given out once.
+//! Unique numbers: each caller gets other numbers.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The counter in this znode, which is created with this ACL when it is missing; its parent
+    /// The counter in this znode. If the znode is missing, it is created with this ACL; its parent
     /// must exist.
     ///
     /// ```
@@ -49,8 +49,8 @@ impl Ids {
     /// Takes the next numbers.
     ///
     /// # Errors
-    /// The errors of the requests; [`Error::Foreign`] when the znode holds no number, or too large a
-    /// one.
+    /// The errors of the requests; [`Error::Foreign`] if the znode contains no number, or too large
+    /// a number.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

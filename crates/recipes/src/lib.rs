@@ -7,8 +7,9 @@
 //! - A lost connection leaves neither doubt nor remains: creates are protected, and deletes are
 //!   repeated until they succeed. If a future is dropped half-way, its znodes are cleaned up in the
 //!   background, on the session's own thread, with or without the program's runtime.
-//! - A session holds what the recipe grants. The holder is told when that is no longer certain
-//!   ([`Held::news`]), and has a [`Token`] to present to resources outside the ensemble.
+//! - A lock, a lease or a leadership belongs to a session. [`Held::news`] tells the holder when the
+//!   ownership is no longer certain. The holder presents a [`Token`] to resources outside the
+//!   ensemble.
 //! - Attempts are bounded: an unreachable ensemble is an error, not an endless wait.
 //!
 //! ```

@@ -33,8 +33,8 @@ pub(crate) enum Turn<'a> {
     Missing,
 }
 
-/// Determines whether it is a place's turn: it is for the first one, and for every shared one
-/// without an exclusive one before it.
+/// Determines whether it is a place's turn. That is so for the first place, and for every shared
+/// place without an exclusive one before it.
 ///
 /// A waiting place watches exactly one other: the last one that blocks it. So a place that leaves
 /// wakes only those directly behind it. Names that are not places are ignored.

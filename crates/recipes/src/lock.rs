@@ -96,13 +96,13 @@ pub struct Contender {
     pub data: Vec<u8>,
     /// Whether it is shared.
     pub is_shared: bool,
-    /// The token that it has once the lock is granted.
+    /// The token of the holder, once the lock is granted.
     pub token: Token,
 }
 
 impl Lock {
-    /// The lock below this znode, which is created with this ACL when it is missing, as are those
-    /// of the line.
+    /// The lock below this znode. If the znode is missing, it is created with this ACL. The znodes
+    /// of the line have the same ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -464,7 +464,7 @@ impl Held {
         self.place.path()
     }
 
-    /// Waits for news that a holder should know.
+    /// Waits until there is news for the holder.
     ///
     /// The future may be dropped and called again. After [`News::Lost`] there is no other news.
     ///
@@ -508,12 +508,13 @@ impl Held {
         self.vigil.lost().await;
     }
 
-    /// Releases the lock, and returns when that is done.
+    /// Releases the lock, and returns when it is released.
     ///
     /// # Errors
-    /// [`Error::Deleted`] if another client has deleted the holder's znode. Those of the request,
-    /// if repeated attempts failed: the lock is then released in the background as soon as a server
-    /// can be reached, or when the session ends. [`Error::is_session_over`] tells whether it has.
+    /// [`Error::Deleted`] if another client has deleted the holder's znode. The errors of the
+    /// request, if repeated attempts failed: the lock is then released in the background as soon as
+    /// a server can be reached, or when the session ends. [`Error::is_session_over`] tells whether
+    /// the session has ended.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

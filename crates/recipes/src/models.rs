@@ -1,4 +1,5 @@
-//! Values of a type in the znodes of a template: a schema says where they are, how they are written, and which are valid.
+//! Values of a type in the znodes of a template. A schema defines their paths, their encoding, and
+//! the valid values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +13,7 @@ use crate::counts::try_write;
 use crate::error::found_out;
 use crate::{Cache, Error, Result, Znode, faults, path};
 
-/// How values become the data of znodes.
+/// The encoding of values as the data of znodes.
 ///
 /// ```
 /// use zebu_recipes::{Codec, Json};
@@ -22,16 +23,16 @@ use crate::{Cache, Error, Result, Znode, faults, path};
 /// assert_eq!(read, [1, 2]);
 /// ```
 pub trait Codec<T>: Send + Sync {
-    /// The data of a value.
+    /// Encodes a value.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The fault of the value.
     fn write(&self, value: &T) -> std::result::Result<Vec<u8>, String>;
 
-    /// The value of these data.
+    /// Decodes the data of a znode.
     ///
     /// # Errors
-    /// What is wrong with the data.
+    /// The fault of the data.
     fn read(&self, data: &[u8]) -> std::result::Result<T, String>;
 }
 
@@ -61,10 +62,11 @@ pub struct Record<T> {
 
 type Check<T> = dyn Fn(&T) -> std::result::Result<(), String> + Send + Sync;
 
-/// The schema of typed znodes: where they are, how they are written, which kind they are, and which values are valid.
+/// The schema of typed znodes: their paths, their encoding, their create mode, and the valid
+/// values.
 ///
-/// A template such as `/orgs/{org}/users/{user}` has an id for each part in braces. Znodes above a typed one that are
-/// missing are created, empty, with its ACL.
+/// A template such as `/orgs/{org}/users/{user}` has an id for each part in braces. Missing parents
+/// of a typed znode are created without data, with the ACL of the typed znode.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -196,10 +198,10 @@ impl<T: Serialize + DeserializeOwned> Models<T> {
 }
 
 impl<T> Models<T> {
-    /// Values in persistent znodes, written by this codec. The znodes are created with this ACL.
+    /// Values in persistent znodes, encoded by this codec. The znodes are created with this ACL.
     ///
     /// # Errors
-    /// [`Error::Model`] if the template is no path.
+    /// [`Error::Model`] if the template is not a valid path.
     pub fn new(
         client: &Client,
         template: &str,
@@ -223,7 +225,8 @@ impl<T> Models<T> {
         })))
     }
 
-    /// The kind of the znodes. One with a number is refused when it is created: its path would not fit the template.
+    /// Sets the create mode of the znodes. Creating a znode with a sequential mode fails, because
+    /// its path would not fit the template.
     #[must_use]
     pub fn mode(self, mode: CreateMode) -> Self {
         let mut schema = Arc::unwrap_or_clone(self.0);
@@ -231,7 +234,7 @@ impl<T> Models<T> {
         Self(Arc::new(schema))
     }
 
-    /// Adds a rule that each value must keep when it is written, and when it is read.
+    /// Adds a rule that each value must satisfy when it is written and when it is read.
     #[must_use]
     pub fn check(
         self,
@@ -245,7 +248,8 @@ impl<T> Models<T> {
     /// The znode with these ids, one for each part in braces.
     ///
     /// # Errors
-    /// [`Error::Name`] if one cannot be the name of a znode, [`Error::Model`] if the template has more or fewer.
+    /// [`Error::Name`] if an id cannot be the name of a znode, [`Error::Model`] if the number of
+    /// ids differs from the template.
     pub fn at(&self, ids: &[&str]) -> Result<Model<T>> {
         let path = self.0.resolve(&self.0.template, ids)?;
         Ok(Model { schema: self.0.clone(), path })
@@ -264,10 +268,10 @@ impl<T> Models<T> {
         }
     }
 
-    /// The last ids of all znodes whose other ids are these, sorted.
+    /// The last ids of all znodes that have these other ids, sorted.
     ///
     /// # Errors
-    /// As [`Models::at`], and those of reading.
+    /// As for [`Models::at`], and the errors of reading.
     pub async fn ids(&self, others: &[&str]) -> Result<Vec<String>> {
         let parent = self.parent(others)?;
         match Retry::default().reads(|| self.0.client.get_children(&parent)).await {
@@ -280,7 +284,7 @@ impl<T> Models<T> {
         }
     }
 
-    /// A cache of all znodes whose other ids are these; [`Models::record`] makes values of what it has.
+    /// A cache of all znodes that have these other ids. [`Models::record`] decodes its znodes.
     ///
     /// # Errors
     /// As [`Models::at`].
@@ -292,7 +296,7 @@ impl<T> Models<T> {
     /// The value of a znode in a cache.
     ///
     /// # Errors
-    /// [`Error::Model`] if the data are no valid value.
+    /// [`Error::Model`] if the data are not a valid value.
     pub fn record(&self, znode: &Znode) -> Result<Record<T>> {
         self.0.read(&znode.path, &znode.data, znode.stat)
     }
@@ -322,10 +326,11 @@ impl<T> Model<T> {
         &self.path
     }
 
-    /// Creates it; `false` if it exists already.
+    /// Creates the znode. Returns false if it exists already.
     ///
     /// # Errors
-    /// [`Error::Model`] if the value is not valid. Those of creating; after [`ErrorKind::Unknown`] it may exist.
+    /// [`Error::Model`] if the value is not valid, and the errors of creating. After
+    /// [`ErrorKind::Unknown`] the znode may exist.
     pub async fn create(&self, value: &T) -> Result<bool> {
         let Schema { client, acl, mode, .. } = &*self.schema;
         if mode.is_sequential() {
@@ -360,18 +365,19 @@ impl<T> Model<T> {
         }
     }
 
-    /// The value; `None` if there is no znode.
+    /// Reads the value; `None` if the znode does not exist.
     ///
     /// # Errors
-    /// [`Error::Model`] if the data are no valid value. Those of reading.
+    /// [`Error::Model`] if the data are not a valid value, and the errors of reading.
     pub async fn get(&self) -> Result<Option<Record<T>>> {
         self.schema.get(&self.path).await
     }
 
-    /// Writes the value, if the znode has this version; `None` if it has another one.
+    /// Writes the value if the znode has this version; `None` if it has another one.
     ///
     /// # Errors
-    /// [`Error::Model`] if the value is not valid. Those of writing; after [`ErrorKind::Unknown`] it may be written.
+    /// [`Error::Model`] if the value is not valid, and the errors of writing. After
+    /// [`ErrorKind::Unknown`] the value may be written.
     pub async fn set(&self, value: &T, version: Version) -> Result<Option<Version>> {
         Ok(self.write(value, version).await?.map(|stat| Version(stat.version)))
     }
@@ -381,8 +387,8 @@ impl<T> Model<T> {
         try_write(&self.schema.client, &self.path, version, &data).await
     }
 
-    /// Reads the value, changes it, and writes it unless another program was faster; then again. `None` if there is no
-    /// znode.
+    /// Reads the value, changes it, and writes it. If another program was faster, this begins
+    /// again. `None` if the znode does not exist.
     ///
     /// # Errors
     /// As [`Model::get`] and [`Model::set`], and [`Error::Contended`].
@@ -402,10 +408,10 @@ impl<T> Model<T> {
         Err(Error::Contended(self.path.clone()))
     }
 
-    /// Deletes it, if it has this version; `false` if there is none.
+    /// Deletes the znode if it has this version. Returns false if it does not exist.
     ///
     /// # Errors
-    /// Those of deleting: another version, or children.
+    /// The errors of deleting, for example another version, or children.
     pub async fn delete(&self, version: Version) -> Result<bool> {
         let delete = || self.schema.client.delete(&self.path, version);
         match Retry::default().writes(delete).await {

@@ -1,4 +1,4 @@
-//! Several locks as one: either all are held, or none.
+//! Several locks as one: a caller holds all of them, or none.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -30,7 +30,7 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// These locks as one, taken in this order.
+    /// These locks as one, acquired in this order.
     ///
     /// ```
     /// assert_eq!(format!("{:?}", zebu_recipes::MultiLock::new(vec![])), "MultiLock { locks: [] }");
@@ -39,10 +39,11 @@ impl MultiLock {
         Self { locks }
     }
 
-    /// Waits until all are held. Dropping the future releases those already held.
+    /// Waits until all locks are held. Dropping the future releases the locks that are already
+    /// held.
     ///
     /// # Errors
-    /// As for [`Mutex::acquire`], for any of them; the others are released.
+    /// As for [`Mutex::acquire`], for any of the locks; the others are released.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -68,7 +69,7 @@ impl MultiLock {
         Ok(held)
     }
 
-    /// All of them if they are free; does not wait.
+    /// All locks, if they are free; does not wait.
     ///
     /// # Errors
     /// As for [`MultiLock::acquire`].
@@ -167,11 +168,11 @@ impl AllHeld {
         pin!(any).await;
     }
 
-    /// Releases all of them, the last one first, and returns when that is done.
+    /// Releases all locks, the last one first, and returns when they are released.
     ///
     /// # Errors
-    /// The first error, as for [`Guard::release`]. Every lock is released, whatever happens to the
-    /// others.
+    /// The first error, as for [`Guard::release`]. An error at one lock does not keep the others
+    /// from being released.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -44,8 +44,8 @@ pub struct Mutex {
 }
 
 impl Mutex {
-    /// The lock below this znode, which is created with this ACL when it is missing, as are those
-    /// of the line.
+    /// The lock below this znode. If the znode is missing, it is created with this ACL. The znodes
+    /// of the line have the same ACL.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -171,10 +171,10 @@ impl Mutex {
     }
 }
 
-/// Another guard for an owner that holds the lock; `None` if it does not.
+/// Another guard for an owner that holds the lock; `None` if the owner does not hold it.
 ///
 /// # Errors
-/// [`Error::Deleted`] if its znode is gone; those of reading.
+/// [`Error::Deleted`] if the znode of the owner is gone, and the errors of reading.
 pub(crate) async fn reenter(client: &Client, owned: &Weak<Place>) -> Result<Option<Guard>> {
     let Some(place) = owned.upgrade() else { return Ok(None) };
     let look = || async {
@@ -221,7 +221,8 @@ impl Guard {
         &self.place
     }
 
-    /// The token for resources that the lock protects. All guards of one holding have the same.
+    /// The token for resources that the lock protects. All guards of an owner that are held
+    /// together have the same token.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -249,7 +250,7 @@ impl Guard {
         self.place.path()
     }
 
-    /// Waits until there is something that a holder should know, as [`Held::news`].
+    /// Waits until there is news for the holder, as [`Held::news`].
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -281,7 +282,7 @@ impl Guard {
         self.vigil.lost().await;
     }
 
-    /// Releases this guard, and with the last one the lock; returns when that is done.
+    /// Releases this guard, and with the last guard the lock. Returns when that is done.
     ///
     /// # Errors
     /// As for [`Held::release`].

@@ -24,9 +24,9 @@ const WRITES_MAX: usize = 32;
 /// A znode that this session keeps: if another client deletes it, it is created again with the
 /// newest data.
 ///
-/// It is deleted when this value is closed or dropped. An ephemeral one ends with its session; a
-/// new session must keep it anew. If another session has an ephemeral at this path, for example one
-/// of an earlier run of the program, this waits until that is gone.
+/// The znode is deleted when this value is closed or dropped. An ephemeral znode ends with its
+/// session; the program must keep it again in a new session. If another session has an ephemeral at
+/// this path, for example one of an earlier run of the program, this waits until that one is gone.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -57,13 +57,13 @@ pub struct PersistentNode {
 /// The state of the znode.
 #[derive(Clone, Debug)]
 enum State {
-    /// It does not exist, or does not exist again yet. The next create uses the newest data.
+    /// The znode does not exist, or does not exist again yet. The next create uses the newest data.
     Missing,
-    /// It is being created, or taken over: it may exist with older data.
+    /// The znode is being created or taken over: it may exist with older data.
     Unsettled,
     /// It exists at this path.
     Kept(Kept),
-    /// It is no longer kept.
+    /// The znode is no longer kept.
     Ended(Error),
 }
 
@@ -158,16 +158,17 @@ impl PersistentNode {
         }
     }
 
-    /// Writes the data, now and whenever the znode is created again. Returns when the znode has them; if it is missing, at
-    /// once: it is created with them.
+    /// Writes the data, now and whenever the znode is created again. Returns when the znode has the
+    /// data. If the znode is missing, this returns at once, and the next create uses the data.
     ///
-    /// A znode that another session has created at this path meanwhile keeps its data. ZooKeeper can make a write depend on
-    /// the version of the data only, not on the creator. So one case remains: this znode is deleted and the other one created
-    /// while the write is on its way, and the other one has the version that this one had.
+    /// A znode that another session has created at this path meanwhile keeps its data. ZooKeeper
+    /// can make a write depend on the version of the data only, not on the creator. So one case
+    /// remains: while the write is on its way, another client deletes this znode, another session
+    /// creates its own, and that znode has the version that this one had.
     ///
     /// # Errors
-    /// The errors of writing. After [`ErrorKind::Unknown`] they may be written; writing them again is
-    /// harmless.
+    /// The errors of writing. After [`ErrorKind::Unknown`] the data may be written; writing them
+    /// again is harmless.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

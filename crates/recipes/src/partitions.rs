@@ -154,7 +154,7 @@ impl Participant {
     /// The items go to the members in turn, both in alphabetical order. A member owns no item if there
     /// are more members than items.
     ///
-    /// Dropping the future gives back the locks that it has got.
+    /// Dropping the future releases the locks that it has already acquired.
     ///
     /// # Errors
     /// The errors of reading and of [`Lock::exclusive`].
@@ -279,7 +279,7 @@ async fn release(held: Vec<Held>) -> Result<()> {
     result
 }
 
-/// The items that a [`Participant`] owns. Dropping it gives them back.
+/// The items that a [`Participant`] owns. Dropping this value releases them.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -409,10 +409,10 @@ impl Part {
         while self.news().await != News::Lost {}
     }
 
-    /// Gives the items back, and returns when that is done.
+    /// Releases the items, and returns when they are released.
     ///
     /// # Errors
-    /// As for [`Held::release`], for any of the items. The others are given back nevertheless.
+    /// As for [`Held::release`], for any of the items. The others are released nevertheless.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }

@@ -210,7 +210,7 @@ impl ReadWriteLock {
         self.line().line().await
     }
 
-    /// Asks the holders of the lock to give it back, as [`Mutex::revoke`](crate::Mutex::revoke).
+    /// Asks the holders of the lock to release it, as [`Mutex::revoke`](crate::Mutex::revoke).
     ///
     /// # Errors
     /// The errors of reading and writing.

@@ -35,7 +35,7 @@ pub(crate) struct Vigil {
     /// Watches the holder's own znode.
     watch: Option<Watch>,
     is_suspended: bool,
-    /// Whether another process asks for the lock; `None` after the holder was told.
+    /// Whether another process asks for the lock; `None` after the holder has got that news.
     is_wanted: Option<bool>,
 }
 
