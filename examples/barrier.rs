@@ -1,5 +1,5 @@
-//! A computation in rounds, by several processes: nobody begins a round before all are there, and nobody leaves it
-//! before all are done.
+//! A computation in rounds by several processes. No process begins a round before all have come,
+//! and no process leaves a round before all have finished it.
 //!
 //! ```text
 //! cargo run --example barrier -- --size 2 --name a --rounds 3
@@ -14,7 +14,7 @@ use clap::Parser;
 use zebu_examples::connection::{Connection, log};
 use zebu_recipes::DoubleBarrier;
 
-/// Compute together with others
+/// Compute in rounds, together with other processes
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
@@ -24,19 +24,19 @@ struct Args {
     #[arg(long, value_name = "PATH", default_value = "/barrier")]
     path: String,
 
-    /// How many processes compute together
+    /// The number of processes that compute together
     #[arg(long)]
     size: usize,
 
-    /// What this one is called
+    /// The name of this process
     #[arg(long)]
     name: String,
 
-    /// How many rounds
+    /// The number of rounds
     #[arg(long, default_value_t = 1)]
     rounds: u32,
 
-    /// How long a round takes
+    /// The duration of a round
     #[arg(long, value_name = "MS", default_value_t = 0)]
     work_ms: u64,
 }

@@ -1,5 +1,5 @@
-//! The master of masters and workers over the blocking client: a program without a runtime. Workers, clients and the
-//! other masters are those of `master_worker`:
+//! A master of the master-worker system that uses the blocking client, so the program needs no
+//! runtime. `master_worker` has the workers, the clients and the other masters:
 //!
 //! ```text
 //! cargo run --example blocking_master -- --name m1
@@ -19,21 +19,21 @@ use zebu_examples::connection::{Connection, is_session_over, log};
 use zebu_examples::master_worker::blocking::Master;
 use zebu_examples::master_worker::random_name;
 
-/// Hand out tasks to workers, or stand by to do it
+/// Assign tasks to workers, or stand by to take over
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     connection: Connection,
 
-    /// The znode below which everything lives
+    /// The root znode of the system
     #[arg(long, value_name = "PATH", default_value = "/master-worker")]
     root: String,
 
-    /// Its name; default a random one
+    /// The name of this master [default: a random name]
     #[arg(long)]
     name: Option<String>,
 
-    /// Most tasks that a worker has at a time; the others wait for whoever is free first
+    /// Maximum number of tasks of a worker at a time; further tasks wait for a free worker
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     tasks_per_worker: usize,
 }
@@ -43,7 +43,8 @@ fn main() -> ExitCode {
     zebu_examples::exit_code(run(&Args::parse()))
 }
 
-/// Plays the role on one session after the other: what is known of one that is over is void.
+/// Plays the role on one session after the other. A new session begins without any knowledge of the
+/// old one.
 fn run(args: &Args) -> Result<()> {
     let name = args.name.clone().unwrap_or_else(|| random_name("master"));
     println!("this is {name}");
@@ -59,7 +60,7 @@ fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Ends the session, and with it this program, when somebody wants that: others can take over at once.
+/// Ends the session and this program on Ctrl-C or SIGTERM, so another master can take over at once.
 fn close_when_asked(client: &Client) {
     let closing = client.asynchronous().unowned();
     client.thread().spawn(async move {

@@ -1,4 +1,5 @@
-//! Dynamic configuration: everybody has the same settings, and has new ones as soon as they are there.
+//! Dynamic configuration: all programs have the same settings, and get new settings as soon as they
+//! are written.
 //!
 //! ```text
 //! cargo run --example config -- watch
@@ -6,8 +7,9 @@
 //! cargo run --example config -- set host=db2 port=
 //! ```
 //!
-//! A change of several settings is seen whole or not at all. Somebody who has to use other tools, one setting after
-//! the other, says `hold` before and `release` after: meanwhile everybody keeps what they have.
+//! Readers see a change of several settings completely or not at all. If you must change settings
+//! one by one with another tool, run `hold` before and `release` after the changes. Meanwhile all
+//! readers keep their settings.
 
 use std::process::ExitCode;
 
@@ -34,15 +36,15 @@ struct Args {
 enum Command {
     /// Change settings: NAME=VALUE, or NAME= to remove one
     Set {
-        /// All in one
+        /// The settings; they all change at once
         #[arg(required = true, value_name = "NAME=VALUE")]
         changes: Vec<String>,
     },
-    /// Print the settings, and again whenever they change
+    /// Print the settings, and print them again after each change
     Watch,
-    /// Make everybody who watches wait
+    /// Make readers keep their settings until `release`
     Hold,
-    /// Let them read again
+    /// Let readers read again
     Release,
 }
 
@@ -72,7 +74,8 @@ async fn run(args: &Args) -> Result<()> {
                 Command::Release => settings.release().await?,
                 Command::Watch => loop {
                     let snapshot = settings.next().await?;
-                    // A new session sees them for the first time, but they may be what they were.
+                    // A new session reads the settings for the first time, but they may be
+                    // unchanged.
                     if latest.as_ref() != Some(&snapshot) {
                         println!("{}", text(&snapshot));
                         latest = Some(snapshot);

@@ -1,4 +1,5 @@
-//! A crawler: many processes fetch the pages of web sites, each page once, whoever of them dies.
+//! A crawler: many processes fetch the pages of web sites. They fetch each page once, even if some
+//! of them die.
 //!
 //! ```text
 //! cargo run --example crawler -- add http://127.0.0.1:8000/
@@ -6,11 +7,12 @@
 //! cargo run --example crawler -- show
 //! ```
 //!
-//! Links wait in a [`Queue`]. One that is being fetched stays in it until its page has been read, so that another
-//! process fetches it when this one dies. Which links are known stands in the tree, too: a page that was read, and
-//! the links it has, go into the tree in one transaction, so each link is put into the queue once.
+//! Links wait in a [`Queue`]. A link stays in the queue until its page has been read, so another
+//! process fetches it if its crawler dies. The tree also contains all known links. One transaction
+//! records that a page was read, and adds the links of that page, so each link enters the queue
+//! once.
 //!
-//! Only pages of the hosts that were added are followed, by plain HTTP.
+//! The crawler follows only pages of the added hosts, by plain HTTP.
 
 use std::process::ExitCode;
 
@@ -21,13 +23,13 @@ use zebu_examples::connection::{Connection, is_session_over, log};
 use zebu_examples::web::{self, Link};
 use zebu_recipes::{Item, Queue};
 
-/// Crawl web sites, together with others
+/// Crawl web sites, together with other processes
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     connection: Connection,
 
-    /// The znode below which everything lives
+    /// The root znode of the crawler
     #[arg(long, value_name = "PATH", default_value = "/crawler")]
     root: String,
 
@@ -45,15 +47,15 @@ enum Command {
     },
     /// Take links from the queue, and fetch them
     Work {
-        /// End when there is nothing left to do
+        /// End when no link is left
         #[arg(long)]
         until_done: bool,
 
-        /// Wait this long before each page, not to be a burden
+        /// Pause before each page, to limit the load of the web site
         #[arg(long, value_name = "MS", default_value_t = 0)]
         pause_ms: u64,
     },
-    /// Print all links, and what became of them
+    /// Print all links and their results
     Show,
 }
 
@@ -85,7 +87,7 @@ async fn run(args: Args) -> Result<()> {
             asked = &mut stop => asked.map_err(Into::into),
         };
         match end {
-            // What was being fetched is in the queue again.
+            // The link that was being fetched is in the queue again.
             Err(error) if is_session_over(&error) => println!("session over"),
             end => {
                 client.close().await?;
@@ -99,7 +101,7 @@ struct Crawler {
     client: Client,
     acl: Acls,
     queue: Queue,
-    /// The parent of all links that are known.
+    /// The parent of all known links.
     known: String,
 }
 
@@ -123,7 +125,7 @@ impl Crawler {
                 self.add_to(&mut transaction, &link);
                 transaction.commit()
             };
-            // Repeating it does no harm: a link that is known is not put in again.
+            // A repetition does no harm: a known link is not added again.
             match Retry::default().reads(commit).await {
                 Ok(_) => println!("{link} is new"),
                 Err(error) if error.code() == ErrorCode::NODE_EXISTS => println!("{link} is known"),
@@ -133,7 +135,7 @@ impl Crawler {
         Ok(())
     }
 
-    /// Makes a link known, and puts it into the queue: first pages near the root.
+    /// Records a link as known, and puts it into the queue. Pages near the root come first.
     fn add_to(&self, transaction: &mut Transaction, link: &Link) {
         let path = self.znode(link);
         transaction.create(&path, "waiting", CreateMode::Persistent, &self.acl);
@@ -159,11 +161,11 @@ impl Crawler {
         }
     }
 
-    /// Waits until there is nothing in the queue, and nobody works on anything.
+    /// Waits until the queue is empty, and no process works on an item.
     async fn done(&self) {
         loop {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-            // What fails here fails elsewhere, too.
+            // Another process would fail in the same way.
             if let Ok(true) = self.queue.is_empty().await {
                 return;
             }
@@ -177,7 +179,7 @@ impl Crawler {
         let link: Link = text.parse()?;
         let (result, mut links) = match web::get(&link).await {
             Ok(page) => (format!("status {}", page.status), web::links(&link, &page.body)),
-            // The web is like that: it is a result.
+            // A failed fetch is a result, too.
             Err(error) => (format!("failed: {error:#}"), Vec::new()),
         };
         loop {
@@ -192,11 +194,11 @@ impl Crawler {
                 .await;
             match finished {
                 Ok(()) => println!("{text}: {result}, {} new links", links.len()),
-                // Somebody else has found one of the links meanwhile.
+                // Another process has found one of the links meanwhile.
                 Err(zebu_recipes::Error::Client(error)) if error.kind() == ErrorKind::Conflict => {
                     continue;
                 }
-                // Others have it now, and will read it again.
+                // Another process has this link now, and will read the page again.
                 Err(zebu_recipes::Error::Deleted(_)) => println!("{text}: too late"),
                 Err(error) => return Err(error.into()),
             }
@@ -204,7 +206,7 @@ impl Crawler {
         }
     }
 
-    /// Those that nobody has found yet.
+    /// The links that no process has found yet.
     async fn unknown(&self, links: Vec<Link>) -> Result<Vec<Link>> {
         let look = || async {
             let looks: Vec<_> =

@@ -1,4 +1,4 @@
-//! Leader election, with a leader that writes to something outside of the ensemble: the resource in `resource.rs`.
+//! Leader election. The leader writes to a resource outside of the ensemble, see `resource.rs`.
 //!
 //! ```text
 //! cargo run --example resource -- --file /tmp/journal
@@ -6,8 +6,9 @@
 //! cargo run --example election -- --name b --resource 127.0.0.1:7070
 //! ```
 //!
-//! A leader that stands still does not notice that another one was elected: what it has begun to write may arrive
-//! much later. It cannot help that; the resource can, which refuses whoever shows an older token.
+//! A paused leader does not notice that another leader was elected, so its write may arrive much
+//! later. The leader cannot prevent that. The resource can: it refuses every writer with an older
+//! token.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use zebu_examples::connection::{Connection, is_session_over, log};
 use zebu_examples::resource::{Answer, Remote};
 use zebu_recipes::{Election, Held, News};
 
-/// Take part in an election, and write while leading
+/// Take part in an election, and write as the leader
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
@@ -29,15 +30,16 @@ struct Args {
     #[arg(long, default_value = "/election")]
     path: String,
 
-    /// What this candidate is called
+    /// The name of this candidate
     #[arg(long)]
     name: String,
 
-    /// The resource that only the leader may write to
+    /// The resource to which only the leader may write
     #[arg(long, value_name = "HOST:PORT")]
     resource: Option<String>,
 
-    /// Go on writing whatever the session says, as a leader does that stood still between looking and writing
+    /// Ignore the session's state and continue to write, like a leader that was paused between its
+    /// check and its write
     #[arg(long, requires = "resource")]
     careless: bool,
 }
@@ -61,7 +63,7 @@ async fn run(args: &Args) -> Result<()> {
             }
         };
         match end {
-            // Everything that was known is void: from the beginning, as somebody new.
+            // The session has ended: begin again as a new candidate.
             Err(error) if is_session_over(&error) => println!("session over"),
             end => return end,
         }
@@ -89,19 +91,20 @@ async fn take_part(args: &Args, client: &Client, acl: &Acls) -> Result<()> {
     }
 }
 
-/// Leads as long as that is certain.
+/// Leads as long as the leadership is certain.
 async fn lead(args: &Args, leadership: &mut Held) -> Result<()> {
     let token = leadership.token().0.0;
     loop {
         let news = tokio::select! {
-            // Looked at first: nothing is written that is known to be wrong.
+            // Checked first, so the leader never writes after it has learned that its leadership is
+            // in doubt.
             biased;
             news = leadership.news() => news,
             written = write(args, token) => return written,
         };
         println!("{news:?}");
         match news {
-            // Not leading, and not giving up either: it may come back.
+            // Neither lead nor give up: the connection may return.
             News::Suspended => match leadership.news().await {
                 News::Resumed => println!("Resumed"),
                 _ => return Ok(()),
@@ -112,7 +115,7 @@ async fn lead(args: &Args, leadership: &mut Held) -> Result<()> {
     }
 }
 
-/// Writes again and again, until the resource refuses.
+/// Writes repeatedly, until the resource refuses a write.
 async fn write(args: &Args, token: i64) -> Result<()> {
     let Some(address) = &args.resource else { return std::future::pending().await };
     let mut resource = Remote::connect(address).await?;

@@ -1,4 +1,4 @@
-//! Group membership: who is there, as of now, and what they say of themselves.
+//! Group membership: the present members of a group and their data.
 //!
 //! ```text
 //! cargo run --example group -- watch
@@ -32,14 +32,14 @@ struct Args {
 enum Command {
     /// Be a member until Ctrl-C
     Join {
-        /// Under this name
+        /// The name of this member
         name: String,
 
-        /// What others should know
+        /// The data that other programs see
         #[arg(long, default_value = "")]
         info: String,
     },
-    /// Print who comes and who goes
+    /// Print members that join or leave
     Watch,
 }
 
@@ -65,20 +65,22 @@ async fn run(args: &Args) -> Result<()> {
         let end = tokio::select! {
             end = doing => end,
             asked = &mut stop => {
-                // Leaves at once, instead of being missed after the timeout.
+                // The others see at once that this member leaves, not only after the session
+                // timeout.
                 client.close().await?;
                 return Ok(asked?);
             }
         };
         match end {
-            // Members of yesterday join again; watchers say what has changed since.
+            // After the end of a session, members join again; watchers print the changes since
+            // then.
             Err(error) if is_session_over(&error) => println!("session over"),
             end => return end,
         }
     }
 }
 
-/// A member is an ephemeral znode: it goes with its session.
+/// A member is an ephemeral znode, which is deleted when its session ends.
 async fn join(client: &Client, acl: &Acls, group: &str, name: &str, info: &str) -> Result<()> {
     let path = format!("{group}/{name}");
     loop {
@@ -95,17 +97,19 @@ async fn join(client: &Client, acl: &Acls, group: &str, name: &str, info: &str) 
         let (stat, change) = Retry::default().reads(look).await?;
         match stat {
             None => continue,
-            // Made just now, or by an attempt whose answer was lost.
+            // Created just now, or by an attempt whose answer was lost.
             Some(stat) if stat.ephemeral_owner == client.session_id().0 => println!("joined"),
             Some(stat) if stat.ephemeral_owner == 0 => bail!("{path} is no member"),
-            // Somebody of this name, or ourselves before a crash: then it will not be there for long.
+            // Another member with this name, or this program before a crash. In the second case,
+            // the znode will soon be deleted.
             Some(_) => println!("waiting: there is a {name} already"),
         }
         change.await?;
     }
 }
 
-/// Says who has come and who has gone since the last look. Who comes and goes in between is not seen.
+/// Prints the members that have joined or left since the last read. It misses members that joined
+/// and left in between.
 async fn watch(client: &Client, group: &str, seen: &mut BTreeSet<String>) -> Result<()> {
     let mut children = Children::of(client, group);
     loop {

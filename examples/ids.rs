@@ -1,4 +1,4 @@
-//! A counter that many share: numbers, each given out once.
+//! A counter that many programs share: each number is given to one program only.
 //!
 //! ```text
 //! cargo run --example ids -- --count 3
@@ -12,7 +12,7 @@ use zebu_client::Retry;
 use zebu_examples::connection::{Connection, log};
 use zebu_recipes::Ids;
 
-/// Take numbers that nobody else has
+/// Take numbers that no other program has
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
@@ -26,11 +26,11 @@ struct Args {
     #[arg(long, default_value = "ids")]
     name: String,
 
-    /// How many, one after the other
+    /// How many numbers to take, one after the other
     #[arg(long, default_value_t = 1)]
     count: u32,
 
-    /// How many numbers to take from the servers at a time
+    /// How many numbers one request takes from the servers
     #[arg(long, default_value_t = 1)]
     at_a_time: u32,
 }

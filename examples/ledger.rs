@@ -1,5 +1,5 @@
-//! A leader that is elected by a lock of the resource itself, and announced in the ensemble: whoever has locked the file
-//! writes to it, and others can look up who that is.
+//! A leader that the resource itself elects, by its own lock, and that the ensemble announces. The
+//! process that has locked the file writes to it, and other programs can look up the leader.
 //!
 //! ```text
 //! cargo run --example ledger -- write /tmp/ledger --name a
@@ -7,9 +7,10 @@
 //! cargo run --example ledger -- who
 //! ```
 //!
-//! Beside `election.rs` and `resource.rs` this is the other way to keep leaders of yesterday from writing. There the
-//! ensemble elects, and the resource refuses old tokens. Here the resource elects, so nobody has to be refused: who
-//! stands still keeps the lock, and so nobody else writes meanwhile; who dies loses it. Sessions decide nothing.
+//! There are two ways to keep a former leader from writing. In `election.rs` and `resource.rs`, the
+//! ensemble elects the leader, and the resource refuses old tokens. Here, the resource elects the
+//! leader, so it never has to refuse a write: a paused leader keeps the lock, so no other process
+//! writes meanwhile, and a dead leader loses the lock. Sessions decide nothing.
 
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,16 +24,16 @@ use zebu_client::{Acls, Client};
 use zebu_examples::connection::{Connection, is_session_over, log};
 use zebu_recipes::{Announcement, Announcements};
 
-/// How long somebody who waits for the file's lock, or for the servers, sleeps between two attempts.
+/// The pause between two attempts to get the file's lock, or to reach the servers.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Write to a file that one at a time may write to, or ask who that is
+/// Write to a file to which only one process at a time may write, or show that process
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
     connection: Connection,
 
-    /// Where leaders announce themselves
+    /// The znode below which leaders announce themselves
     #[arg(long, value_name = "PATH", default_value = "/ledger", global = true)]
     path: String,
 
@@ -47,11 +48,11 @@ enum Command {
         /// The file
         file: PathBuf,
 
-        /// What this leader is called
+        /// The name of this leader
         #[arg(long)]
         name: String,
     },
-    /// Print who leads, whenever that changes
+    /// Print the leader, and print it again after each change
     Who,
 }
 
@@ -65,7 +66,7 @@ async fn run(args: &Args) -> Result<()> {
     let doing = async {
         match &args.command {
             Command::Write { file, name } => {
-                // First of all: who starts a program wants to know when it cannot work.
+                // Checked first, so the user learns at once if the program cannot work.
                 let session = args.connection.open().await?;
                 let (mut ledger, term) = Ledger::lock(file).await?;
                 println!("leading, term {term}");
@@ -83,7 +84,8 @@ async fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Tells others who leads, again and again: a session that is over is replaced, and the leader is the same.
+/// Announces the leader, again and again: if a session ends, a new session announces the same
+/// leader.
 async fn announce(args: &Args, session: (Client, Acls), name: &str, term: u64) {
     let mut session = Ok(session);
     loop {
@@ -102,7 +104,7 @@ async fn announce(args: &Args, session: (Client, Acls), name: &str, term: u64) {
     }
 }
 
-/// Announces it until the session is over.
+/// Announces the leader until the session is over.
 async fn announce_in(client: &Client, acl: &Acls, path: &str, name: &str, term: u64) -> Result<()> {
     let _announced = Announcements::new(client, path, acl).announce(name, term).await?;
     println!("announced");
@@ -123,7 +125,7 @@ async fn who(args: &Args) -> Result<()> {
     }
 }
 
-/// Says who leads when it is another one than the last that was said.
+/// Prints the leader if it differs from the last printed one.
 async fn watch(leaders: &Announcements, last: &mut Option<Option<Announcement>>) -> Result<()> {
     loop {
         let (leader, changed) = leaders.watch().await?;
@@ -138,15 +140,15 @@ async fn watch(leaders: &Announcements, last: &mut Option<Option<Announcement>>)
     }
 }
 
-/// A file that this process has locked. The lock goes when the process does, and not before.
+/// A file that this process has locked. The lock ends with the process, and not before.
 struct Ledger {
     file: File,
     term: u64,
 }
 
 impl Ledger {
-    /// Waits for the lock. Each holder has a term of its own, larger than those before: what the file begins its lines
-    /// with.
+    /// Waits for the lock. Each holder has a term that is larger than all earlier terms. The lines
+    /// in the file begin with the term.
     async fn lock(path: &Path) -> Result<(Self, u64)> {
         let what = || path.display().to_string();
         let file = File::options().create(true).read(true).append(true).open(path);
@@ -174,7 +176,8 @@ impl Ledger {
             line.clear();
         }
         let mut ledger = Self { file, term: newest + 1 };
-        // Before anybody is told: whoever comes next must find it. The line before may have been cut off.
+        // Durable before the leader is announced, because the next holder must find the term. The
+        // line before may be incomplete.
         ledger.append("begins").with_context(what)?;
         let term = ledger.term;
         Ok((ledger, term))
@@ -185,7 +188,7 @@ impl Ledger {
         self.file.sync_data()
     }
 
-    /// Writes again and again.
+    /// Writes repeatedly.
     async fn write(&mut self, name: &str) -> Result<()> {
         for number in 0_u64.. {
             self.append(&format!("{name} {number}")).context("write")?;

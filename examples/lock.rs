@@ -1,5 +1,5 @@
-//! Runs a command while holding a lock, so that of all machines only one runs it at a time; or, with `--shared`, so
-//! that nobody holds the lock alone meanwhile.
+//! Runs a command while it holds a lock, so that only one machine at a time runs the command. With
+//! `--shared`, several machines may run it together, while no program holds the lock exclusively.
 //!
 //! ```text
 //! cargo run --example lock -- /locks/backup -- sh -c 'echo token $LOCK_TOKEN; sleep 10'
@@ -7,8 +7,9 @@
 //! cargo run --example lock -- --line /locks/backup
 //! ```
 //!
-//! When the lock may be lost, because the connection is, the command is ended: somebody else may be running it by
-//! then. A command that survives even this program shows `LOCK_TOKEN` to what it writes to: see `resource.rs`.
+//! If the connection is lost, the lock may be lost and another machine may run the command, so the
+//! program ends its command. A command can even survive this program. So it should present
+//! `LOCK_TOKEN` to every resource that it writes to, see `resource.rs`.
 
 use std::process::ExitCode;
 
@@ -25,7 +26,7 @@ struct Args {
     #[command(flatten)]
     connection: Connection,
 
-    /// Hold it together with others who share it
+    /// Share the lock with other programs that use this option
     #[arg(long)]
     shared: bool,
 
@@ -33,15 +34,15 @@ struct Args {
     #[arg(long)]
     no_wait: bool,
 
-    /// End the command when somebody asks for the lock
+    /// End the command when another program asks for the lock
     #[arg(long)]
     yield_when_asked: bool,
 
-    /// Ask those who hold it to give it back, and do nothing else
+    /// Only ask the holders to release the lock
     #[arg(long, value_name = "LOCK", conflicts_with_all = ["lock", "line"])]
     ask_back: Option<String>,
 
-    /// Print who stands in line, and do nothing else
+    /// Only print the line of holders and waiting programs
     #[arg(long, value_name = "LOCK", conflicts_with = "lock")]
     line: Option<String>,
 
@@ -49,7 +50,7 @@ struct Args {
     #[arg(required_unless_present_any = ["ask_back", "line"])]
     lock: Option<String>,
 
-    /// The command; without one the lock is held until Ctrl-C
+    /// The command; without a command, the program holds the lock until Ctrl-C
     #[arg(last = true)]
     command: Vec<String>,
 }
@@ -102,7 +103,7 @@ async fn run(args: Args) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Runs the command as long as the lock is held for certain, then gives it back.
+/// Runs the command as long as the lock is certainly held, then releases the lock.
 async fn work(
     mut held: Held,
     command: &[String],
@@ -116,7 +117,7 @@ async fn work(
             return anyhow::Ok(ExitCode::SUCCESS);
         };
         let mut command = Command::new(program);
-        // Whatever ends this future ends the command.
+        // When this future ends or is dropped, the command ends.
         command.args(words).env("LOCK_TOKEN", token.to_string()).kill_on_drop(true);
         let status = command.status().await.with_context(|| program.clone())?;
         Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(128)).unwrap_or(1)))
@@ -147,7 +148,7 @@ async fn work(
     Ok(code)
 }
 
-/// What this machine calls itself.
+/// The name of this machine.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()

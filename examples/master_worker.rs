@@ -1,4 +1,4 @@
-//! A master-worker system, after the one that many know ZooKeeper by. Every role is a process:
+//! The master-worker system of many ZooKeeper tutorials. Every role is a process:
 //!
 //! ```text
 //! cargo run --example master_worker -- master
@@ -28,7 +28,7 @@ struct Args {
     #[command(flatten)]
     connection: Connection,
 
-    /// The znode below which everything lives
+    /// The root znode of the system
     #[arg(long, value_name = "PATH", default_value = "/master-worker")]
     root: String,
 
@@ -38,43 +38,43 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Role {
-    /// Hand out tasks to workers, or stand by to do it
+    /// Assign tasks to workers, or stand by to take over
     Master {
-        /// Its name; default a random one
+        /// The name [default: a random name]
         #[arg(long)]
         name: Option<String>,
 
-        /// Most tasks that a worker has at a time; the others wait for whoever is free first
+        /// Maximum number of tasks of a worker at a time; further tasks wait for a free worker
         #[arg(long, value_name = "COUNT", default_value_t = 2)]
         tasks_per_worker: usize,
     },
     /// Execute tasks
     Worker {
-        /// Its name; default a random one
+        /// The name [default: a random name]
         #[arg(long)]
         name: Option<String>,
 
-        /// Most tasks that are executed at a time
+        /// Maximum number of tasks that this worker executes at a time
         #[arg(long, value_name = "COUNT", default_value_t = 1)]
         parallel: usize,
     },
     /// Submit tasks, and print their results: "echo TEXT", "sum N N N", "sleep MS", "await PATH"
     Submit {
-        /// What to do
+        /// The tasks
         #[arg(required = true)]
         commands: Vec<String>,
 
-        /// Only print the tasks' names
+        /// Print only the names of the tasks
         #[arg(long)]
         no_wait: bool,
     },
-    /// Print the results of tasks that were submitted earlier
+    /// Print the results of earlier tasks
     Result {
         /// Their names
         #[arg(required = true)]
         tasks: Vec<String>,
     },
-    /// Print everything there is
+    /// Print the state of the whole system
     Show,
 }
 
@@ -132,10 +132,10 @@ async fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Plays a role until somebody wants it to end, on one session after the other.
+/// Plays a role until Ctrl-C or SIGTERM, on one session after the other.
 ///
-/// A session that is over is never continued behind the role's back: everything it knew is void, so the role
-/// starts from the beginning, with a new session.
+/// A role never continues silently after the end of its session. Everything that it knew is
+/// invalid, so it starts from the beginning with a new session.
 async fn sessions(
     connection: &Connection,
     role: impl AsyncFn(Client, Acls) -> Result<()>,
@@ -147,7 +147,7 @@ async fn sessions(
         let end = tokio::select! {
             end = role(client.clone(), acl) => end,
             asked = &mut stop => {
-                // Now, not after the timeout: others can take over at once.
+                // The session ends now, not after its timeout, so others can take over at once.
                 client.close().await?;
                 return Ok(asked?);
             }

@@ -1,5 +1,5 @@
-//! A name service, and rendezvous: who offers something says where; who wants it finds it, or waits until it is
-//! there.
+//! A name service with rendezvous: a program offers an address under a name, and other programs
+//! find the address or wait until it is offered.
 //!
 //! ```text
 //! cargo run --example names -- find db --wait
@@ -15,7 +15,7 @@ use zebu_client::{Acls, Client, CreateMode, ErrorCode, Retry, Version};
 use zebu_examples::connection::{Connection, is_session_over, log};
 use zebu_recipes::Value;
 
-/// Offer something under a name, or find it
+/// Offer an address under a name, or find one
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
@@ -31,24 +31,24 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Offer something until Ctrl-C
+    /// Offer an address until Ctrl-C
     Offer {
-        /// Under this name
+        /// The name
         name: String,
-        /// Where it is
+        /// The address
         address: String,
-        /// Also when this program has ended
+        /// Keep the offer after the end of this program
         #[arg(long)]
         for_ever: bool,
     },
-    /// Print where something is
+    /// Print an address
     Find {
         /// What
         name: String,
-        /// Wait until somebody offers it
+        /// Wait until the name is offered
         #[arg(long)]
         wait: bool,
-        /// Print it again whenever it changes
+        /// Print it again after each change
         #[arg(long)]
         follow: bool,
     },
@@ -98,7 +98,7 @@ async fn offer(
 ) -> Result<()> {
     let mode = if for_ever { CreateMode::Persistent } else { CreateMode::Ephemeral };
     loop {
-        // Both may be repeated: what counts is what is there afterwards.
+        // Both requests may be repeated, because only the final state matters.
         match Retry::default().reads(|| client.create(path, address, mode, acl)).await {
             Ok(_) => {}
             Err(error) if error.code() == ErrorCode::NODE_EXISTS => {}

@@ -1,13 +1,13 @@
-//! Something outside of the ensemble that a leader writes to, and that refuses leaders of yesterday: a journal that
-//! takes lines, each with the fencing token of who writes it.
+//! A resource outside of the ensemble that a leader writes to, and that refuses former leaders: a
+//! journal of lines, each with the fencing token of its writer.
 //!
 //! ```text
 //! cargo run --example resource -- --file /tmp/journal
 //! printf '5 hello\n4 too late\n' | nc -N 127.0.0.1 7070
 //! ```
 //!
-//! answers `written`, then `refused 5`. The largest token is remembered in the journal itself, so that it survives
-//! whatever happens to this program.
+//! answers `written`, then `refused 5`. The journal itself contains the largest token, so the token
+//! survives a crash of this program.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,11 +23,11 @@ use zebu_examples::resource::{Journal, LINE_BYTES_MAX};
 /// A journal that refuses older fencing tokens
 #[derive(Parser)]
 struct Args {
-    /// Where to listen
+    /// The address to listen on
     #[arg(long, default_value = "127.0.0.1:7070")]
     listen: SocketAddr,
 
-    /// Where the journal is
+    /// The file of the journal
     #[arg(long)]
     file: PathBuf,
 }
@@ -56,13 +56,13 @@ async fn run(args: Args) -> Result<()> {
     }
 }
 
-/// Takes lines from one writer until it goes, or says what makes no sense.
+/// Accepts lines from one writer until it disconnects or sends an invalid line.
 async fn serve(mut stream: TcpStream, journal: Arc<Mutex<Journal>>) -> Result<()> {
     let (input, mut output) = stream.split();
     let mut input = BufReader::new(input);
     loop {
         let mut line = String::new();
-        // No more than a line may have, whatever comes.
+        // Reads at most the maximum length of a line.
         (&mut input).take(LINE_BYTES_MAX).read_line(&mut line).await?;
         if line.is_empty() {
             return Ok(());
@@ -74,7 +74,7 @@ async fn serve(mut stream: TcpStream, journal: Arc<Mutex<Journal>>) -> Result<()
         let answer = match written {
             Ok(answer) => answer.to_string(),
             Err(error) => {
-                // Nothing is known about the file any more: nobody shall be told anything.
+                // The state of the file is unknown now, so no writer gets an answer.
                 eprintln!("error: {error:#}");
                 std::process::exit(1);
             }

@@ -1,4 +1,4 @@
-//! Two-phase commit: several participants do something, or none of them does.
+//! Two-phase commit: either all participants carry out a proposal, or none does.
 //!
 //! ```text
 //! cargo run --example two_phase_commit -- participant a --vote yes
@@ -6,7 +6,7 @@
 //! cargo run --example two_phase_commit -- propose t1 --to a,b "move 10 from a to b"
 //! ```
 //!
-//! Kill whom you like: those who are left come to one decision, and who comes back finds it.
+//! Kill any processes: the remaining ones make one decision, and a process that returns finds it.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use zebu_client::{Acls, Client, ErrorKind, Retry};
 use zebu_examples::connection::{Connection, is_session_over, log};
 use zebu_recipes::{Agreement, Children, Decision, Proposal};
 
-/// Propose something, or take part in what is proposed
+/// Make a proposal, or take part in proposals
 #[derive(Parser)]
 struct Args {
     #[command(flatten)]
@@ -33,24 +33,24 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Propose something, and wait for the decision
+    /// Make a proposal, and wait for the decision
     Propose {
         /// The proposal's name
         name: String,
 
-        /// Who has to agree
+        /// The participants that have to agree
         #[arg(long, required = true, value_delimiter = ',')]
         to: Vec<String>,
 
-        /// To what
+        /// The content of the proposal
         text: String,
     },
-    /// Vote on everything that is proposed to this participant, and do what is decided
+    /// Vote on all proposals to this participant, and carry out the decisions
     Participant {
-        /// What it is called
+        /// The name of the participant
         name: String,
 
-        /// What it thinks of all proposals
+        /// Its vote on all proposals
         #[arg(long, default_value = "yes")]
         vote: Vote,
     },
@@ -60,7 +60,7 @@ enum Command {
 enum Vote {
     Yes,
     No,
-    /// It cannot make up its mind
+    /// It does not vote
     Never,
 }
 
@@ -104,7 +104,8 @@ async fn run(args: &Args) -> Result<()> {
 
 async fn propose(agreement: &Agreement, proposal: &Proposal) -> Result<()> {
     match agreement.propose(proposal).await {
-        // Ours, if it is the same: by an attempt whose answer was lost, or before a session ended.
+        // An equal proposal is our own: an attempt whose answer was lost has made it, or an earlier
+        // session.
         Err(zebu_recipes::Error::Client(error))
             if matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Conflict)
                 && agreement.proposal().await?.as_ref() == Some(proposal) => {}
@@ -115,7 +116,7 @@ async fn propose(agreement: &Agreement, proposal: &Proposal) -> Result<()> {
     Ok(())
 }
 
-/// Takes part in one proposal after the other; those that are finished were seen to the end.
+/// Takes part in one proposal after the other. Finished proposals need no further action.
 async fn take_part(
     client: &Client,
     acl: &Acls,
@@ -136,7 +137,8 @@ async fn take_part(
                 println!("{name}: {}", proposal.text);
                 match vote {
                     Vote::Never => {}
-                    // Before a yes, everything that the deed needs must be on a disk.
+                    // Before it votes yes, a participant must have everything on its disk that it
+                    // needs to carry out the proposal.
                     Vote::Yes | Vote::No => agreement.vote(me, vote == Vote::Yes).await?,
                 }
                 match agreement.decision().await? {

@@ -1,14 +1,15 @@
-//! The options all programs have in common, and the session they open.
+//! The options that all programs have in common, and the session that they open.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use zebu_client::{Acls, Client, Connector, ErrorKind, Retry, blocking};
 
-/// Which ensemble, as whom.
+/// The ensemble, and the identity of the user.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Connection {
-    /// Servers, and perhaps a znode to live below, which is created: host:port,host:port/path
+    /// The servers, and optionally a root znode, which is created if it is missing:
+    /// host:port,host:port/path
     #[arg(
         long,
         env = "ZK_SERVERS",
@@ -18,7 +19,7 @@ pub struct Connection {
     )]
     pub servers: String,
 
-    /// Who we are, as NAME:PASSWORD; better set in the environment, where others do not see it
+    /// User and password, as NAME:PASSWORD; in the environment, other users do not see them
     #[arg(
         long,
         env = "ZK_AUTH",
@@ -28,23 +29,24 @@ pub struct Connection {
     )]
     auth: Option<String>,
 
-    /// Let everybody who reaches the servers read, change and delete what this program creates
+    /// Let every client read, change and delete the znodes that this program creates
     #[arg(long, conflicts_with = "auth", global = true)]
     open_to_all: bool,
 
-    /// After how many milliseconds of silence the servers may end our session
+    /// The session timeout in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10_000, global = true)]
     session_timeout_ms: u64,
 }
 
 impl Connection {
-    /// Opens a session, and says what ACL new znodes shall have.
+    /// Opens a session. Also returns the ACL of new znodes.
     ///
     /// # Errors
-    /// No server could be reached in several attempts; nobody said who may do what.
+    /// No server could be reached in several attempts, or neither credentials nor open access were
+    /// configured.
     pub async fn open(&self) -> Result<(Client, Acls)> {
         let (connector, acl) = self.connector()?;
-        // Bounded: who starts a program wants to know when it cannot work.
+        // The number of attempts is bounded, so the user learns if the program cannot work.
         let client = Retry::default()
             .writes(|| connector.clone().connect(&self.servers))
             .await
@@ -69,7 +71,8 @@ impl Connection {
         let acl = match &self.auth {
             Some(auth) => {
                 connector = connector.authenticate("digest", auth);
-                // Only who knows the password may do anything with what we create.
+                // Only clients with this password have access to the znodes that the program
+                // creates.
                 Acls::creator()
             }
             None if self.open_to_all => Acls::open_to_all(),
@@ -81,7 +84,7 @@ impl Connection {
     }
 }
 
-/// Whether an error means that the session is over, so that only a new one helps.
+/// Whether an error means that the session is over, so that the program needs a new one.
 pub fn is_session_over(error: &anyhow::Error) -> bool {
     let of_client = error.downcast_ref::<zebu_client::Error>();
     let of_recipe = error.downcast_ref::<zebu_recipes::Error>();

@@ -1,4 +1,4 @@
-//! Times of the servers, as people read them.
+//! Formats times of the servers for readers.
 
 /// Milliseconds since 1970 as a date and time in UTC, as `2014-03-09 17:20:21Z`.
 pub fn utc(ms: i64) -> String {

@@ -1,4 +1,5 @@
-//! What the programs in this folder share: how they connect, how they stop, and what is worth a test of its own.
+//! Shared parts of the programs in this folder: connecting, stopping, and the parts with tests of
+//! their own.
 //!
 //! The programs themselves are the files beside this folder; `README.md` says how to run them.
 
@@ -10,7 +11,7 @@ pub mod web;
 
 use std::process::{ExitCode, Termination};
 
-/// What a program that has come to this end exits with: 1 after an error, which is printed to stderr.
+/// The exit code for this result: 1 after an error, which is printed to stderr.
 pub fn exit_code<T: Termination>(ended: anyhow::Result<T>) -> ExitCode {
     match ended {
         Ok(ended) => ended.report(),
@@ -21,7 +22,7 @@ pub fn exit_code<T: Termination>(ended: anyhow::Result<T>) -> ExitCode {
     }
 }
 
-/// Waits until somebody wants the program to end: Ctrl-C, or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM.
 ///
 /// # Errors
 /// The signals cannot be listened to.
@@ -30,8 +31,8 @@ pub async fn asked_to_stop() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Listens to who wants the program to end. A program that waits for this in several places, one after the other,
-/// listens once: what comes in between is not lost.
+/// Listens for Ctrl-C and SIGTERM. A program that waits for them at several places creates one
+/// listener, so that no signal between two waits is lost.
 #[derive(Debug)]
 pub struct Stop {
     interrupt: tokio::signal::unix::Signal,

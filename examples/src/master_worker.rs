@@ -1,4 +1,5 @@
-//! The master-worker system: clients submit tasks, a master hands them to workers, workers execute them.
+//! The master-worker system: clients submit tasks, a master assigns them to workers, and workers
+//! execute them.
 //!
 //! ```text
 //! /master            ephemeral, who is the master            made by whoever comes first
@@ -10,9 +11,9 @@
 //! /status/T          the result of T                         made by W, deleted by a client
 //! ```
 //!
-//! A task is in exactly one of `/tasks`, `/assign` and `/status`, because it moves from one to the next in one
-//! transaction. So whatever crashes, no task is lost, and none has two results. It may be *executed* twice: a
-//! worker that is believed dead may have done everything but told nobody.
+//! A task is in exactly one of `/tasks`, `/assign` and `/status`, because it moves from one to the
+//! next in one transaction. So no crash loses a task, and no task has two results. A task may be
+//! *executed* twice: a worker that seems dead may have executed it without recording the result.
 
 pub mod admin;
 pub mod blocking;
@@ -24,14 +25,14 @@ pub mod worker;
 
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, Retry};
 
-/// Where the system lives.
+/// The paths of the system.
 #[derive(Clone, Debug)]
 pub struct Layout {
     root: String,
 }
 
 impl Layout {
-    /// Below this znode.
+    /// The system below this znode.
     pub fn new(root: &str) -> Self {
         Self { root: root.trim_end_matches('/').to_owned() }
     }
@@ -41,7 +42,7 @@ impl Layout {
         format!("{}/master", self.root)
     }
 
-    /// The znode whose version tells masters apart.
+    /// The znode whose version distinguishes masters.
     pub fn epoch(&self) -> String {
         format!("{}/epoch", self.root)
     }
@@ -66,17 +67,17 @@ impl Layout {
         format!("{}/assign/{worker}", self.root)
     }
 
-    /// A task that a worker shall execute.
+    /// A task that is assigned to a worker.
     pub fn assignment(&self, worker: &str, task: &str) -> String {
         format!("{}/assign/{worker}/{task}", self.root)
     }
 
-    /// The parent of the tasks that wait.
+    /// The parent of the waiting tasks.
     pub fn tasks(&self) -> String {
         format!("{}/tasks", self.root)
     }
 
-    /// A task that waits.
+    /// A waiting task.
     pub fn task(&self, task: &str) -> String {
         format!("{}/tasks/{task}", self.root)
     }
@@ -96,13 +97,13 @@ impl Layout {
         format!("{}/status/{task}", self.root)
     }
 
-    /// Creates what must be there before anything else can: everybody does this when it starts, and it does not
-    /// matter who was first.
+    /// Creates the common parent znodes. Every program does this when it starts; it does not matter
+    /// which one is first.
     ///
     /// # Errors
     /// Those of [`Client::create`].
     pub async fn prepare(&self, client: &Client, acl: &Acls) -> zebu_client::Result<()> {
-        // A create that may be repeated: what counts is that the znode is there.
+        // A create that may be repeated, because only the existence of the znode matters.
         let assignments = self.assignments();
         Retry::default().reads(|| client.create_all(&assignments, acl)).await?;
         for path in [self.epoch(), self.workers(), self.tasks(), self.submitted(), self.results()] {
@@ -118,7 +119,7 @@ impl Layout {
     }
 }
 
-/// A name that nobody else has: a few random hexadecimal digits.
+/// A unique name: a few random hexadecimal digits.
 pub fn random_name(kind: &str) -> String {
     use std::hash::{BuildHasher as _, RandomState};
     let random = RandomState::new().hash_one(std::process::id());

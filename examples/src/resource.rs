@@ -1,4 +1,4 @@
-//! A journal that refuses writers with an older fencing token than it has seen, and those who write to it.
+//! A journal that refuses writers with an older fencing token than it has seen, and its writers.
 
 use std::fmt;
 use std::fs::File;
@@ -9,17 +9,17 @@ use anyhow::{Context as _, Result, bail};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Longest line a writer may send, in bytes.
+/// The maximum length of a line from a writer, in bytes.
 pub const LINE_BYTES_MAX: u64 = 4096;
 
-/// What became of a line.
+/// The result of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is in the journal, for good.
+    /// The line is in the journal, durably.
     Written,
-    /// Its writer is one of yesterday.
+    /// Its writer has an outdated token.
     Refused {
-        /// The largest token there was.
+        /// The largest token so far.
         newest: i64,
     },
 }
@@ -33,7 +33,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// The journal: lines of a token and what its holder wrote. Tokens never go down.
+/// The journal: lines with a token and the text of its holder. Tokens never decrease.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -41,11 +41,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens it, and finds out the largest token it has seen.
+    /// Opens the journal, and reads the largest token in it.
     ///
     /// # Errors
-    /// The file cannot be read or written. A line at the end that was not written completely is cut off: nobody was
-    /// told that it is there.
+    /// The file cannot be read or written. An incomplete line at the end is no error: it is cut
+    /// off, because no writer got an answer for it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).read(true).append(true).open(path)?;
         let (mut newest, mut whole) = (0, 0);
@@ -61,18 +61,19 @@ impl Journal {
         Ok(Self { file, newest })
     }
 
-    /// The largest token there was.
+    /// The largest token so far.
     pub fn newest(&self) -> i64 {
         self.newest
     }
 
-    /// Takes a line `TOKEN TEXT`, unless there was a larger token; returns when it is on the disk.
+    /// Writes a line `TOKEN TEXT`, unless there was a larger token. Returns when the line is on the
+    /// disk.
     ///
     /// # Errors
-    /// It cannot be written: the journal must not be used any more.
+    /// The line cannot be written: the journal must not be used any more.
     pub fn append(&mut self, line: &str) -> Result<Answer> {
         let Some((token, text)) = parse(line) else {
-            // Whoever has no token is older than everybody.
+            // A writer without a token counts as older than all others.
             return Ok(Answer::Refused { newest: self.newest });
         };
         if token < self.newest {
@@ -80,13 +81,14 @@ impl Journal {
         }
         self.newest = token;
         self.file.write_all(format!("{token} {text}\n").as_bytes()).context("write")?;
-        // Before anybody is told: the next leader must find it, and its token.
+        // Durable before the writer gets its answer: the next leader must find the line and its
+        // token.
         self.file.sync_data().context("sync")?;
         Ok(Answer::Written)
     }
 }
 
-/// A line is a token larger than 0, and text.
+/// A line consists of a token greater than 0, and text.
 fn parse(line: &str) -> Option<(i64, &str)> {
     let (token, text) = line.trim_end().split_once(' ')?;
     token.parse().ok().filter(|token| *token > 0).map(|token| (token, text))
@@ -99,10 +101,10 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Connects to it.
+    /// Connects to a journal.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// No program listens there.
     pub async fn connect(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| address.to_owned())?;
         Ok(Self { stream: tokio::io::BufReader::new(stream) })
@@ -111,7 +113,7 @@ impl Remote {
     /// Writes a line, and waits for the answer.
     ///
     /// # Errors
-    /// The connection is lost: it may have been written.
+    /// The connection is lost: the line may have been written.
     pub async fn append(&mut self, token: i64, text: &str) -> Result<Answer> {
         self.stream.write_all(format!("{token} {text}\n").as_bytes()).await?;
         let mut answer = String::new();
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "5 a\n5 b\n7 c\n");
     }
 
-    /// A crash in the middle of a line: it was never answered.
+    /// A crash in the middle of a line: the line was never answered.
     #[test]
     fn half_a_line_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();

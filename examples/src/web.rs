@@ -1,4 +1,4 @@
-//! As much of the web as the crawler needs: links, and pages fetched by plain HTTP.
+//! Links, and pages fetched by plain HTTP, for the crawler.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use anyhow::{Context as _, Result, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Most bytes of a page that are read.
+/// Maximum number of bytes that are read of a page.
 const PAGE_BYTES_MAX: u64 = 1 << 20;
 
-/// Most links of a page that are followed: all of them go into one transaction.
+/// Maximum number of links that are followed of a page: all of them go into one transaction.
 const LINKS_MAX: usize = 100;
 
-/// Longest time for a page.
+/// Maximum time for a page.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A page's address: `http://HOST:PORT/PATH`.
+/// The address of a page: `http://HOST:PORT/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
     host: String,
-    /// With the slash it begins with.
+    /// The path, with its first slash.
     path: String,
 }
 
@@ -49,12 +49,12 @@ impl FromStr for Link {
 }
 
 impl Link {
-    /// How deep the page lies in its site.
+    /// The depth of the page within its site.
     pub fn depth(&self) -> u8 {
         u8::try_from(self.path.matches('/').count()).unwrap_or(u8::MAX)
     }
 
-    /// Where a reference on this page leads, if that is on the same host.
+    /// The target of a reference on this page, if it is on the same host.
     fn follow(&self, reference: &str) -> Option<Self> {
         let text = if reference.contains("://") {
             reference.to_owned()
@@ -70,12 +70,12 @@ impl Link {
     }
 }
 
-/// What a server answered.
+/// The answer of a web server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// 200 if all is well.
+    /// The status code; 200 for success.
     pub status: u16,
-    /// What can be seen.
+    /// The content.
     pub body: String,
 }
 
@@ -106,7 +106,7 @@ fn parse(answer: &str) -> Option<Page> {
     Some(Page { status: status.trim().parse().ok()?, body: body.to_owned() })
 }
 
-/// The links of a page that stay on its host, each once.
+/// The links of a page to its own host, each once.
 pub fn links(page: &Link, body: &str) -> Vec<Link> {
     let mut found: Vec<Link> = Vec::new();
     for piece in body.split("href=\"").skip(1) {
