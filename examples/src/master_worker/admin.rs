@@ -1,4 +1,4 @@
-//! What an administrator wants to see: who is master, what workers do, where tasks are.
+//! The state of the system for an administrator: the master, the workers, the tasks.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::date::utc;
 /// The state of the whole system, as text.
 ///
 /// # Errors
-/// Those of reading.
+/// The errors of reading.
 pub async fn show(client: &Client, layout: &Layout) -> Result<String> {
     let mut text = String::new();
     let master = layout.master();
@@ -46,7 +46,7 @@ pub async fn show(client: &Client, layout: &Layout) -> Result<String> {
     Ok(text)
 }
 
-/// The names of a znode's children in order; none when it is gone.
+/// The names of a znode's children in order; none if the znode does not exist.
 async fn list(client: &Client, path: &str) -> Result<Vec<String>> {
     match Retry::default().reads(|| client.get_children(path)).await {
         Ok((mut names, _)) => {
@@ -58,7 +58,7 @@ async fn list(client: &Client, path: &str) -> Result<Vec<String>> {
     }
 }
 
-/// What a znode says, and when it was created, in ms since 1970; `None` when it is gone.
+/// The data of a znode, and the time of its creation in ms since 1970; `None` if it does not exist.
 async fn read(client: &Client, path: &str) -> Result<Option<(String, i64)>> {
     match Retry::default().reads(|| client.get_data(path)).await {
         Ok((data, stat)) => Ok(Some((String::from_utf8_lossy(&data).into_owned(), stat.ctime))),

@@ -1,7 +1,7 @@
-//! The master over the blocking client: the same znodes, the same steps, and no runtime.
+//! The master over the blocking client: the same znodes and the same steps, without a runtime.
 //!
-//! It does one thing after the other: it reads everything, does what [`plan`] says, and waits until something has
-//! changed. So it is the shortest of the masters, and the one to begin with.
+//! It does one thing after the other: it reads everything, carries out the steps of [`plan`], and
+//! waits for a change. So it is the shortest of the masters; read it first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use zebu_client::{
 use super::Layout;
 use super::plan::{Seen, Step, plan};
 
-/// Pause before a step is tried again that came too late.
+/// The pause before the master repeats a step that came too late.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// One candidate for mastership, on one session.
@@ -26,18 +26,18 @@ pub struct Master {
     layout: Layout,
     root: String,
     name: String,
-    /// Most tasks a worker has at a time.
+    /// Maximum number of tasks of a worker at a time.
     tasks_max: usize,
 }
 
-/// What changed while a master waited.
+/// The change for which a master waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Something that may give it work.
+    /// A change that may cause work for the master.
     Lists,
     /// The master's znode was deleted.
     Deposed,
-    /// The connection was lost: others may lead by now.
+    /// The connection was lost: another master may lead by now.
     Suspended,
 }
 
@@ -48,7 +48,7 @@ impl Master {
         Self { client, acl, layout, root, name, tasks_max }
     }
 
-    /// Leads whenever it can, stands by otherwise, until the session is over.
+    /// Leads whenever it can, and otherwise stands by, until the session is over.
     ///
     /// # Errors
     /// The session is over, or a request failed for another reason than a lost connection.
@@ -56,7 +56,7 @@ impl Master {
         let prepare =
             || self.client.wait(self.layout.prepare(self.client.asynchronous(), &self.acl));
         prepare()?;
-        // Everything below the root, so that nothing has to be watched again and again.
+        // A recursive watch on the root, so no watch has to be set again.
         let mut watch = self.client.watch(&self.root, WatchMode::Recursive)?;
         loop {
             let end = match self.run_for_master() {
@@ -77,13 +77,14 @@ impl Master {
         }
     }
 
-    /// Nothing is done until it is known who is the master now.
+    /// The candidate does nothing until it knows the present master.
     fn wait_for_connection(&self) -> zebu_client::Result<()> {
         println!("suspended");
         self.client.connected()
     }
 
-    /// Tries to become the master: who creates the znode is, and takes a new epoch with it. `None` when another one is.
+    /// Tries to become the master: the creator of the znode is the master, and begins a new epoch.
+    /// `None` if there is another master.
     fn run_for_master(&self) -> zebu_client::Result<Option<Version>> {
         loop {
             let mut transaction = self.client.transaction();
@@ -95,7 +96,8 @@ impl Master {
                 Err(error) if is_passing(&error) || error.code() == ErrorCode::NODE_EXISTS => {}
                 Err(error) => return Err(error),
             }
-            // It exists: it may be this one's, made by the transaction whose answer was lost. Only its owner tells.
+            // The znode exists. This candidate may have created it, by a transaction whose answer
+            // was lost. Only the owner of the znode shows that.
             self.client.sync(&master)?;
             match self.client.exists(&master)? {
                 None => {} // gone in between: once more
@@ -109,7 +111,7 @@ impl Master {
 
     /// Waits until there is no master.
     fn stand_by(&self, watch: &mut PersistentWatch) -> zebu_client::Result<Change> {
-        // The watch stands already: whatever happens after this look is heard of.
+        // The watch is set already, so the master learns of every change after this read.
         match self.client.get_data(&self.layout.master()) {
             Ok((leader, _)) => println!("standing by for {}", String::from_utf8_lossy(&leader)),
             Err(error) if error.kind() == ErrorKind::Gone => return Ok(Change::Lists),
@@ -127,7 +129,7 @@ impl Master {
         }
     }
 
-    /// Hands out tasks until it is no longer certain that this one is the master.
+    /// Assigns tasks until it is no longer certain that this candidate is the master.
     fn lead(&self, epoch: Version, watch: &mut PersistentWatch) -> zebu_client::Result<Change> {
         loop {
             let mut is_too_late = false;
@@ -154,7 +156,7 @@ impl Master {
         }
     }
 
-    /// Waits until something has changed; what comes together is one change.
+    /// Waits for a change. Events that arrive together are one change.
     fn change(&self, watch: &mut PersistentWatch) -> zebu_client::Result<Change> {
         let master = self.layout.master();
         let kind = |notice| match notice {
@@ -173,7 +175,7 @@ impl Master {
         Ok(change)
     }
 
-    /// Reads everything: what masters before this one have left, and what has come since.
+    /// Reads everything: the tasks of earlier masters, and new ones.
     fn read(&self) -> zebu_client::Result<Seen> {
         let list = |path: &str| match self.client.get_children(path) {
             Ok((names, _)) => Ok(BTreeSet::from_iter(names)),
@@ -194,7 +196,7 @@ impl Master {
         Ok(seen)
     }
 
-    /// Makes a step, if this one is still the master.
+    /// Carries out a step, if this candidate is still the master.
     fn carry_out(&self, step: &Step, epoch: Version) -> zebu_client::Result<()> {
         let layout = &self.layout;
         let mut transaction = self.client.transaction();
@@ -214,7 +216,7 @@ impl Master {
                 transaction.delete(&layout.assignment(from, task), Version::ANY);
             }
             Step::Discharge { worker } => {
-                // Fails when the worker has come meanwhile: its place stays.
+                // Fails if the worker has registered meanwhile; then its place stays.
                 let absent = layout.worker(worker);
                 transaction.create(&absent, "", CreateMode::Ephemeral, &self.acl);
                 transaction.delete(&absent, Version::ANY);

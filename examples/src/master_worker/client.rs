@@ -14,24 +14,26 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Those of this system.
+    /// The paths of this system.
     pub fn new(client: Client, acl: Acls, layout: Layout) -> Self {
         Self { client, acl, layout }
     }
 
-    /// Submits a task, and returns its name. It is executed whatever becomes of this client.
+    /// Submits a task, and returns its name. The task is executed even if this client ends.
     ///
-    /// A sequential create whose answer is lost leaves no way to tell whether it happened: the name is not
-    /// known, and the master may have moved the task on. So this takes two steps. First the task gets a name,
-    /// by a znode that stays until this client is done or gone. Then, in one transaction, that znode goes and
-    /// the task comes: when the answer is lost, what is left of the first znode tells.
+    /// If the answer to a sequential create is lost, the client cannot find out whether it was
+    /// executed: the client does not know the name, and the master may have moved the task. So this
+    /// takes two steps. First, a znode that stays until this client has finished or ended gives the
+    /// task its name. Then one transaction deletes that znode and creates the task. If the answer
+    /// is lost, the existence of the first znode shows the outcome.
     ///
-    /// The transaction also checks that the epoch is the one that this client has seen. So a task is handed to the
-    /// master of that epoch; when another one has come meanwhile, the client sees that first, and hands it to that one.
+    /// The transaction also checks that the epoch is the one that this client has seen. So the task
+    /// goes to the master of that epoch. If another master has taken over meanwhile, the client
+    /// first reads the new epoch, and submits the task to that master.
     ///
     /// # Errors
-    /// Those of the requests. When the session ends in between nobody can tell any more: the error names the
-    /// task.
+    /// The errors of the requests. If the session ends in between, the outcome is unknown; the
+    /// error names the task.
     pub async fn submit(&self, command: &str) -> Result<String> {
         self.layout.prepare(&self.client, &self.acl).await?;
         let path = format!("{}/task-", self.layout.submitted());
@@ -53,7 +55,7 @@ impl Tasks {
                     epoch = self.epoch().await?;
                     continue;
                 }
-                // The znode is gone already: it was the transaction before this one.
+                // The znode is already gone: the previous transaction was executed.
                 ErrorKind::Gone if is_in_doubt => return Ok(name),
                 _ => return Err(error).with_context(|| format!("submitting {name}")),
             }
@@ -61,14 +63,14 @@ impl Tasks {
         }
     }
 
-    /// Which master leads, or has last led.
+    /// The epoch of the present or the last master.
     async fn epoch(&self) -> Result<Version> {
         let epoch = self.layout.epoch();
         let stat = Retry::default().reads(|| self.client.exists(&epoch)).await?;
         Ok(Version(stat.with_context(|| format!("{epoch} is gone"))?.version))
     }
 
-    /// Hands a task that has a name to the master of an epoch, unless there is a later one.
+    /// Submits a named task to the master of an epoch, unless there is a later epoch.
     async fn submit_in(
         &self,
         epoch: Version,
@@ -83,10 +85,11 @@ impl Tasks {
         transaction.commit().await.map(drop)
     }
 
-    /// Waits for the result of a task, and removes it: everybody who wants it must come before.
+    /// Waits for the result of a task, and deletes it. Other clients that need the result must read
+    /// it before.
     ///
     /// # Errors
-    /// Those of the requests; there is no such task.
+    /// The errors of the requests; there is no such task.
     pub async fn result(&self, task: &str) -> Result<String> {
         let path = self.layout.result(task);
         if !self.is_known(task).await? {
@@ -104,8 +107,8 @@ impl Tasks {
     /// Whether a task waits, is assigned, or has a result.
     async fn is_known(&self, task: &str) -> Result<bool> {
         let (client, layout) = (&self.client, &self.layout);
-        // While this looks for it, it moves: from waiting to assigned, from one worker to another, to its
-        // result. A task that was seen nowhere is looked for once more.
+        // The task may move during this search: from waiting to assigned, from one worker to
+        // another, or to its result. If the search finds the task nowhere, it runs once more.
         for _ in 0..2 {
             let look = || async {
                 client.sync(&layout.results()).await?;
@@ -142,7 +145,7 @@ mod tests {
         ));
     }
 
-    /// MWK-40: a task is not handed to a master whose successor the client has not seen.
+    /// MWK-40: a task does not go to a master whose successor the client has not seen.
     #[tokio::test]
     async fn a_task_goes_to_the_master_that_the_client_has_seen() {
         let server = embedded::Server::start(&[]);

@@ -1,8 +1,9 @@
 //! The master: one process leads, all others stand by to take over.
 //!
-//! Everything a master knows it has read from the ensemble, and reads again when it takes over or was
-//! disconnected: nothing is recovered from the one before it. Each step is a transaction that checks first that
-//! no other master has come since, so a master that was declared dead can do no harm when it wakes up.
+//! A master reads everything that it knows from the ensemble, and reads it again when it takes over
+//! or was disconnected. It needs nothing from the previous master. Each step is a transaction that
+//! first checks that no later master exists, so a master that was paused and replaced does no harm
+//! when it continues.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -24,34 +25,34 @@ pub struct Master {
     acl: Acls,
     layout: Layout,
     name: String,
-    /// Most tasks a worker has at a time.
+    /// Maximum number of tasks of a worker at a time.
     tasks_max: usize,
 }
 
-/// How it stands between the masters.
+/// The role of this candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// This one is the master; the version of the epoch znode is its own.
+    /// This candidate is the master; the version of the epoch znode is its own.
     Elected(Version),
-    /// Another one is.
+    /// Another candidate is the master.
     NotElected,
 }
 
-/// Why somebody leads no longer.
+/// The reason why a leadership has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The connection was lost: others may lead by now.
+    /// The connection was lost: another master may lead by now.
     Suspended,
-    /// Another one leads, or nobody does.
+    /// Another master leads, or there is none.
     Deposed,
 }
 
-/// What a master hears from the ensemble: a list is not what it was.
+/// The changed lists that a master learns of.
 #[derive(Debug)]
 enum Update {
     Workers(BTreeSet<String>),
     Tasks(BTreeSet<String>),
-    /// Who has, or had, something assigned.
+    /// The workers that have or had assignments.
     Assignees(BTreeSet<String>),
     Assigned(String, BTreeSet<String>),
 }
@@ -62,10 +63,10 @@ impl Master {
         Self { client, acl, layout, name, tasks_max }
     }
 
-    /// Leads whenever it can, stands by otherwise, until the session is over.
+    /// Leads whenever it can, and otherwise stands by, until the session is over.
     ///
     /// # Errors
-    /// The session is over, or requests failed again and again.
+    /// The session is over, or requests failed repeatedly.
     pub async fn run(&self) -> Result<()> {
         self.layout.prepare(&self.client, &self.acl).await?;
         loop {
@@ -75,7 +76,7 @@ impl Master {
                     match self.lead(epoch).await? {
                         End::Suspended => {
                             println!("suspended");
-                            // Nothing is done until it is known who is master now.
+                            // The candidate does nothing until it knows the present master.
                             self.client.connected().await?;
                         }
                         End::Deposed => println!("leading no longer"),
@@ -86,7 +87,7 @@ impl Master {
         }
     }
 
-    /// Tries to become the master: who creates the znode is, and takes a new epoch with it.
+    /// Tries to become the master: the creator of the znode is the master, and begins a new epoch.
     async fn run_for_master(&self) -> Result<Standing> {
         loop {
             let mut transaction = self.client.transaction();
@@ -101,8 +102,8 @@ impl Master {
             if !is_in_doubt && error.code() != ErrorCode::NODE_EXISTS {
                 return Err(error.into());
             }
-            // It exists: it may be this one's, made by the transaction whose answer was lost, or before the
-            // connection was. Only its owner tells.
+            // The znode exists. This candidate may have created it, by a transaction whose answer
+            // was lost, or before the connection was lost. Only the owner of the znode shows that.
             let check = || async {
                 self.client.sync(&master).await?;
                 let (master, epoch) = (self.client.exists(&master), self.client.get_data(&epoch));
@@ -129,12 +130,12 @@ impl Master {
         };
         println!("standing by for {}", String::from_utf8_lossy(&leader));
         let event = change.await?;
-        // Whatever else happened to it, it is there: the next attempt finds out.
+        // The znode exists in any other case; the next attempt determines its owner.
         debug_assert!(event.path == master && event.kind != EventKind::ChildrenChanged);
         Ok(())
     }
 
-    /// Hands out tasks until it is no longer certain that this one is the master.
+    /// Assigns tasks until it is no longer certain that this candidate is the master.
     async fn lead(&self, epoch: Version) -> Result<End> {
         let mut session = self.client.session_events();
         if self.client.state() != SessionState::Connected {
@@ -149,13 +150,13 @@ impl Master {
             end = self.hand_out(epoch) => end,
         };
         match end {
-            // It failed because the connection was lost.
+            // The request failed because the connection was lost.
             Err(error) if is_passing(&error) => Ok(End::Suspended),
             end => end,
         }
     }
 
-    /// Waits until somebody has removed the master's znode.
+    /// Waits until the master's znode is deleted.
     async fn deposed(&self) -> Result<End> {
         loop {
             let master = self.layout.master();
@@ -183,7 +184,8 @@ impl Master {
                     }
                     Err(error) if error.failed_operation() == Some(0) => return Ok(End::Deposed),
                     Err(error) if matches!(error.kind(), ErrorKind::Gone | ErrorKind::Conflict) => {
-                        // Seen too late: something has changed meanwhile, and will be heard of.
+                        // The step came too late: something has changed meanwhile, and an event
+                        // will report it.
                         is_failed = true;
                     }
                     Err(error) => return Err(error.into()),
@@ -208,7 +210,7 @@ impl Master {
         }
     }
 
-    /// Reads everything: what masters before this one have left.
+    /// Reads everything, including the tasks of earlier masters.
     async fn recover(&self) -> Result<Seen> {
         let list = |path: String| async move {
             let read = || self.client.get_children(&path);
@@ -239,11 +241,11 @@ impl Master {
         Ok(seen)
     }
 
-    /// Makes each step, if this one is still the master. The steps travel together, are executed in this order,
-    /// and each succeeds or fails on its own.
+    /// Carries out each step, if this candidate is still the master. The client sends the steps
+    /// together, the servers execute them in this order, and each step succeeds or fails by itself.
     async fn carry_out(&self, steps: &[Step], epoch: Version) -> Vec<zebu_client::Result<()>> {
         let (client, layout) = (&self.client, &self.layout);
-        // A task that goes elsewhere takes along what it says.
+        // A task that moves keeps its data.
         let reads: Vec<_> = steps
             .iter()
             .map(|step| {
@@ -276,7 +278,7 @@ impl Master {
                     transaction.delete(&layout.assignment(from, task), Version::ANY);
                 }
                 (Step::Discharge { worker }, _) => {
-                    // Fails when the worker has come meanwhile: its place stays.
+                    // Fails if the worker has registered meanwhile; then its place stays.
                     let absent = layout.worker(worker);
                     transaction.create(&absent, "", CreateMode::Ephemeral, &self.acl);
                     transaction.delete(&absent, Version::ANY);
@@ -307,12 +309,12 @@ fn is_passing(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| matches!(error.kind(), ErrorKind::Unknown | ErrorKind::NotExecuted))
 }
 
-/// Tasks that each keep one list up to date, and send it whenever it has changed.
+/// Async tasks that each follow one list, and send it after each change.
 struct Followers<'a> {
     master: &'a Master,
     updates: mpsc::UnboundedSender<Update>,
     running: JoinSet<zebu_recipes::Error>,
-    /// Those that follow a worker's assignments.
+    /// The async tasks that follow a worker's assignments.
     assigned: HashMap<String, JoinHandle<()>>,
 }
 
@@ -344,7 +346,7 @@ impl<'a> Followers<'a> {
         let mut children = Children::of(&self.master.client, &path);
         let (updates, name) = (self.updates.clone(), worker.to_owned());
         let following = tokio::spawn(async move {
-            // Ends with the znode, or with the session, of which others tell.
+            // Ends with the znode, or with the session; other code reports the end of the session.
             while let Ok(Some(names)) = children.next().await {
                 let _ = updates.send(Update::Assigned(name.clone(), names));
             }
@@ -356,7 +358,7 @@ impl<'a> Followers<'a> {
         match update {
             Update::Workers(workers) => seen.workers = workers,
             Update::Tasks(tasks) => {
-                // What had a result when this master came was dealt with.
+                // Tasks that already had a result when this master took over need no further step.
                 seen.finished.retain(|task| tasks.contains(task));
                 seen.tasks = tasks;
             }
@@ -377,7 +379,7 @@ impl<'a> Followers<'a> {
                 }
             }
             Update::Assigned(worker, tasks) => {
-                // Unless it was discharged meanwhile.
+                // Unless the worker was discharged meanwhile.
                 if let Some(assigned) = seen.assigned.get_mut(&worker) {
                     *assigned = tasks;
                 }
@@ -385,7 +387,7 @@ impl<'a> Followers<'a> {
         }
     }
 
-    /// Waits until a list cannot be followed any more.
+    /// Waits until one of the lists can no longer be followed.
     async fn failed(&mut self) -> anyhow::Error {
         match self.running.join_next().await {
             Some(Ok(error)) => error.into(),

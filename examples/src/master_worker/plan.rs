@@ -1,23 +1,23 @@
-//! What a master should do about what it sees. Pure: no server is needed to think this through.
+//! Decides what a master does in a given state. It is a pure function, so tests need no server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a master sees. The lists were read one after the other, so a task may be seen twice or not at all;
-/// each step is a transaction that fails when the step makes no sense any more.
+/// The state that a master has read. It reads the lists one after the other, so a task may appear
+/// twice or not at all. Each step is a transaction that fails if the step no longer applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Workers that are alive. One that has no entry in `assigned` yet is not ready for tasks.
+    /// The live workers. A worker without an entry in `assigned` is not ready for tasks.
     pub workers: BTreeSet<String>,
-    /// Tasks that wait, by name, which is also the order of their submission.
+    /// The waiting tasks by name, which is also the order of their submission.
     pub tasks: BTreeSet<String>,
-    /// Tasks by the worker that shall execute them; also of workers that are gone.
+    /// The assigned tasks by worker, including workers that are gone.
     pub assigned: BTreeMap<String, BTreeSet<String>>,
-    /// Tasks that have a result.
+    /// The tasks that have a result.
     pub finished: BTreeSet<String>,
 }
 
 impl Seen {
-    /// What will be seen once a step is done. The servers tell, too, but later.
+    /// The state after a step. The servers report it, too, but later.
     pub fn apply(&mut self, step: &Step) {
         let mut unassign = |task: &String, from: &String| {
             if let Some(tasks) = self.assigned.get_mut(from) {
@@ -31,8 +31,8 @@ impl Seen {
                 unassign(task, from);
                 self.assigned.entry(to.clone()).or_default().insert(task.clone());
             }
-            // The list of places tells. If the worker makes its place again at once, that list never
-            // changes, so an entry that was removed here would not come back.
+            // The list of places decides. If the worker creates its place again at once, that list
+            // never changes, so an entry that was removed here would not return.
             Step::Discharge { .. } => {}
             Step::Assign { task, to } => {
                 self.tasks.remove(task);
@@ -42,37 +42,37 @@ impl Seen {
     }
 }
 
-/// One thing to do, as one transaction.
+/// One step, as one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A task waits although somebody works on it already, or has finished it: a master of another make was
-    /// interrupted between two writes. It waits no longer.
+    /// Removes a waiting task that is already assigned or finished: another implementation of the
+    /// master was interrupted between two writes.
     Forget {
         /// The task.
         task: String,
     },
-    /// A finished task is still assigned, for the same reason.
+    /// Removes the assignment of a finished task, for the same reason.
     Withdraw {
         /// The task.
         task: String,
-        /// Who has it.
+        /// The worker that has the task.
         from: String,
     },
-    /// A worker is gone, and leaves a task to another one.
+    /// Moves a task from a worker that is gone to another worker.
     Move {
         /// The task.
         task: String,
-        /// Who is gone.
+        /// The worker that is gone.
         from: String,
-        /// Who is alive.
+        /// The live worker.
         to: String,
     },
-    /// A worker is gone, and has left nothing.
+    /// Removes the place of a worker that is gone and has no tasks.
     Discharge {
         /// The worker.
         worker: String,
     },
-    /// A task that waits goes to a worker.
+    /// Assigns a waiting task to a worker.
     Assign {
         /// The task.
         task: String,
@@ -82,7 +82,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What is said of it when it is done.
+    /// The text of the log for this step.
     pub fn text(&self) -> String {
         match self {
             Self::Forget { task } => format!("{task} is known already"),
@@ -94,11 +94,11 @@ impl Step {
     }
 }
 
-/// What to do, in this order: first clear up, then what workers have left behind, then what is new. Without any
-/// worker, tasks stay where they are until one comes.
+/// The steps, in this order: first clean up, then the tasks of workers that are gone, then new
+/// tasks. Without a worker, tasks stay where they are.
 ///
-/// Each task goes to the worker that has the fewest. A worker gets no more than `tasks_max`; the rest waits,
-/// where it can be given to anybody.
+/// Each task goes to the worker with the fewest tasks. A worker gets at most `tasks_max`. Further
+/// tasks wait, so that any worker can get them.
 pub fn plan(seen: &Seen, tasks_max: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     let is_alive = |worker: &&String| seen.workers.contains(*worker);
@@ -126,7 +126,8 @@ pub fn plan(seen: &Seen, tasks_max: usize) -> Vec<Step> {
     let is_known = |task: &&String| seen.finished.contains(*task) || taken.contains(task);
     let (known, waiting): (Vec<&String>, Vec<&String>) = seen.tasks.iter().partition(is_known);
     steps.extend(known.into_iter().map(|task| Step::Forget { task: task.clone() }));
-    // Who has the fewest; of those the first by name, so that the same sight makes the same plan.
+    // The worker with the fewest tasks; among equals the first by name, so that the same state
+    // gives the same plan.
     let mut next = || {
         let (worker, tasks) = load.iter_mut().min_by_key(|(_, tasks)| **tasks)?;
         (*tasks < tasks_max).then(|| {
@@ -157,8 +158,8 @@ pub fn plan(seen: &Seen, tasks_max: usize) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    /// A sight is a line of words: `workers`, `tasks`, `finished` and `W=` (assigned to W), each followed by
-    /// names; a worker with `!` is not ready. The plan is a line for each step.
+    /// A state is a line of words: `workers`, `tasks`, `finished` and `W=` (assigned to W), each
+    /// followed by names. A worker with `!` is not ready. The plan has a line for each step.
     fn check(sight: &str, expected: &[&str]) {
         let mut seen = Seen::default();
         let mut list = "";
@@ -205,7 +206,7 @@ mod tests {
         );
     }
 
-    /// MWK-51: nobody to give it to is no reason to lose it.
+    /// MWK-51: a task is not lost if there is no worker.
     #[test]
     fn without_workers_everything_waits() {
         check("tasks t1 t2", &[]);
@@ -218,7 +219,7 @@ mod tests {
         check("workers a a= t1 t2 t3 gone= t4 tasks t5", &[]);
     }
 
-    /// MWK-30, MWK-46, MWK-48: what is left behind comes first.
+    /// MWK-30, MWK-46, MWK-48: the tasks of workers that are gone come first.
     #[test]
     fn tasks_of_a_worker_that_is_gone_go_to_others_before_new_ones() {
         check(
@@ -236,28 +237,28 @@ mod tests {
     fn a_worker_that_is_gone_is_discharged_once_it_has_nothing() {
         check("workers b gone=", &["discharge gone"]);
         check("gone=", &["discharge gone"]);
-        // It still has something: nobody to give it to.
+        // The worker that is gone keeps its tasks, because no other worker can take them.
         check("workers b b= t1 t2 t3 gone= t4", &[]);
     }
 
-    /// MWK-41: a master before us may have been interrupted between two writes.
+    /// MWK-41: an earlier master may have been interrupted between two writes.
     #[test]
     fn half_done_steps_of_earlier_masters_are_finished() {
         check("workers a a= t1 tasks t1", &["forget t1"]);
         check("workers a tasks t1 finished t1", &["forget t1"]);
         check("workers a a= t1 finished t1", &["withdraw t1 from a"]);
-        // Its worker is gone, but not before it was finished.
+        // Its worker is gone, but had finished the task.
         check("workers a gone= t1 finished t1", &["withdraw t1 from gone", "discharge gone"]);
     }
 
     #[test]
     fn a_task_that_is_assigned_twice_is_executed_once() {
         check("workers a b a= t1 b= t1", &["withdraw t1 from b"]);
-        // Rather by who is alive.
+        // A live worker comes first.
         check("workers b a= t1 b= t1", &["withdraw t1 from a", "discharge a"]);
     }
 
-    /// ERA-18: whoever registers before there is a place for its tasks gets them later.
+    /// ERA-18: a worker that registers before it has a place gets its tasks later.
     #[test]
     fn a_worker_that_is_not_ready_gets_nothing() {
         check("workers a! tasks t1", &[]);
@@ -274,7 +275,7 @@ mod tests {
         for step in plan(&seen.clone(), 3) {
             seen.apply(&step);
         }
-        // Until the list of places is read again.
+        // This holds until the list of places is read again.
         let gone = Step::Discharge { worker: "gone".into() };
         assert_eq!(plan(&seen, 3), [gone]);
         assert_eq!(seen.assigned["a"].len(), 2);

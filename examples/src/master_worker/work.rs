@@ -1,35 +1,35 @@
-//! What tasks say, and how they are executed.
+//! The commands of tasks, and their execution.
 
 use std::time::Duration;
 
 use zebu_client::{Client, Retry};
 
-/// A command that a task asks for. There is no command that runs a program: a worker that did whatever stands
-/// in a znode would hand the machine to everybody who may create one.
+/// The command of a task. No command runs a program: otherwise, every client that may create a task
+/// could control the machine of the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `echo TEXT`: the text.
+    /// `echo TEXT`: returns the text.
     Echo(String),
-    /// `sum N N N`: the sum.
+    /// `sum N N N`: returns the sum.
     Sum(Vec<i64>),
-    /// `sleep MS`: takes a while.
+    /// `sleep MS`: waits for this time.
     Sleep(Duration),
-    /// `await PATH`: until there is such a znode.
+    /// `await PATH`: waits until this znode exists.
     Await(String),
 }
 
-/// What a task says makes no sense. A result, not a failure: the client is told.
+/// The command of a task is invalid. This is a result, not a failure, so the client learns of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
-    /// The first word is no command.
+    /// The first word is not a command.
     #[error("no such command: {0}\nhint: echo TEXT, sum N N N, sleep MS, await PATH")]
     Command(String),
-    /// What follows is not what the command wants.
+    /// The arguments do not fit the command.
     #[error("{command} does not take this: {found}")]
     Argument {
         /// The command.
         command: &'static str,
-        /// What follows it.
+        /// The arguments.
         found: String,
     },
 }
@@ -57,11 +57,11 @@ impl std::str::FromStr for Command {
     }
 }
 
-/// Executes what a task says, and returns its result. May be cancelled anywhere.
+/// Executes the command of a task, and returns its result. May be cancelled at any point.
 ///
 /// # Errors
-/// The session is over, or requests failed again and again. A task that makes no sense is none: its result
-/// says so.
+/// The session is over, or requests failed repeatedly. An invalid command is not an error: it
+/// becomes the result of the task.
 pub async fn execute(client: &Client, task: &str) -> zebu_client::Result<String> {
     let command = match task.parse() {
         Ok(command) => command,
@@ -84,13 +84,13 @@ pub async fn execute(client: &Client, task: &str) -> zebu_client::Result<String>
     })
 }
 
-/// Waits until there is such a znode.
+/// Waits until the znode exists.
 ///
 /// # Errors
 /// The session is over, or requests failed again and again.
 pub async fn appears(client: &Client, path: &str) -> zebu_client::Result<()> {
     loop {
-        // The watch is set together with the look: what happens in between wakes us.
+        // The read sets the watch, so a change right after the read wakes this task.
         let (stat, change) = Retry::default().reads(|| client.watch_exists(path)).await?;
         if stat.is_some() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A worker: registers, executes what is assigned to it, and writes down the results.
+//! A worker: registers, executes its assigned tasks, and records the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +17,20 @@ pub struct Worker {
     acl: Acls,
     layout: Layout,
     name: String,
-    /// Most tasks it executes at a time.
+    /// Maximum number of tasks that it executes at a time.
     tasks_max: usize,
 }
 
-/// What became of a result.
+/// The outcome of recording a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recorded {
-    /// It is written down.
+    /// The result is recorded.
     Yes,
-    /// The task is not this worker's any more: whoever has it will write down its own.
+    /// The task no longer belongs to this worker: another worker will record its own result.
     Withdrawn,
 }
 
-/// A task that was executed: its name, and its result.
+/// An executed task: its name and its result.
 type Executed = (String, zebu_client::Result<String>);
 
 impl Worker {
@@ -39,7 +39,8 @@ impl Worker {
         Self { client, acl, layout, name, tasks_max }
     }
 
-    /// Works until the session is over. What it is doing then is given up: it is assigned to others.
+    /// Works until the session is over. Then it abandons its tasks, because the master assigns them
+    /// to other workers.
     ///
     /// # Errors
     /// The session is over, or requests failed again and again.
@@ -48,19 +49,21 @@ impl Worker {
         self.register().await?;
         println!("{} is ready", self.name);
         let (status, latest) = watch::channel("Idle");
-        // Whichever ends first ends the others; what is being executed is dropped with them.
+        // When one of these ends, the others end, too, and tasks in progress are dropped.
         tokio::select! {
             result = self.work(&status) => result,
             result = self.show_status(latest) => result,
         }
     }
 
-    /// First a place for its tasks, then the worker itself: as soon as it is seen, tasks can be assigned to it.
+    /// First the worker creates a place for its tasks, then its own znode: as soon as a master sees
+    /// that znode, it can assign tasks.
     async fn register(&self) -> Result<()> {
         let (mine, me) = (self.layout.assigned_to(&self.name), self.layout.worker(&self.name));
         loop {
             self.make_place(&mine).await?;
-            // Together with the check that the place is still there: a master discharges places without a worker.
+            // The same transaction checks that the place still exists, because a master removes
+            // places without a worker.
             let create = || {
                 let mut transaction = self.client.transaction();
                 transaction.check(&mine, Version::ANY);
@@ -77,8 +80,8 @@ impl Worker {
             if error.kind() != ErrorKind::Unknown && error.code() != ErrorCode::NODE_EXISTS {
                 return Err(error.into());
             }
-            // It is there. Is it this worker's, made by the request whose answer was lost, or does it belong to
-            // an earlier session, and will vanish with that?
+            // The znode exists. Either this worker has created it, by a request whose answer was
+            // lost, or it belongs to an earlier session and will vanish with it.
             let look = || async {
                 self.client.sync(&me).await?;
                 self.client.watch_exists(&me).await
@@ -107,7 +110,8 @@ impl Worker {
         let mine = self.layout.assigned_to(&self.name);
         let mut children = Children::of(&self.client, &mine);
         let mut assigned: BTreeSet<String> = BTreeSet::new();
-        // One owner of all this: nothing has to be locked, and nothing is executed twice at a time.
+        // One task owns this state, so it needs no lock, and no task is executed twice at the same
+        // time.
         let mut ongoing: BTreeMap<String, AbortHandle> = BTreeMap::new();
         let mut executing: JoinSet<Executed> = JoinSet::new();
         loop {
@@ -124,7 +128,8 @@ impl Worker {
             tokio::select! {
                 names = children.next() => match names? {
                     Some(names) => {
-                        // What is not assigned to us any more is somebody else's: stop it.
+                        // A task that is no longer assigned to this worker belongs to another one:
+                        // stop its execution.
                         for (task, execution) in &ongoing {
                             if !names.contains(task) {
                                 execution.abort();
@@ -132,7 +137,7 @@ impl Worker {
                         }
                         assigned = names;
                     }
-                    // Somebody took us for gone.
+                    // A master considered this worker dead.
                     None => self.make_place(&mine).await?,
                 },
                 Some(executed) = executing.join_next_with_id() => match executed {
@@ -160,18 +165,20 @@ impl Worker {
         }
     }
 
-    /// Reads what a task says, and executes it.
+    /// Reads a task, and executes it.
     fn execute(&self, task: String) -> impl Future<Output = Executed> + Send + 'static {
         let (client, path) = (self.client.clone(), self.layout.assignment(&self.name, &task));
         async move {
             let read = Retry::default().reads(|| client.get_data(&path)).await;
             let result = match read {
                 Ok((command, stat)) => {
-                    // Grows with each assignment of the task: what a resource outside would want to see.
+                    // A number that grows with each assignment of the task; a resource outside the
+                    // ensemble can use it as a fencing token.
                     println!("{task} starts, token {}", stat.czxid);
                     work::execute(&client, &String::from_utf8_lossy(&command)).await
                 }
-                // It was withdrawn: there is nothing to record, and recording will find that out.
+                // The task was withdrawn. There is no result, and the attempt to record one will
+                // show that.
                 Err(error) if error.kind() == ErrorKind::Gone => Ok(String::new()),
                 Err(error) => Err(error),
             };
@@ -179,8 +186,8 @@ impl Worker {
         }
     }
 
-    /// Writes down a result, and gives the task back, in one: whoever else was given the task in the meantime
-    /// is the one who writes down its result.
+    /// Records a result and removes the assignment, in one transaction. If another worker has got
+    /// the task meanwhile, that worker records its result instead.
     async fn record(&self, task: &str, result: &str) -> Result<Recorded> {
         let mine = self.layout.assignment(&self.name, task);
         let commit = || {
@@ -191,7 +198,7 @@ impl Worker {
             transaction.commit()
         };
         let mut is_in_doubt = false;
-        // Repeating does no harm: the first operation succeeds only once.
+        // A repetition does no harm, because the first operation succeeds only once.
         loop {
             let error = match Retry::default().writes(commit).await {
                 Ok(_) => return Ok(Recorded::Yes),
@@ -201,7 +208,8 @@ impl Worker {
                 ErrorKind::Unknown => is_in_doubt = true,
                 ErrorKind::Gone if is_in_doubt => return Ok(Recorded::Yes),
                 ErrorKind::Gone => return Ok(Recorded::Withdrawn),
-                // There is a result already: a master of another make handed it out again.
+                // There is a result already: another implementation of the master has assigned the
+                // task again.
                 ErrorKind::Conflict => {
                     let delete = || self.client.delete(&mine, Version::ANY);
                     return match Retry::default().reads(delete).await {
@@ -215,8 +223,8 @@ impl Worker {
         }
     }
 
-    /// Keeps the worker's znode saying what it does. Only ever the latest: a status that was to be repeated after
-    /// a lost connection must not overtake a later one.
+    /// Keeps the status in the worker's znode up to date. It writes only the latest status: a
+    /// repetition after a lost connection must not overwrite a later one.
     async fn show_status(&self, mut latest: watch::Receiver<&'static str>) -> Result<()> {
         let me = self.layout.worker(&self.name);
         loop {
@@ -228,7 +236,7 @@ impl Worker {
                 {
                     self.client.connected().await?;
                 }
-                // Somebody removed the worker.
+                // Another client has deleted the worker's znode.
                 Err(error) if error.kind() == ErrorKind::Gone => self.register().await?,
                 Err(error) => return Err(error.into()),
             }

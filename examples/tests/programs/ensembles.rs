@@ -1,12 +1,12 @@
-//! The programs on ensembles whose leader dies, of our servers and of the original's.
+//! The programs on ensembles of our servers and of the original's, whose leaders die.
 
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::server::Kind;
 
 use crate::program::Program;
 
-/// MWK-39, ORD-13: servers die, among them the one that leads; programs die, too; no task is lost or has two
-/// results, and no number is given out twice.
+/// MWK-39, ORD-13: servers die, among them the leader, and programs die, too. No task is lost or
+/// has two results, and no number is given to two programs.
 fn programs_survive_the_death_of_a_leader(kind: Kind) {
     let mut ensemble = Ensemble::start(&[kind; 3], &options()).unwrap();
     let addresses: Vec<String> = ensemble.addresses().iter().map(ToString::to_string).collect();
@@ -44,7 +44,7 @@ fn programs_survive_the_death_of_a_leader(kind: Kind) {
     numbers.sort();
     numbers.dedup();
     assert_eq!(numbers.len(), 600);
-    // The dead one comes back, and another leader dies.
+    // The dead server returns, and another leader dies.
     ensemble.member(leader).launch().unwrap();
     let next = ensemble.leader(None).unwrap();
     ensemble.member(next).kill().unwrap();

@@ -1,4 +1,4 @@
-//! The programs of this folder, run as processes, and killed and paused at the awkward moments.
+//! The example programs as processes, which the tests kill and pause at critical moments.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/client/tests/support/embedded.in"));

@@ -1,4 +1,4 @@
-//! The master-worker system, whose processes die.
+//! The master-worker system while its processes die.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use zebu_client::{Acls, Connector, CreateMode};
 use crate::embedded::Server;
 use crate::program::{Program, until};
 
-/// Servers that end sessions soon.
+/// A server with short session timeouts.
 const QUICK: &[&str] = &["tickTime=200", "maxSessionTimeout=60000"];
 
 struct System {
@@ -53,8 +53,8 @@ impl System {
     }
 }
 
-/// SYS-31, MWK-11, MWK-16, MWK-18, MWK-19, MWK-21, MWK-23, MWK-31, MWK-36, MWK-38, MWK-01, MWK-49 to 51: every role,
-/// and a task that comes before anybody who could execute it.
+/// SYS-31, MWK-11, MWK-16, MWK-18, MWK-19, MWK-21, MWK-23, MWK-31, MWK-36, MWK-38, MWK-01, MWK-49
+/// to 51: every role, and a task that is submitted before any worker exists.
 #[test]
 fn tasks_wait_for_a_worker_and_are_executed() {
     let system = System::new();
@@ -72,15 +72,15 @@ fn tasks_wait_for_a_worker_and_are_executed() {
     let shown = system.show();
     assert!(shown.starts_with("master: m1 since 20"), "{shown}");
     assert!(shown.contains("workers:\n  w1: Idle\n"), "{shown}");
-    // A task whose result was taken is not waited for.
+    // A client does not wait for a task whose result another client has taken.
     let (status, _) = system.run(&["result", "task-0000000001"]).end();
     assert!(!status.success());
     master.stop();
     worker.stop();
 }
 
-/// MWK-13, MWK-14, MWK-17, MWK-24, MWK-25, MWK-28, MUL-12, MWK-02, MWK-04: the master dies while it hands out tasks;
-/// another one takes over, and nothing is lost.
+/// MWK-13, MWK-14, MWK-17, MWK-24, MWK-25, MWK-28, MUL-12, MWK-02, MWK-04: the master dies while it
+/// assigns tasks; another one takes over, and no task is lost.
 #[test]
 fn a_master_dies_and_another_takes_over() {
     let system = System::new();
@@ -104,14 +104,15 @@ fn a_master_dies_and_another_takes_over() {
     let expected: Vec<String> =
         tasks.iter().enumerate().map(|(n, task)| format!("{task}: done: {}", n + 1000)).collect();
     assert_eq!(results, expected);
-    // Third in line, and the second goes in peace: that takes no timeout.
+    // The third candidate takes over without a timeout, because the second one ends cleanly.
     let third = system.master("m3");
     third.says("standing by for m2");
     second.stop();
     third.says("leading in epoch 3");
 }
 
-/// MWK-29, SES-18, MWK-05, MWK-30: a worker dies while it executes; its tasks go to another.
+/// MWK-29, SES-18, MWK-05, MWK-30: a worker dies while it executes tasks; its tasks go to another
+/// worker.
 #[test]
 fn a_worker_dies_and_its_tasks_go_to_others() {
     let system = System::new();
@@ -120,7 +121,7 @@ fn a_worker_dies_and_its_tasks_go_to_others() {
     let tasks = system.submit(&["await /go", "await /go", "await /go"]);
     dying.says("task-0000000000 starts");
     dying.kill();
-    // Nobody is there: the tasks wait, also those that were assigned.
+    // There is no worker: the tasks wait, including the assigned ones.
     until("w1 is gone", || !system.show().contains("w1: "));
     let other = system.worker("w2");
     other.says("task-0000000000 starts");
@@ -132,8 +133,8 @@ fn a_worker_dies_and_its_tasks_go_to_others() {
     until("w1 has no place any more", || !system.show().contains("w1"));
 }
 
-/// MWK-20, MWK-35, SES-25, ERR-17, MWK-06: a worker stands still for so long that it is believed dead. Its task is
-/// executed again, and has one result; the worker comes back as a new one.
+/// MWK-20, MWK-35, SES-25, ERR-17, MWK-06: a worker is paused for so long that its session expires.
+/// Its task is executed again and has one result; the worker registers again.
 #[test]
 fn a_worker_that_was_paused_does_no_harm() {
     let system = System::new();
@@ -154,14 +155,14 @@ fn a_worker_that_was_paused_does_no_harm() {
     slow.says_after(before, "session over");
     slow.says_after(before, "w1 is ready");
     assert!(!slow.lines().iter().any(|line| line.contains("is finished")), "{:?}", slow.lines());
-    // It works again.
+    // The worker works again.
     other.kill();
     let lines = system.run(&["submit", "echo again"]).succeed();
     assert_eq!(lines, ["task-0000000001: done: again"]);
 }
 
-/// MUL-11, MWK-40, SES-25, MWK-41, RCP-17: a master stands still, another takes over, and the first one goes on: it
-/// steps down.
+/// MUL-11, MWK-40, SES-25, MWK-41, RCP-17: a master is paused, another one takes over, and the
+/// first one continues: it steps down.
 #[test]
 fn a_master_that_was_paused_steps_down() {
     let system = System::new();
@@ -178,14 +179,14 @@ fn a_master_that_was_paused_steps_down() {
     first.says_after(before, "standing by for m2");
     assert_eq!(system.results(&tasks).len(), 2);
     assert!(!first.lines()[before..].iter().any(|line| line.contains("goes to")));
-    // And takes over again.
+    // Then it takes over again.
     second.kill();
     first.says_after(before, "leading in epoch 3");
     assert_eq!(system.run(&["submit", "echo three"]).succeed(), ["task-0000000002: done: three"]);
 }
 
-/// SYS-31, MWK-12 to MWK-16: the master over the blocking client, in turn with the other: it takes over what is there,
-/// survives a restart of the server, and leaves when it is asked to.
+/// SYS-31, MWK-12 to MWK-16: the master over the blocking client and the other master take turns.
+/// It takes over the existing tasks, survives a restart of the server, and ends cleanly.
 #[test]
 fn a_master_without_a_runtime_takes_turns() {
     let mut system = System::new();
@@ -203,7 +204,7 @@ fn a_master_without_a_runtime_takes_turns() {
     let third = blocking("m3");
     third.says("standing by for m2");
     assert_eq!(system.results(&early), ["task-0000000000: done: early"]);
-    // What a worker leaves goes to another.
+    // The tasks of a worker that is gone go to another worker.
     let tasks = system.submit(&["await /go"]);
     second.says("task-0000000001 goes to w1");
     worker.kill();
@@ -221,8 +222,8 @@ fn a_master_without_a_runtime_takes_turns() {
     third.says("leading in epoch 3");
 }
 
-/// MWK-26, MWK-27, MWK-52: somebody deletes the master's znode by hand: who was master notices, and one of them is
-/// elected.
+/// MWK-26, MWK-27, MWK-52: an operator deletes the master's znode: the master notices it, and one
+/// candidate is elected.
 #[test]
 fn a_master_whose_znode_was_deleted_runs_again() {
     let system = System::new();
@@ -233,7 +234,7 @@ fn a_master_whose_znode_was_deleted_runs_again() {
     master.says("leading in epoch 2");
 }
 
-/// MWK-37, MWK-38, MWK-03: a task outlives its client; its result is there for whoever asks by name.
+/// MWK-37, MWK-38, MWK-03: a task outlives its client, and any client can read its result by name.
 #[test]
 fn a_task_outlives_its_client() {
     let system = System::new();
@@ -246,7 +247,7 @@ fn a_task_outlives_its_client() {
     assert_eq!(system.results(&["task-0000000000".into()]), ["task-0000000000: done"]);
 }
 
-/// MWK-39: the servers are away for a while; everybody waits, keeps its session, and goes on.
+/// MWK-39: the servers are away for a while; all programs wait, keep their sessions, and continue.
 #[test]
 fn everybody_survives_a_restart_of_the_server() {
     let mut system = System::new();
@@ -262,8 +263,8 @@ fn everybody_survives_a_restart_of_the_server() {
     assert_eq!(system.results(&tasks), ["task-0000000000: done", "task-0000000001: done: later"]);
 }
 
-/// MWK-22, MWK-32, MWK-33: a task is in one place at a time, whatever is killed in between. Everybody is killed again
-/// and again while tasks are submitted; each of them has one result in the end.
+/// MWK-22, MWK-32, MWK-33: a task is in one place at a time, whichever process is killed. The test
+/// kills all processes repeatedly while tasks are submitted; each task has one result in the end.
 #[test]
 fn nothing_is_lost_when_everybody_is_killed_again_and_again() {
     let system = System::new();

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Nothing here takes this long unless it hangs, also on a machine with much else to do.
+/// Far longer than any step takes, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Sessions of those who are to be found dead soon.
+/// The session timeout of programs whose death must be noticed soon.
 pub const SESSION_MS: &str = "3000";
 
-/// What a program has printed; another thread reads on.
+/// The output of a program; another thread continues to read it.
 type Lines = Arc<(Mutex<Vec<String>>, Condvar)>;
 
 /// A process that ends with this value.
@@ -42,8 +42,8 @@ impl Program {
     }
 
     fn spawn(mut command: Command, what: String) -> Self {
-        // Nothing of this test's own: what a killed program has started may live on, and whoever reads this test's
-        // stderr to its end would wait for it.
+        // Not inherited from this test: a child of a killed program may live on, and a reader of
+        // this test's stderr would wait for it.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
@@ -65,7 +65,7 @@ impl Program {
         Self { child, what, lines }
     }
 
-    /// What it has printed so far.
+    /// The output so far.
     pub fn lines(&self) -> Vec<String> {
         self.lines.0.lock().expect("nobody panics with it").clone()
     }
@@ -75,7 +75,7 @@ impl Program {
         self.says_after(0, text).1
     }
 
-    /// The same, from the line with this number on; returns the number of the next line, too.
+    /// The same, beginning with the line of this number. Also returns the number of the next line.
     pub fn says_after(&self, first: usize, text: &str) -> (usize, String) {
         let start = Instant::now();
         let mut lines = self.lines.0.lock().expect("nobody panics with it");
@@ -90,18 +90,18 @@ impl Program {
         }
     }
 
-    /// How many lines it has printed so far.
+    /// The number of lines printed so far.
     pub fn count(&self) -> usize {
         self.lines().len()
     }
 
-    /// SIGKILL: it does not get to do anything any more.
+    /// SIGKILL: the program can do nothing more.
     pub fn kill(mut self) {
         self.signal(Signal::KILL);
         self.child.wait().expect("it was started");
     }
 
-    /// SIGSTOP: it stands still, and does not know.
+    /// SIGSTOP: the program is paused without notice.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
@@ -111,13 +111,13 @@ impl Program {
         self.signal(Signal::CONT);
     }
 
-    /// SIGTERM, and waits for a clean end.
+    /// SIGTERM; waits for a clean end.
     pub fn stop(self) {
         self.signal(Signal::TERM);
         self.succeed();
     }
 
-    /// Waits for its end, which has to be a success; returns all it has printed.
+    /// Waits for its end, which must be a success. Returns its whole output.
     pub fn succeed(self) -> Vec<String> {
         let what = self.what.clone();
         let (status, lines) = self.end();
@@ -130,7 +130,7 @@ impl Program {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("it was started") {
-                // The reader is done when it is the only one left.
+                // The reader has finished when it holds the only reference.
                 while Arc::strong_count(&self.lines) > 1 && start.elapsed() < PATIENCE {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -149,13 +149,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Ours by its id; a failure means that it is gone already.
+        // Our child, by its process id; a failure means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What cargo has built beside this test.
+/// The program that cargo has built beside this test.
 pub fn path(example: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     let folder = test.ancestors().nth(2).expect("target/debug/deps").join("examples");
@@ -164,7 +164,7 @@ pub fn path(example: &str) -> PathBuf {
     path
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

@@ -1,10 +1,10 @@
-//! The commands in the README are such as the programs understand.
+//! The programs accept the commands in the README.
 
 use std::process::{Command, Stdio};
 
 use crate::program::path;
 
-/// Words as a shell takes them, as far as the README needs it: blanks and quotes.
+/// Splits a command into words like a shell, with blanks and quotes only.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -35,14 +35,14 @@ fn its_commands_are_understood() {
         };
         assert_eq!(dashes, "--", "{line}");
         let mut process = Command::new(path(example));
-        // It would serve.
+        // This command would start a server.
         let is_help = example == "resource";
         if is_help {
             process.args(rest).arg("--help");
         } else {
             process.args(["--session-timeout-ms", "100"]).args(rest);
         }
-        // Nobody listens there. What is not understood fails otherwise, and earlier.
+        // No server listens there. An invalid command fails earlier, with another message.
         process.env_clear().env("ZK_SERVERS", "127.0.0.1:1").env("ZK_AUTH", "amy:secret");
         let pipes = process.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         running.push((line, is_help, pipes.spawn().unwrap()));

@@ -10,7 +10,7 @@ use zebu_client::{Acls, Connector, CreateMode, Version};
 use crate::embedded::Server;
 use crate::program::{Program, until};
 
-/// Servers that end sessions soon.
+/// A server with short session timeouts.
 const QUICK: &[&str] = &["tickTime=200", "maxSessionTimeout=60000"];
 
 fn server() -> (Server, String) {
@@ -29,7 +29,8 @@ fn token(line: &str) -> i64 {
     i64::from_str_radix(digits, 16).unwrap()
 }
 
-/// SYS-35, RCP-01 to RCP-04: in order, one at a time; whoever dies lets the next one in, and only that one.
+/// SYS-35, RCP-01 to RCP-04: in order, one at a time. When a holder dies, only the next one in line
+/// gets the lock.
 #[test]
 fn a_lock_goes_to_the_next_in_line_when_its_holder_dies() {
     let (_server, servers) = server();
@@ -46,7 +47,7 @@ fn a_lock_goes_to_the_next_in_line_when_its_holder_dies() {
     line(3);
     let (status, lines) = lock(&["--no-wait"]).end();
     assert_eq!((status.code(), lines.last().map(String::as_str)), (Some(75), Some("not held")));
-    // The one in the middle goes first: the third must not be let in by that.
+    // The second program ends first: that must not give the lock to the third.
     second.kill();
     line(2);
     assert_eq!(third.lines(), ["waiting"]);
@@ -57,7 +58,8 @@ fn a_lock_goes_to_the_next_in_line_when_its_holder_dies() {
     line(0);
 }
 
-/// RCP-04: those who share hold it together; who wants it alone waits for all of them, and they for it.
+/// RCP-04: shared holders hold the lock together. An exclusive one waits for all of them, and later
+/// shared ones wait for it.
 #[test]
 fn a_shared_lock_is_held_by_several() {
     let (_server, servers) = server();
@@ -81,7 +83,7 @@ fn a_shared_lock_is_held_by_several() {
     later.says("held");
 }
 
-/// A lock that somebody asks for is given back; the command is ended.
+/// When another program asks for the lock, the holder ends its command and releases the lock.
 #[test]
 fn a_lock_can_be_asked_back() {
     let (_server, servers) = server();
@@ -94,7 +96,7 @@ fn a_lock_can_be_asked_back() {
     assert_eq!((status.code(), lines.last().map(String::as_str)), (Some(75), Some("given back")));
 }
 
-/// The server goes away: the lock is not certain any more, so the command is ended.
+/// The server stops: the lock is no longer certain, so the program ends its command.
 #[test]
 fn a_command_ends_when_the_lock_is_not_certain_any_more() {
     let (mut server, servers) = server();
@@ -107,8 +109,8 @@ fn a_command_ends_when_the_lock_is_not_certain_any_more() {
     assert_eq!(status.code(), Some(1));
 }
 
-/// RCP-16, RCP-17, PAI-21: a leader stands still, another is elected and writes, and the first one goes on writing:
-/// the resource refuses it.
+/// RCP-16, RCP-17, PAI-21: a leader is paused, another one is elected and writes, and the first one
+/// continues to write: the resource refuses it.
 #[test]
 fn a_resource_refuses_a_leader_of_yesterday() {
     let (_server, servers) = server();
@@ -139,7 +141,7 @@ fn a_resource_refuses_a_leader_of_yesterday() {
     let three = token(&line);
     until("it writes again", || has(&format!("{three} a 0\n")));
     first.stop();
-    // It remembers, also when it was killed.
+    // The resource remembers the token even after it was killed.
     resource.kill();
     let resource = start();
     let newest = resource.says("newest token ").split_off("newest token ".len());
@@ -153,8 +155,8 @@ fn a_resource_refuses_a_leader_of_yesterday() {
     assert!(tokens.is_sorted());
 }
 
-/// RCP-19: where the resource elects by a lock of its own, whoever holds it leads, whatever becomes of its session; who
-/// that is can be looked up.
+/// RCP-19: if the resource elects the leader by its own lock, the holder of the lock leads,
+/// whatever happens to its session. Other programs can look up the leader.
 #[test]
 fn who_has_locked_the_file_leads() {
     let (_server, servers) = server();
@@ -193,8 +195,8 @@ fn who_has_locked_the_file_leads() {
     assert_eq!(terms.last(), Some(&2));
 }
 
-/// RCP-05, RCP-18, SYS-35: a leader that looks at its session stops by itself, and a new one is elected at once when it
-/// goes in peace.
+/// RCP-05, RCP-18, SYS-35: a leader that follows its session's state stops by itself. When a leader
+/// ends cleanly, a new one is elected at once.
 #[test]
 fn a_leader_steps_down() {
     let (_server, servers) = server();
@@ -212,7 +214,7 @@ fn a_leader_steps_down() {
     first.says_after(before, "leading, token ");
 }
 
-/// A web site: page N links to 2N and 2N+1, up to 31. Counts how often each was fetched.
+/// A web site: page N links to 2N and 2N+1, up to 31. Counts the fetches of each page.
 struct Site {
     address: SocketAddr,
     fetched: std::sync::Arc<std::sync::Mutex<Vec<u32>>>,
@@ -245,8 +247,8 @@ impl Site {
     }
 }
 
-/// SYS-34, SYS-36, RCP-09 to RCP-15, FUT-16, PAI-63, SYS-37: every page is read, whoever dies in the middle of one;
-/// what was read is not read again.
+/// SYS-34, SYS-36, RCP-09 to RCP-15, FUT-16, PAI-63, SYS-37: every page is read, even if crawlers
+/// die in the middle of one. A page that was read is not read again.
 #[test]
 fn crawlers_die_and_every_page_is_read() {
     let (_server, servers) = server();
@@ -255,12 +257,13 @@ fn crawlers_die_and_every_page_is_read() {
     let root = format!("http://{}/1", site.address);
     assert_eq!(start(&["add", &root]).succeed(), [format!("{root} is new")]);
     assert_eq!(start(&["add", &root]).succeed(), [format!("{root} is known")]);
-    // This one dies with a page in its hands: it waits before it reads, longer than the test takes.
+    // This crawler dies while it has a page: it pauses before it reads, for longer than the test
+    // takes.
     let dying = start(&["work", "--pause-ms", "1000000"]);
     dying.says("fetching");
     let worker = || start(&["work", "--until-done"]);
     let (one, two) = (worker(), worker());
-    // One more, that dies somewhere in between.
+    // Another crawler, which dies at some point.
     let third = start(&["work", "--pause-ms", "30"]);
     let others = client(&servers);
     until("all are in line", || others.get_children("/crawler/queue/line").unwrap().0.len() == 3);
@@ -272,13 +275,14 @@ fn crawlers_die_and_every_page_is_read() {
     let shown = start(&["show"]).succeed();
     assert_eq!(shown.len(), 31, "{shown:#?}");
     assert!(shown.iter().all(|line| line.ends_with(": status 200")), "{shown:#?}");
-    // Only what the third one had in its hands may have been fetched twice.
+    // Only the pages that the third crawler had taken may have been fetched twice.
     let fetched = site.fetched.lock().unwrap().len();
     assert!((31..=32).contains(&fetched), "{fetched}");
     assert_eq!(others.get_children("/crawler/queue/taken").unwrap().0, [""; 0]);
 }
 
-/// RCP-06: who comes is seen, who dies is seen, who comes back under the same name is seen again.
+/// RCP-06: watchers see members that join, members that die, and members that return under the same
+/// name.
 #[test]
 fn a_group_knows_its_members() {
     let (_server, servers) = server();
@@ -291,13 +295,13 @@ fn a_group_knows_its_members() {
     watcher.says("members: one two");
     let seen = watcher.count();
     one.kill();
-    // At once, when the servers have not missed the old one yet.
+    // It returns at once, before the session of the old member has expired.
     let again = group(&["join", "one"]);
-    // The watcher may find it there again when it looks who has gone.
+    // The watcher may already see the new member when it looks for the old one.
     again.says("joined");
     two.stop();
     watcher.says("two has gone");
-    // A member that stood still comes back.
+    // A paused member returns.
     let before = again.count();
     again.pause();
     let (seen, _) = watcher.says_after(seen, "members: one");
@@ -307,7 +311,8 @@ fn a_group_knows_its_members() {
     watcher.says_after(seen, "one has come");
 }
 
-/// RCP-21, MUL-13, RCP-07, RCP-20: changes are seen whole; a watcher that was away sees what is now.
+/// RCP-21, MUL-13, RCP-07, RCP-20: readers see changes completely; a reader that was away sees the
+/// present settings.
 #[test]
 fn settings_change_together() {
     let (mut server, servers) = server();
@@ -317,7 +322,7 @@ fn settings_change_together() {
     assert_eq!(config(&["set", "host=db1", "port=1"]).succeed(), ["version 1"]);
     watcher.says("version 1: host=db1 port=1");
     config(&["hold"]).succeed();
-    // As somebody with another tool would.
+    // As another tool would do it.
     let other = client(&servers);
     other.set_data("/config/host", "db2", Version::ANY).unwrap();
     other.set_data("/config/port", "2", Version::ANY).unwrap();
@@ -335,7 +340,8 @@ fn settings_change_together() {
     }
 }
 
-/// RCP-08: all begin together and end together, although one dies before it is in, and one inside.
+/// RCP-08: all processes begin and end together, although one dies before it enters and one dies
+/// inside.
 #[test]
 fn a_barrier_does_not_wait_for_the_dead() {
     let (_server, servers) = server();
@@ -362,7 +368,7 @@ fn a_barrier_does_not_wait_for_the_dead() {
     until("one has left, and one waits for the lazy one", || inside().len() == 3);
     assert!(![a.lines(), b.lines()].concat().iter().any(|line| line.contains("out of")));
     lazy.kill();
-    // The next round needs three again.
+    // The next round needs three processes again.
     a.says("waiting for round 2");
     b.says("waiting for round 2");
     until("two are waiting for round 2", || inside().len() == 2);
@@ -372,7 +378,8 @@ fn a_barrier_does_not_wait_for_the_dead() {
     assert_eq!(inside(), [""; 0]);
 }
 
-/// The decision is one, whoever dies: the proposer before the votes are there, or a participant before it hears.
+/// There is one decision, even if the proposer dies before the votes, or a participant dies before
+/// it learns the decision.
 #[test]
 fn participants_agree_whoever_dies() {
     let (_server, servers) = server();
@@ -383,15 +390,17 @@ fn participants_agree_whoever_dies() {
     assert_eq!(proposer.succeed(), ["proposed", "Commit"]);
     a.says("t1: done");
     b.says("t1: done");
-    // One participant is missing, and the proposer dies: those who are there do not wait for ever.
+    // One participant is missing, and the proposer dies: the other participants do not wait for
+    // ever.
     let proposer = run(&["propose", "t2", "--to", "a,c", "two"]);
     a.says("t2: two");
     proposer.kill();
     a.says("t2: not done");
-    // Whoever comes later finds the decision, although it would have said yes.
+    // A participant that comes later finds the decision, although it would have voted yes.
     let c = run(&["participant", "c"]);
     c.says("t2: not done");
-    // A participant dies after its vote; the others decide, and it does what was decided when it comes back.
+    // A participant dies after its vote. The others decide, and it carries out the decision when it
+    // returns.
     let never = run(&["participant", "d", "--vote", "never"]);
     let proposer = run(&["propose", "t3", "--to", "a,d", "three"]);
     a.says("t3: three");
@@ -405,7 +414,7 @@ fn participants_agree_whoever_dies() {
     assert_eq!(proposer.succeed(), ["proposed", "Commit"]);
     let a = run(&["participant", "a"]);
     a.says("t3: done");
-    // And one says no.
+    // One participant votes no.
     let no = run(&["participant", "e", "--vote", "no"]);
     no.says("e is ready");
     let proposer = run(&["propose", "t4", "--to", "a,e", "four"]);
@@ -413,7 +422,8 @@ fn participants_agree_whoever_dies() {
     a.says("t4: not done");
 }
 
-/// Rendezvous: who looks for it first waits; who offers it dies, and another takes its place.
+/// Rendezvous: a program that looks for a name waits until it is offered. The offering program
+/// dies, and another one replaces it.
 #[test]
 fn names_are_found_when_they_are_there() {
     let (_server, servers) = server();
@@ -434,7 +444,7 @@ fn names_are_found_when_they_are_there() {
     assert_eq!(names(&["find", "log"]).succeed(), ["10.0.0.3:1"]);
 }
 
-/// Many take numbers at the same time, and are killed: nobody gets one that somebody else has.
+/// Many programs take numbers at the same time and are killed: no number is given to two of them.
 #[test]
 fn numbers_are_given_out_once() {
     let (_server, servers) = server();
@@ -453,7 +463,7 @@ fn numbers_are_given_out_once() {
     assert!(count > 600);
 }
 
-/// Somebody else's znodes are refused, not trusted.
+/// Znodes of other programs are refused, not trusted.
 #[test]
 fn what_is_no_counter_is_refused() {
     let (_server, servers) = server();
