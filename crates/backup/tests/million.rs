@@ -1,4 +1,4 @@
-//! How long the history of one znode takes among a million transactions, and a backup of them.
+//! The time to find the history of one znode among a million transactions, and to back them up.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,8 @@ use zebu_store::log::{encode_record, header};
 const DATA_BYTES: usize = 100;
 const ZNODES: i64 = 1000;
 
-/// Writes logs of `each` transactions, as a server does: one znode of a thousand is set in each.
+/// Writes logs of `each` transactions, as a server does. Each transaction sets one of a thousand
+/// znodes.
 fn write_logs(dir: &Path, txns: i64, each: i64) -> u64 {
     let version_dir = dir.join("version-2");
     fs::create_dir(&version_dir).unwrap();

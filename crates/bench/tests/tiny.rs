@@ -1,5 +1,5 @@
-//! Every command once, with tiny numbers against the echo server, so that none of them can rot. What
-//! is checked is that all requests were counted, never how long they took.
+//! Every command once, with tiny numbers against the echo server, so that no command stops working
+//! unnoticed. The tests check that all requests were counted, never their times.
 
 use std::fs;
 
@@ -56,7 +56,7 @@ fn an_open_loop_sends_what_it_was_told_to() {
         bench("echo --rate 500 --connections 2 --depth 8 --seconds 0.4 --warmup 0.1").unwrap();
     let result = &out["result"];
     assert_clean(result);
-    // Every request that was due in the window has its latency, however late the reply came.
+    // Every request that was due in the window has a latency, even if its reply arrives late.
     let recorded: u64 = result["all"]["histogram_us"]
         .as_array()
         .unwrap()

@@ -1,4 +1,4 @@
-//! Runs of one connection's requests: they end, so that the tree can be changed in between.
+//! Runs of one connection's requests end, so that the tree can change in between.
 #![cfg(not(feature = "shuttle"))]
 
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use zebu_replica::auth::Schemes;
 use zebu_replica::frame;
 use zebu_tree::{Silent, Tree};
 
-/// How long a run may keep the tree from being changed before it ends.
+/// The maximum time for which a run keeps the tree from changing.
 const TIME_MAX: Duration = Duration::from_millis(5);
 
-/// Requests with short answers between two looks at the clock.
+/// Number of requests with short answers between two checks of the clock.
 const LOOKS_EVERY: usize = 32;
 
-/// Requests in one run at most, and while other connections need the worker.
+/// Maximum number of requests in one run: alone, and while other connections need the worker.
 const FRAMES_MAX: usize = 1024;
 const FRAMES_BESIDE_OTHERS_MAX: usize = 128;
 
@@ -33,7 +33,7 @@ impl zebu_engine::Side for Side {
     fn wake(&self) {}
 }
 
-/// A network worker whose clock goes on with each answer.
+/// A network worker whose clock advances with each answer.
 struct Desk {
     now: Duration,
     answer_takes: Duration,
@@ -78,7 +78,7 @@ fn get(xid: usize, path: &'static str) -> Vec<u8> {
     request(xid, OpCode::GET_DATA, |out| read.encode(out))
 }
 
-/// A server that serves one client, and the client.
+/// A server with one client.
 struct Served {
     common: Common<Side>,
     client: Client<Side>,
@@ -87,7 +87,7 @@ struct Served {
 }
 
 impl Served {
-    /// Each answer takes that long.
+    /// Each answer takes this long.
     fn new(answer_takes: Duration) -> Self {
         let tree = Tree::new(zebu_tree::Options::default());
         let schemes = Arc::new(Schemes::new(vec![], false));
@@ -123,7 +123,7 @@ impl Served {
         served
     }
 
-    /// Somebody changes the tree.
+    /// Another client changes the tree.
     fn write(&mut self, path: &str, data: &[u8]) {
         let acl = Acl::open();
         let acl = acl.iter().map(AclRef::from).collect();
@@ -133,7 +133,7 @@ impl Served {
         self.apply(OpCode::CREATE, Txn::Create(create));
     }
 
-    /// Somebody deletes a znode.
+    /// Another client deletes a znode.
     fn delete(&mut self, path: &str) {
         self.apply(OpCode::DELETE, Txn::Delete { path: path.into() });
     }
@@ -143,13 +143,13 @@ impl Served {
         let zxid = Zxid(self.zxid);
         let header = TxnHeader { session: SessionId(2), cxid: 0, zxid, time_ms: 1, op };
         let record = TxnRecord { header, txn, digest: None };
-        // Waits for ever if a run is under way.
+        // Waits for ever if a run is in progress.
         let applied = self.common.tree.write().apply(&record, &mut Silent);
         assert_eq!(applied.err, ErrorCode::OK);
     }
 
-    /// Sends these requests at once. Whenever others have their turn, somebody writes: returns the zxids in the
-    /// answers, as many as there were runs, each with the number of answers that have it.
+    /// Sends these requests at once. Between two runs, another client writes. Returns the zxids in
+    /// the answers, one for each run, each with the number of answers that have it.
     fn ask(&mut self, requests: &[Vec<u8>]) -> Vec<(i64, usize)> {
         self.desk.runs.clear();
         let now = self.desk.now;
@@ -187,7 +187,8 @@ impl Served {
 
 #[test]
 fn a_run_of_reads_ends_by_time_and_writes_come_in_between() {
-    // The clock is looked at after 32 of them, and they end the run where more than five milliseconds have passed.
+    // The clock is checked after 32 requests, which end the run if more than five milliseconds have
+    // passed.
     let in_a_run = 2 * LOOKS_EVERY;
     for micros in [79, 100, 156] {
         let mut served = Served::new(Duration::from_micros(micros));
@@ -198,12 +199,12 @@ fn a_run_of_reads_ends_by_time_and_writes_come_in_between() {
         assert_eq!(seen, expected, "with {micros} microseconds each");
         assert!(served.desk.runs.iter().all(|frames| *frames as usize == in_a_run));
     }
-    // Those that take no time are as many as may be.
+    // Requests that take no time reach the maximum number of a run.
     let mut served = Served::new(Duration::ZERO);
     let reads: Vec<_> = (0..2 * FRAMES_MAX).map(|xid| get(xid, "/small")).collect();
     let first = served.zxid;
     assert_eq!(served.ask(&reads), [(first, FRAMES_MAX), (first + 1, FRAMES_MAX)]);
-    // Others that need the worker do not wait for so many.
+    // If other connections need the worker, the run is shorter.
     let mut served = Served::new(Duration::ZERO);
     served.desk.is_alone = false;
     let reads: Vec<_> = (0..2 * FRAMES_BESIDE_OTHERS_MAX).map(|xid| get(xid, "/small")).collect();
@@ -216,7 +217,7 @@ fn the_clock_is_looked_at_more_often_where_answers_are_large() {
     let mut served = Served::new(TIME_MAX / 2);
     let reads: Vec<_> = (0..12).map(|xid| get(xid, "/large")).collect();
     let first = served.zxid;
-    // The third is the first behind which more than the time has passed.
+    // The third request is the first one after which the time is over.
     let expected: Vec<_> = (0..4).map(|run| (first + run, 3)).collect();
     assert_eq!(served.ask(&reads), expected);
 }
@@ -237,22 +238,22 @@ fn a_long_multi_read_has_several_turns_and_what_follows_comes_behind_it() {
         [get(0, "/small"), several(1, "/small", 2000), several(2, "/large", 7), get(3, "/small")];
     let first = served.zxid;
     let seen = served.ask(&reads);
-    // Four parts of up to 512 reads, the first in the run that it ends. Then as many of two large answers each. What
-    // follows the last part has another turn.
+    // Four parts of up to 512 reads, the first one in the run that it ends. Then as many parts of
+    // two large answers each. A request after the last part is answered in another turn.
     assert_eq!(seen, [(first, 1), (first + 3, 1), (first + 7, 1), (first + 8, 1)]);
-    // A short one is answered in the run it is of.
+    // A short multiRead is answered in its own run.
     let first = served.zxid;
     assert_eq!(served.ask(&[several(0, "/small", 512), get(1, "/small")]), [(first, 2)]);
 }
 
 #[test]
 fn a_long_list_has_as_many_turns_as_it_needs_though_its_children_come_and_go() {
-    /// Children listed in one turn, and bytes sent in one.
+    /// The number of children listed in one turn, and of bytes sent in one.
     const AT_ONCE: usize = 1024;
     const SENT_MAX: usize = 128 << 10;
     let mut served = Served::new(Duration::ZERO);
     served.write("/t", b"");
-    // Most turns send nothing, so the names are long: the answer needs several turns, too.
+    // Most turns send nothing, so the names are long: the answer also needs several turns.
     let path = |number: i64| format!("/t/{number:080}");
     let (mut oldest, mut newest) = (0, 10_000);
     for number in 0..newest {
@@ -267,7 +268,7 @@ fn a_long_list_has_as_many_turns_as_it_needs_though_its_children_come_and_go() {
     loop {
         let is_made = !answer.is_empty();
         served.client.process(&served.common, &mut served.desk).unwrap();
-        // The worker sends until it has to let others have their turn.
+        // The worker sends until other connections must have their turn.
         let before = answer.len();
         let waiting = loop {
             let waiting = served.client.collect().unwrap();
@@ -289,7 +290,8 @@ fn a_long_list_has_as_many_turns_as_it_needs_though_its_children_come_and_go() {
         if served.client.wants(&served.common, waiting, false) != Wants::Turn {
             break;
         }
-        // Others take the oldest children, as from a queue, and add new ones. They wait for ever if the tree is locked.
+        // Other clients take the oldest children, as from a queue, and add new ones. They wait for
+        // ever if the tree is locked.
         for _ in 0..7 {
             served.delete(&path(oldest));
             served.write(&path(newest), b"");

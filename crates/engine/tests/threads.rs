@@ -1,6 +1,7 @@
-//! A server's threads, interleaved in all ways that a checker finds: the network worker, the replica's thread, the log's,
-//! and one that hears other servers.
-//! The types are those that ship; only their locks and atomics are the checker's, which also sees when all threads wait.
+//! A checker interleaves a server's threads in many ways: the network worker, the replica's thread,
+//! the log's thread, and the thread that receives messages of other servers. The types are those
+//! that ship. Only their locks and atomics belong to the checker, which also detects when all
+//! threads wait.
 //!
 //! `cargo test -p zebu-engine --features shuttle --test threads`
 #![cfg(feature = "shuttle")]
@@ -33,12 +34,12 @@ use zebu_state::Copied;
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
-/// Interleavings that are tried.
+/// The number of interleavings.
 const SCHEDULES: usize = 3_000;
 
 const NOW: Now = Now { monotonic: Duration::from_secs(10), wall_ms: 1_700_000_000_000 };
 
-/// What wakes a task, as a notification that is kept until somebody takes it.
+/// Wakes a task, as a notification that is kept until a task takes it.
 #[derive(Debug, Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -83,16 +84,17 @@ struct Driver {
 struct Parts {
     replica: Replica,
     log: Sender<Order>,
-    /// Rung for each input of the thread that hears other servers.
+    /// Rung for each input of the thread that receives messages of other servers.
     heard: Arc<Bell>,
 }
 
-/// Who takes turns beside the replica's thread.
+/// The threads that take turns beside the replica's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Takers {
     Nobody,
     Worker,
-    /// The thread that hears other servers and the log's thread too, as in a member of an ensemble.
+    /// Also the thread that receives messages of other servers and the log's thread, as in a member
+    /// of an ensemble.
     All,
 }
 
@@ -159,7 +161,7 @@ impl World for Parts {
     fn serve(&mut self, _: &Common<Side>, _: Option<Mode>) {}
 }
 
-/// What a connection needs of its network worker.
+/// The parts of a network worker that a connection needs.
 struct Desk<'w>(&'w mut WorkerTurns);
 
 impl Worker<Side> for Desk<'_> {
@@ -232,7 +234,8 @@ fn get(xid: i32) -> Vec<u8> {
     framed(xid, OpCode::GET_DATA, |out| read.encode(out))
 }
 
-/// What the client sends, each piece after an answer to one before: reads and writes in turns, and several at once.
+/// The client's messages. It sends each piece after an answer to an earlier one: reads and writes
+/// in turn, and several at once.
 fn pieces() -> Vec<(Vec<u8>, i32)> {
     let hello = ConnectRequest {
         protocol_version: 0,
@@ -252,13 +255,13 @@ fn pieces() -> Vec<(Vec<u8>, i32)> {
     vec![
         (first, 0),
         ([create, get(2), set(3), get(4)].concat(), 4),
-        // The next piece may come before the answer.
+        // The next piece may arrive before the answer.
         (sync(5), 4),
         ([get(6), set(7)].concat(), 7),
     ]
 }
 
-/// The network worker: serves one connection until all is answered.
+/// The network worker: serves one connection until everything is answered.
 fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takers: Takers) {
     let make = |id| {
         let outbox = Outbox::new(common.rules.outbox_bytes_max);
@@ -274,7 +277,7 @@ fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takers
     let mut received: Vec<u8> = Vec::new();
     let mut answered = -1;
     for (piece, last) in pieces() {
-        // It may take a while.
+        // The pause between two pieces varies.
         for _ in 0..shuttle::rand::thread_rng().gen_range(0..60) {
             thread::yield_now();
         }
@@ -297,7 +300,7 @@ fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takers
             if answered >= last {
                 break;
             }
-            // Before it sleeps it sees to what it has kept.
+            // Before the worker sleeps, it handles what it has postponed.
             if !bell.take() {
                 if turns.take() > 0 {
                     take_turn(driver, common);
@@ -309,7 +312,7 @@ fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takers
     client.leave(common);
 }
 
-/// Checks an answer against the last one; says which one it is.
+/// Checks an answer against the last one. Returns its number.
 fn answer(frame: &[u8], before: i32) -> i32 {
     if before < 0 {
         return 0;
@@ -329,13 +332,13 @@ fn take_turn(driver: &Mutex<Driver>, common: &Common<Side>) {
     });
 }
 
-/// The log's thread; it may take turns where there is a driver for it.
+/// The log's thread. It takes turns if there is a driver for it.
 fn log(orders: &Receiver<Order>, common: &Common<Side>, driver: &Weak<Mutex<Driver>>) {
     while let Ok(order) = orders.recv() {
         if let Order::Append(records) = order
             && let Some((last, _)) = records.last()
         {
-            // Sometimes it has more to do.
+            // Sometimes there is more work.
             let has_time = shuttle::rand::thread_rng().gen_bool(0.7);
             match driver.upgrade().filter(|_| has_time) {
                 Some(driver) => {
@@ -348,7 +351,8 @@ fn log(orders: &Receiver<Order>, common: &Common<Side>, driver: &Weak<Mutex<Driv
     }
 }
 
-/// The thread that hears other servers: each input is waited for, as an answer to it would be.
+/// The thread that receives messages of other servers. It waits for each input, like a server that
+/// waits for an answer.
 fn hear(common: &Common<Side>, driver: &Mutex<Driver>, heard: &Bell) {
     let mut kept = Kept::default();
     kept.allow();
@@ -382,7 +386,7 @@ fn server(takers: Takers) {
     let driver = Arc::new(Mutex::new(Driver { engine: Some(engine), parts, over: false }));
     let logs = {
         let common = common.clone();
-        // What keeps the driver keeps the log's thread.
+        // A weak reference: a strong one to the driver would keep the log's thread alive for ever.
         let takes_turns = takers == Takers::All;
         let driver = if takes_turns { Arc::downgrade(&driver) } else { Weak::new() };
         thread::spawn(move || log(&orders, &common, &driver))

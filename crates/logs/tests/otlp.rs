@@ -85,7 +85,7 @@ impl Stage {
                 let mut body = vec![0; length.unwrap().parse().unwrap()];
                 reader.read_exact(&mut body).unwrap();
                 let request = ExportLogsServiceRequest::decode(&*body).unwrap();
-                // The test may be over.
+                // The test may have ended.
                 let _ = arriving.send(Arrived { head, request });
                 let Ok((status, body)) = answering.recv() else { return };
                 let length = body.len();
@@ -206,7 +206,7 @@ fn refused_records_are_counted_as_lost() {
     assert_eq!(stage.counts(), (2, 2));
 }
 
-/// Nobody listens at the address.
+/// No program listens at the address.
 #[test]
 fn the_end_waits_for_no_collector_that_is_not_there() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

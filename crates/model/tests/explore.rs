@@ -1,4 +1,4 @@
-//! The machine keeps its invariants, and the invariants notice what is wrong with a machine.
+//! The machine keeps its invariants, and the invariants detect a faulty machine.
 
 use zebu_model::explore::{Report, Scope};
 use zebu_model::{Fault, Majority, Rules};

@@ -1,4 +1,5 @@
-//! A run of an ensemble as actions: what conforms is taken, and what does not is refused with the reason.
+//! A run of an ensemble as actions: the model accepts allowed actions, and refuses others with the
+//! reason.
 
 use zebu_model::{Action, Majority, Rules, State, TermId, Txn};
 
@@ -9,7 +10,7 @@ fn txn(epoch: u32, counter: u32) -> Txn {
     Txn { epoch, counter, value: 0 }
 }
 
-/// Server 0 leads with the promise of server 1, and has taken a request.
+/// Server 0 leads with the promise of server 1, and has processed a request.
 fn requested() -> Vec<Action> {
     vec![
         Action::LeaderProcessCEPOCH { term: FIRST },
@@ -29,7 +30,7 @@ fn proposed() -> Vec<Action> {
     actions
 }
 
-/// Does the actions, and says why the last one is refused, if it is.
+/// Performs the actions. Returns the reason if the last one is refused.
 fn replay(actions: &[Action]) -> Option<&'static str> {
     let rules = Rules::new(Majority(3));
     let mut state = State::init(3);
@@ -91,7 +92,7 @@ fn a_leader_with_an_older_history_does_not_lead() {
             Action::LeaderProcessACKEPOCH { leader },
         ]
     };
-    // Server 1 has the transaction, too; server 2 has nothing.
+    // Server 1 has the transaction, too; server 2 has no transaction.
     let of_1 = [&flushed[..], &[Action::Timeout { server: 1 }], &stands(1)].concat();
     assert_eq!(after(proposed(), &of_1), None);
     let of_2 = [&flushed[..], &stands(2)].concat();
@@ -103,7 +104,8 @@ fn a_leader_with_an_older_history_does_not_lead() {
 
 #[test]
 fn a_follower_removes_what_its_leader_does_not_have() {
-    // Server 2 leads with the promise of server 0 alone, which has lost nothing: it had nothing.
+    // Server 2 leads with the promise of server 0 alone, which has lost nothing, because it had no
+    // transaction.
     let term = TermId { epoch: 2, leader: 2 };
     let alone = [
         Action::Timeout { server: 0 },

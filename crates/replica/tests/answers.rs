@@ -1,4 +1,5 @@
-//! Answers to requests with nulls, cuts and odd flags, byte for byte as the original gives them.
+//! Answers to requests with nulls, truncated bodies and unusual flags, byte for byte as the
+//! original gives them.
 
 use zebu_jute::{Decode as _, Encode as _, Encoder};
 use zebu_proto::request::{
@@ -19,7 +20,7 @@ struct Server {
     client: Connection,
 }
 
-/// What a request was answered with: the error, the body, and how many zxids it took.
+/// The answer to a request: the error, the body, and the number of zxids that it took.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     err: i32,
@@ -57,7 +58,7 @@ impl Server {
         server
     }
 
-    /// The client sends bytes, and gets what follows from them.
+    /// The client sends bytes, and receives the answers.
     fn exchange(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.client.send(&self.alone, bytes);
         self.alone.settle();
@@ -116,7 +117,7 @@ fn set_data<'a>(path: &'a str, data: &'a [u8]) -> SetData<'a> {
     SetData { path: Some(path.into()), data: Some(data), version: Version::ANY }
 }
 
-/// A list of operations as multi and multiRead have it.
+/// A list of operations, encoded as in multi and multiRead.
 fn list(ops: &[(OpCode, Vec<u8>)]) -> Vec<u8> {
     let mut list = Vec::new();
     for (op, body) in ops {
@@ -248,7 +249,7 @@ fn a_list_of_reads_ends_at_the_first_null_path() {
     let answer = server.ask(OpCode::MULTI_READ, reads.clone());
     let first = hex("ffffffff00ffffff9bffffff9bffffffff01ffffffff");
     assert_eq!(answer, Answer { err: -5, body: first, zxids: 0 });
-    // So does a list of writes at its first; one of both kinds cannot be read.
+    // A list of writes fails at its first operation. A list with both kinds cannot be decoded.
     let write = || (OpCode::CREATE, bytes(&create("/x", b"", Some(open()), 0)));
     let read = || (OpCode::GET_DATA, bytes(&read(Some("/"))));
     let answer = server.ask(OpCode::MULTI_READ, list(&[write(), write()]));

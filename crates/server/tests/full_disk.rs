@@ -1,5 +1,5 @@
-//! A server process whose disk is full: it stops serving, and serves again when there is room.
-//! Needs the right to mount.
+//! A server process whose disk is full: it stops serving, and serves again when there is room. The
+//! test needs the right to mount.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -12,17 +12,17 @@ use rustix::process::{Pid, Signal, kill_process};
 use zebu_server::cli::ServerArgs;
 use zebu_testkit::connection::{Connection, Hello, Incoming};
 
-/// The variable with the data directory of a server that is this program.
+/// The variable that names the data directory, for the process in which this program is a server.
 const DATA: &str = "ZEBU_TEST_FULL_DISK";
 
-/// Far above anything that should happen.
+/// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A file system of a few megabytes in memory.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts it, or says why that is refused.
+    /// Mounts the file system, or returns the reason why that is refused.
     fn mount(at: PathBuf) -> Result<Self, String> {
         fs::create_dir(&at).unwrap();
         let mut mount = Command::new("mount");
@@ -38,7 +38,7 @@ impl SmallDisk {
         self.0.join("filler")
     }
 
-    /// Leaves no room.
+    /// Fills the file system.
     fn fill(&self) {
         let mut file = File::create(self.filler()).unwrap();
         for length in [1 << 16, 1] {
@@ -54,7 +54,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Nothing can be done about a mount that stays.
+        // The test cannot do anything about a mount that stays.
         let _ = Command::new("umount").arg(&self.0).status();
     }
 }
@@ -65,7 +65,7 @@ struct Server {
 }
 
 impl Server {
-    /// This test's program once more, as a server.
+    /// Starts this test's program again, as a server.
     fn start(data: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "the_server_itself", "--nocapture"]).env(DATA, data);
@@ -91,7 +91,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Only a test that failed leaves it running.
+        // Only a failed test leaves the process running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -105,7 +105,7 @@ fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Does nothing but in the processes that the other test starts.
+/// Does nothing except in the processes that the other test starts.
 #[test]
 fn the_server_itself() {
     let Ok(data) = std::env::var(DATA) else { return };
@@ -135,7 +135,7 @@ fn a_server_on_a_full_disk_waits_for_room_and_serves_again() {
     let mut server = Server::start(&disk.0.join("data"));
     server.session().unwrap();
     disk.fill();
-    // What a page has room for is written.
+    // Data that fit into the last page are written.
     wait("the server steps aside", || server.session().is_err());
     wait("nobody listens", || TcpStream::connect(("127.0.0.1", server.port)).is_err());
     assert_eq!(server.child.try_wait().unwrap(), None, "the process waits");
@@ -147,7 +147,7 @@ fn a_server_on_a_full_disk_waits_for_room_and_serves_again() {
     assert_eq!(server.child.wait().unwrap().code(), Some(0), "{log}");
     assert!(log.contains("stepping aside: ") && log.contains("there is room again"), "{log}");
 
-    // Asked to stop while it waits, it does.
+    // A server that is asked to stop while it waits stops.
     let mut server = Server::start(&disk.0.join("data"));
     disk.fill();
     wait("the server steps aside", || server.session().is_err());

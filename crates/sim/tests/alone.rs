@@ -11,7 +11,7 @@ fn a_server_alone_keeps_its_promises_through_pieces_limits_and_power_cuts() {
         all.synced_itself += outcome.synced_itself;
         all.worker_turns += outcome.worker_turns;
     }
-    // What these seeds are for has happened.
+    // The events that these seeds must produce have happened.
     assert!(all.answered > 50_000 && all.crashes > 500, "{all:?}");
     assert!(all.synced_itself > 5_000 && all.worker_turns > 5_000, "{all:?}");
 }

@@ -1,13 +1,13 @@
-//! The list of faults that can be put into the code is whole.
+//! The list of deliberate faults is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Those that only threads can reach: `engine/tests/threads.rs` looks for them.
+/// Faults that only threads can show: `engine/tests/threads.rs` looks for them.
 const OF_THREADS: [&str; 2] = ["inbox sleeps on", "rest left to nobody"];
 
-/// The names behind `start`, which opens a parenthesis.
+/// The names after `start`, which opens a parenthesis.
 fn names(text: &str, start: &str) -> BTreeSet<String> {
     let quoted = text.split(start).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
     quoted.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
@@ -41,13 +41,14 @@ fn every_fault_in_the_code_is_looked_for() {
     assert_eq!(found, known);
 }
 
-/// What stands for losing data, or for coming back with others, in the second column of the list, beside PAI.
+/// The marks in the second column of the list, beside PAI, for lost or foreign data.
 const OF_DATA: [&str; 22] = [
     "S-8", "S-10", "F2", "F4", "F6", "F8", "F9", "F12", "F13", "F14", "B-02", "B-03", "B-08",
     "B-09", "B-13", "B-16", "B-18", "B-26", "B-27", "B-30", "P-4", "P-11",
 ];
 
-/// Every fault that removes a protection of data is in the operators' table once, and no other name is.
+/// The operators' table lists every fault that removes a protection of data once, and no other
+/// name.
 #[test]
 fn the_table_of_protections_is_whole() {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));

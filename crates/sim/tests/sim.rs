@@ -14,7 +14,7 @@ fn a_healthy_ensemble_serves_its_clients() {
     assert!(outcome.committed > 50, "{outcome:?}");
     assert!(outcome.answered > outcome.committed, "{outcome:?}");
     assert!(outcome.notified > 10, "{outcome:?}");
-    // Each server logs, has on its disk and delivers each transaction.
+    // Each server logs each transaction, makes it durable and delivers it.
     assert!(outcome.model_actions > outcome.committed * 3 * 3, "{outcome:?}");
 }
 

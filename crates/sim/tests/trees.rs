@@ -1,9 +1,11 @@
-//! Trees become other ones in memory: each is found out, and all become one again, without what was wrong.
+//! Trees change in memory: the servers detect each change, and all trees become equal without the
+//! wrong data.
 
 use zebu_sim::plan::Plan;
 use zebu_sim::run::run;
 
-/// A member whose tree differed went on serving it for a while, and followers of a leader whose tree was wrong took it.
+/// A member whose tree differed continued to serve it for a while, and followers of a leader with a
+/// wrong tree took that tree.
 #[test]
 fn a_tree_that_becomes_another_one_is_found_out_and_mended() {
     for seed in 0..6 {

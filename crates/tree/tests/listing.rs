@@ -75,14 +75,14 @@ fn a_list_is_that_of_its_last_part_whatever_changes_meanwhile() {
         let (mut tree, mut zxid) = (ten(), 12);
         let listing = Listing::of(&tree.node("/top").unwrap());
         let mut names = Names::default();
-        // Creations come no faster than the list goes on, or it never ends.
+        // Creations are no faster than the listing, or it would never end.
         while step(&tree, &listing, &mut names, 1 + below(3) as usize) != Listed::All {
             for _ in 0..below(3) {
                 let all: Vec<String> =
                     tree.node("/top").unwrap().children().map(str::to_owned).collect();
                 let any = |random: u64| all.get(random as usize).map(|name| format!("/top/{name}"));
                 match (below(4), any(below(all.len().max(1) as u64))) {
-                    // A name comes again, some at once and some later.
+                    // The name appears again, some at once and some later.
                     (0, Some(path)) => {
                         ok(&mut tree, &delete(zxid, &path));
                         ok(&mut tree, &create(zxid + 1, &path, b""));

@@ -1,4 +1,4 @@
-//! Caches hold what the servers hold, whatever events and answers were lost.
+//! Caches have the servers' content, whatever events and answers were lost.
 
 use std::collections::BTreeMap;
 

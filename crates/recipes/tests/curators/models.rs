@@ -32,7 +32,7 @@ async fn values_keep_their_schema() {
     assert!(!amy.create(&user("Amy", 31)).await.unwrap());
     let (data, _) = client.get_data("/orgs/acme/users/amy").await.unwrap();
     assert_eq!(data, br#"{"name":"Amy","age":30}"#.as_slice());
-    // Neither written nor read, if it is not valid.
+    // An invalid value is neither written nor read.
     let old = amy.set(&user("Amy", 200), Version::ANY).await.unwrap_err();
     let reason = "/orgs/acme/users/amy does not fit its schema: too old";
     assert_eq!(old.to_string(), reason);
@@ -44,7 +44,7 @@ async fn values_keep_their_schema() {
     }
     assert_eq!(users.ids(&["acme"]).await.unwrap(), ["amy", "dom", "eve"]);
     assert_eq!(users.ids(&["nobody"]).await.unwrap(), [""; 0]);
-    // A write of somebody who has seen an older value is refused.
+    // A write based on an older value is refused.
     assert_eq!(amy.set(&user("Amy", 31), Version(0)).await.unwrap(), Some(Version(1)));
     assert_eq!(amy.set(&user("Amy", 32), Version(0)).await.unwrap(), None);
     assert!(amy.delete(Version(1)).await.unwrap());

@@ -102,7 +102,7 @@ async fn a_node_is_kept_once() {
         soon(two.set_data("new")).await.unwrap();
         assert_eq!(names(&observer, &parent).await.len(), 2);
         assert_eq!(observer.get_data(&path).await.unwrap().0, "new");
-        // The create has happened, and perhaps its answer is lost: the data that it brought are old.
+        // The create was executed, and perhaps its answer is lost: the znode has old data.
         observer.delete(&path, Version::ANY).await.unwrap();
         owner(&observer, &path, |owner| owner.is_some()).await;
         soon(two.set_data("newer")).await.unwrap();

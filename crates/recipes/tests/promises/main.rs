@@ -1,5 +1,5 @@
-//! What recipes promise holds without a runtime, without a server, and beside programs that use
-//! other libraries.
+//! The recipes keep their promises without a runtime, without a server, and beside programs that
+//! use other libraries.
 
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
@@ -107,7 +107,7 @@ async fn releasing_after_the_session_says_that_it_is_over() {
     assert!(error.is_session_over(), "{error}");
 }
 
-/// A barrier that was opened for members who are all dead lets nobody in.
+/// A barrier that was opened for members who are all dead lets no process in.
 #[tokio::test]
 async fn a_dead_round_leaves_no_barrier_open() {
     let server = Server::start(&[]);
@@ -141,7 +141,7 @@ async fn a_dead_round_leaves_no_barrier_open() {
 }
 
 /// A leaving process waits for the members of its own round. It does not wait for a member that
-/// comes back under the same name for the next round.
+/// returns under the same name for the next round.
 #[tokio::test]
 async fn who_leaves_does_not_wait_for_the_next_round() {
     for is_shut in [true, false] {
@@ -155,7 +155,7 @@ async fn who_leaves_does_not_wait_for_the_next_round() {
         let leaving = tokio::spawn(inside.leave());
         let mut members = Children::of(&client, "/barrier");
         while soon(members.next()).await.unwrap().is_some_and(|names| names.contains("b")) {}
-        // The other process leaves or dies, and is back before any watch can be handled.
+        // The other process leaves or dies, and returns before any watch can be handled.
         let mut transaction = other.transaction();
         if is_shut {
             transaction.delete("/barrier/ready", Version::ANY);
@@ -267,7 +267,7 @@ async fn participants_with_blanks_decide() {
     assert!(matches!(error, Error::Name { .. }), "{error}");
 }
 
-/// A holder that is asked to give the lock back keeps its name.
+/// A holder that is asked to release the lock keeps its name.
 #[tokio::test]
 async fn who_is_asked_keeps_its_name() {
     let server = Server::start(&[]);

@@ -1,4 +1,5 @@
-//! Two-phase commit: all learn the same decision, which is to commit only if all have agreed, and everybody learns one.
+//! Two-phase commit: all participants learn the same decision. The decision is to commit only if
+//! all have agreed. In the end, every participant learns a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::house::{Family, Guest, Program};
 
 pub(crate) const GUESTS: usize = 4;
 
-/// What is known of a round.
+/// The known facts about a round.
 #[derive(Debug, Default)]
 struct Round {
-    /// Those who have begun to agree, and those who have begun to disagree.
+    /// The participants that have begun to agree, and those that have begun to disagree.
     yes: BTreeSet<usize>,
     no: BTreeSet<usize>,
     decided: BTreeMap<usize, Decision>,
@@ -25,7 +26,7 @@ struct Round {
 #[derive(Default)]
 struct Book {
     rounds: BTreeMap<u64, Round>,
-    /// The round that each guest is in, also after its process was killed.
+    /// The round of each guest, also after its process was killed.
     at: BTreeMap<usize, u64>,
     last: BTreeMap<usize, Duration>,
     calm: Duration,
@@ -48,7 +49,7 @@ impl Agreements {
         let agreement = Agreement::new(client, &format!("/round-{round}"), &acl);
         if round % GUESTS as u64 == guest.number as u64 {
             let participants = (0..GUESTS).map(|guest| guest.to_string()).collect();
-            // What an earlier attempt or life has proposed stays.
+            // A proposal of an earlier attempt or an earlier life stays.
             let proposed =
                 agreement.propose(&Proposal { participants, text: "do it".into() }).await;
             guest.tells(|| format!("proposes {round}: {proposed:?}"));
@@ -58,7 +59,7 @@ impl Agreements {
             return Ok(false);
         }
         if !guest.random.one_in(5) {
-            // Who is asked again does not change its mind.
+            // A participant that votes again does not change its vote.
             let yes = !(round * 31 + guest.number as u64).is_multiple_of(5);
             {
                 let mut book = self.0.lock();

@@ -1,4 +1,5 @@
-//! Announced leaders: the newest announcement counts, each names the holder of that term, and a withdrawn one is gone.
+//! Announced leaders: the newest announcement counts, each announcement names the holder of that
+//! term, and a withdrawn announcement is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,18 +17,18 @@ pub(crate) const GUESTS: usize = 4;
 
 const LEADERS: &str = "/leaders";
 
-/// The resource grants its lock itself, and knows all that it has granted.
+/// The resource grants its lock itself, and records all grants.
 #[derive(Default)]
 struct Book {
     /// The holder of each term; the last one holds the lock.
     granted: Vec<usize>,
-    /// Terms and sessions whose announcement was withdrawn.
+    /// The terms and sessions whose announcement was withdrawn.
     withdrawn: BTreeSet<(u64, SessionId)>,
-    /// Those of which an attempt was given up: its znode may come and go.
+    /// The terms and sessions with an abandoned attempt: its znode may appear and disappear.
     given_up: BTreeSet<(u64, SessionId)>,
-    /// What stands announced: which guest, which term, and its session.
+    /// The present announcement: its guest, its term and its session.
     standing: BTreeMap<usize, (u64, SessionId)>,
-    /// The leader that each guest knows of.
+    /// The leader that each guest knows.
     known: BTreeMap<usize, Option<Announcement>>,
     broken: Option<String>,
     announced: u64,
@@ -59,7 +60,7 @@ impl Announcing {
         leaders: &Announcements,
         term: u64,
     ) -> Option<Announced> {
-        // Sometimes the program loses patience, and begins again.
+        // Sometimes the program abandons the attempt, and begins again.
         let patience =
             if guest.random.one_in(3) { guest.random.ms(1, 400) } else { Duration::from_secs(20) };
         let done = timeout(patience, leaders.announce(&name(guest.number), term)).await;

@@ -1,5 +1,5 @@
-//! Barriers: nobody passes a barrier that is closed all the time, nobody is inside a double barrier before enough have come, and
-//! nobody has left it while another is inside.
+//! Barriers: no program passes a barrier that is closed all the time. No program is inside a double
+//! barrier before enough have come, and none has left it while another is inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,15 +16,15 @@ pub(crate) const GUESTS: usize = 4;
 
 const PATH: &str = "/barrier";
 
-/// Guest 0 closes and opens the barrier, the others wait at it.
+/// Guest 0 closes and opens the barrier, and the others wait at it.
 #[derive(Default)]
 struct Gate {
-    /// Which closing the barrier is in, from its acknowledgement until guest 0 begins to open it.
+    /// The present closing, from its acknowledgement until guest 0 begins to open the barrier.
     closed: Option<u64>,
     /// The znode of this closing, once it was seen.
     created: Option<Zxid>,
     closings: u64,
-    /// Guests that have passed, and the closing in which they came.
+    /// The guests that have passed, and the closing in which they came.
     passed: Vec<(usize, u64)>,
     last: BTreeMap<usize, Duration>,
     calm: Duration,
@@ -98,7 +98,7 @@ impl Family for Single {
     fn check(&self, world: &World, _: Duration) -> Result<(), String> {
         let mut gate = self.0.lock();
         let there = world.znode(PATH).map(|(created, _)| created);
-        // A delete of guest 0 whose answer was lost may come later.
+        // A delete of guest 0 whose answer was lost may be executed later.
         if there.is_none() || gate.created.is_some_and(|created| Some(created) != there) {
             gate.closed = None;
         } else if gate.closed.is_some() {
@@ -133,7 +133,7 @@ impl Family for Single {
     }
 }
 
-/// So many enter together.
+/// The number of guests that enter together.
 const SIZE: usize = 3;
 
 /// A guest at the double barrier.
@@ -141,13 +141,13 @@ const SIZE: usize = 3;
 struct Visit {
     path: String,
     phase: Phase,
-    /// The most that were there at once since it came.
+    /// The largest number of guests that were there at the same time since it came.
     most: usize,
-    /// Another was inside since it came.
+    /// Whether another guest was inside since it came.
     joins: bool,
-    /// Those who were inside with it when it began to leave.
+    /// The guests that were inside with it when it began to leave.
     beside: Vec<String>,
-    /// Its znode was there all the time that it was inside.
+    /// Whether its znode existed all the time that it was inside.
     stands: bool,
 }
 
@@ -155,18 +155,18 @@ struct Visit {
 enum Phase {
     #[default]
     Coming,
-    /// It has entered, and nobody has looked yet.
+    /// The guest has entered, and the check has not run yet.
     Entered,
     Inside,
     Leaving,
-    /// It has left, and nobody has looked yet.
+    /// The guest has left, and the check has not run yet.
     Left,
 }
 
 #[derive(Default)]
 struct Room {
     visits: BTreeMap<usize, Visit>,
-    /// Those who have entered, or could have, and whose znodes are there.
+    /// The guests that have entered, or could have, and whose znodes exist.
     entered: BTreeSet<String>,
     next: u64,
     last: BTreeMap<usize, Duration>,
@@ -269,8 +269,8 @@ impl Family for Double {
             .collect();
         let room = &mut *room;
         room.entered.extend(inside.iter().cloned());
-        // Enough were there, or one has joined the others: it is inside as far as they know, also if it has given up or was
-        // killed before it knew.
+        // Enough guests were there, or this guest has joined the others: as far as the others know,
+        // it is inside, even if it has given up or was killed before it knew.
         for name in names.iter().filter(|name| *name != "ready") {
             let path = format!("{PATH}/{name}");
             let has_joined = world.version(&path).is_some_and(|version| version.0 > 0);

@@ -1,4 +1,5 @@
-//! Caches: whatever happens meanwhile, a cache has no hole, tells each change once, and equals the tree in the end.
+//! Caches: whatever happens, a cache has no gap, reports each change once, and equals the tree in
+//! the end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use zebu_sim::World;
 
 use crate::house::{Family, Guest, Program};
 
-/// Which recipe.
+/// The kind of cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Node,
@@ -23,15 +24,15 @@ pub(crate) const GUESTS: usize = 4;
 
 const ROOT: &str = "/tree";
 
-/// When each znode was created, and its data.
+/// The creation and the data of each znode.
 type Picture = BTreeMap<String, (Zxid, Vec<u8>)>;
 
-/// What a guest's cache shows.
+/// The content of a guest's cache.
 #[derive(Debug, Default)]
 struct Shown {
     is_current: bool,
     picture: Picture,
-    /// The same, put together from the changes.
+    /// The same, derived from the reported changes.
     told: Picture,
 }
 
@@ -55,14 +56,14 @@ fn entry(znode: &Znode) -> (String, (Zxid, Vec<u8>)) {
     (znode.path.clone(), (znode.stat.czxid, znode.data.to_vec()))
 }
 
-/// A reader puts the changes together.
+/// A reader combines the changes.
 struct Reader {
     told: Picture,
     written: BTreeMap<String, Zxid>,
 }
 
 impl Reader {
-    /// Takes a change, which must fit to those before.
+    /// Applies a change, which must fit the earlier changes.
     fn take(&mut self, change: Change) -> Result<(), String> {
         let was = match &change {
             Change::Created(now) => {
@@ -89,7 +90,7 @@ impl Reader {
         if was { Ok(()) } else { Err(format!("this fits to nothing told before: {change:?}")) }
     }
 
-    /// A znode never becomes older, and its data are its own.
+    /// A znode never returns to an older state, and has only data that were written to it.
     fn newer(&mut self, now: &Znode) -> Result<(), String> {
         let before = self.written.insert(now.path.clone(), now.stat.mzxid);
         if before.is_some_and(|before| before > now.stat.mzxid) {
@@ -117,7 +118,7 @@ impl Caches {
         .start()
     }
 
-    /// Writes somewhere in the tree.
+    /// Writes to a random place in the tree.
     async fn disturb(&self, guest: &mut Guest, client: &Client) {
         let number = {
             let mut book = self.book.lock();
@@ -147,7 +148,7 @@ impl Caches {
         let mut reader = Reader { told: Picture::new(), written: BTreeMap::new() };
         while !client.state().is_over() {
             let until = tokio::time::Instant::now() + guest.random.ms(5, 300);
-            // A slow reader gets nothing for a while.
+            // A slow reader reads nothing for a while.
             while let Ok(change) = tokio::time::timeout_at(until, changes.next()).await {
                 let Ok(change) = change else {
                     self.book.lock().shown.remove(&guest.number);

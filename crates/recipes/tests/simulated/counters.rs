@@ -1,4 +1,4 @@
-//! Counts and numbers: no change is lost, none counts twice, and no number is handed out twice.
+//! Counts and numbers: no change is lost or counted twice, and no number is given to two programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use zebu_sim::World;
 
 use crate::house::{Family, Guest, Program};
 
-/// Which recipe.
+/// The kind of counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Atomic,
@@ -24,15 +24,15 @@ pub(crate) const GUESTS: usize = 3;
 
 #[derive(Default)]
 struct Book {
-    /// Changes that were begun, and have not failed for sure.
+    /// The changes that were begun and have not certainly failed.
     possible: i64,
-    /// Changes that were acknowledged.
+    /// The acknowledged changes.
     done: i64,
-    /// What each acknowledged change has led to.
+    /// The number that each acknowledged change has produced.
     results: BTreeSet<i64>,
     twice: Option<i64>,
     calm: Duration,
-    /// When each guest was acknowledged a change last.
+    /// The time of each guest's last acknowledged change.
     last: BTreeMap<usize, Duration>,
 }
 
@@ -54,7 +54,7 @@ impl Counters {
         }
     }
 
-    /// Adds one; the number that this has led to.
+    /// Adds one. Returns the new number.
     async fn add(&self, client: &Client) -> Result<Option<i64>> {
         let (path, acl) = (self.path(), &Acls::open_to_all());
         Ok(match self.recipe {

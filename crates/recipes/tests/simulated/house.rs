@@ -1,8 +1,8 @@
-//! Runs programs over the shipped client in the simulator: each program is a process with a clock and a runtime of its own,
-//! and its network is the simulated one.
+//! Runs programs over the shipped client in the simulator: each program is a process with a clock
+//! and a runtime of its own, and its network is the simulated one.
 //!
-//! Everything happens in one thread. The world goes on for some milliseconds, then each process that does not stand still
-//! goes on up to the same time. The seed decides how far, and who is first.
+//! Everything runs in one thread. The world advances by some milliseconds, then each process that
+//! is not paused advances to the same time. The seed decides the steps and their order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,40 +18,41 @@ use zebu_sim::{Outcome, Random, World};
 
 use crate::wires::{Hosts, Port};
 
-/// How long things go wrong.
+/// The duration of the safety phase, in which faults happen.
 const STORMY: Duration = Duration::from_secs(30);
 
-/// How long an ensemble and its clients may take to do what they must, when nothing goes wrong any more.
+/// The time limit for convergence after the last fault.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 const SERVERS: usize = 3;
 
-/// The time of day when the world begins.
+/// The time of day at the beginning of the run.
 pub(crate) const WALL: Duration = Duration::from_secs(1_700_000_000);
 
 /// A program that runs in a process.
 pub(crate) type Program = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Programs that use one recipe together, and what must hold.
+/// Programs that use one recipe together, and the properties that must hold.
 pub(crate) trait Family: Send + Sync + 'static {
-    /// What a process runs.
+    /// The program of a process.
     fn program(self: Arc<Self>, guest: Guest) -> Program;
 
     /// The process of a guest is killed.
     fn killed(&self, _guest: usize) {}
 
-    /// What must hold at any time.
+    /// The properties that must hold at any time.
     fn check(&self, _world: &World, _now: Duration) -> Result<(), String> {
         Ok(())
     }
 
-    /// Nothing goes wrong any more.
+    /// The safety phase has ended: there are no more faults.
     fn calms(&self, _now: Duration) {}
 
-    /// What must come to be true in a while, when nothing goes wrong any more, and why it is not yet.
+    /// The state that must be reached after the last fault. The error is the reason why it is not
+    /// reached yet.
     fn settled(&self, world: &World) -> Result<(), String>;
 
-    /// What was reached, and how often.
+    /// Counters of the events that the run has reached.
     fn reached(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -59,16 +60,16 @@ pub(crate) trait Family: Send + Sync + 'static {
 
 /// A process's own view of itself.
 pub(crate) struct Guest {
-    /// Which guest it is.
+    /// The number of the guest.
     pub(crate) number: usize,
-    /// Decides what it does.
+    /// The source of its random decisions.
     pub(crate) random: Random,
     port: Port,
     is_busy: Arc<AtomicBool>,
     clock: Clock,
 }
 
-/// The world's time as a process sees it.
+/// The world's time, from the view of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     start: Instant,
@@ -82,7 +83,7 @@ impl Clock {
 }
 
 impl Guest {
-    /// Connects, however long that takes.
+    /// Connects, with any number of attempts.
     pub(crate) async fn client(&mut self) -> Client {
         let thread = SessionThread::current().expect("a process has one thread");
         loop {
@@ -107,7 +108,7 @@ impl Guest {
         }
     }
 
-    /// Whether it goes on to ask for new things: while things go wrong, and for some time after.
+    /// Whether the program makes new requests: during the safety phase, and for some time after it.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Relaxed)
     }
@@ -118,7 +119,7 @@ impl Guest {
         tokio::time::sleep(pause).await;
     }
 
-    /// Prints what it does, if the run is to be followed.
+    /// Prints the program's action if the run is traced.
     pub(crate) fn tells(&self, what: impl FnOnce() -> String) {
         if crate::is_loud() {
             println!("{:>11.6}  guest {} {}", self.clock.now().as_secs_f64(), self.number, what());
@@ -135,11 +136,11 @@ struct Process {
     runtime: Option<Runtime>,
     start: Instant,
     started: Duration,
-    /// Up to when it has run.
+    /// The time up to which it has run.
     now: Duration,
-    /// When it is started again.
+    /// The time of its next start.
     back: Duration,
-    /// When it is killed.
+    /// The time at which it is killed.
     kills: Vec<Duration>,
     lives: u64,
 }
@@ -154,7 +155,7 @@ struct House<F> {
     now: Duration,
 }
 
-/// Runs a family by a seed.
+/// Runs a family with a seed.
 pub(crate) fn run<F: Family>(seed: u64, guests: usize, family: F) -> Outcome {
     let mut random = Random::stream(seed, 400);
     let world = World::new(Plan::visited(seed, guests, STORMY));
@@ -253,7 +254,7 @@ impl<F: Family> House<F> {
             let behind = self.now - process.now;
             let until = process.start + (self.now - process.started);
             runtime.block_on(async {
-                // The time in which it stood still is gone at once.
+                // The time of the pause passes at once for the process.
                 if behind > Duration::from_millis(20) {
                     tokio::time::advance(behind - Duration::from_millis(1)).await;
                 }
@@ -284,7 +285,7 @@ impl<F: Family> House<F> {
     }
 }
 
-/// All znodes below a path, for people.
+/// All znodes below a path, as text for readers.
 pub(crate) fn picture(world: &World, path: &str) -> String {
     let mut text = String::new();
     for name in world.children(path) {

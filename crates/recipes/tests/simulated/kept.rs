@@ -1,5 +1,6 @@
-//! Kept znodes, groups and services: a znode that a program keeps is there once, with the newest data, comes back, and goes when
-//! it is closed; everybody sees who is there.
+//! Kept znodes, groups and services: a znode that a program keeps exists once, has the newest data,
+//! returns after a deletion, and is deleted when it is closed. All programs see the present
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use zebu_sim::World;
 
 use crate::house::{Family, Guest, Program};
 
-/// Which recipe.
+/// The kind of kept znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Ephemeral,
@@ -28,12 +29,12 @@ pub(crate) enum Recipe {
 
 pub(crate) const GUESTS: usize = 4;
 
-/// Above the znodes.
+/// The parent of the znodes.
 const PARENT: &str = "/kept";
 
 const TTL: Duration = Duration::from_millis(2_500);
 
-/// What the data of a znode say: who keeps it, which of its keeps that is, and which data these are.
+/// The data of a znode: its keeper, the number of that keep, and the number of the data.
 type Said = (usize, u64, u64);
 
 fn text((guest, keep, version): Said) -> String {
@@ -47,14 +48,14 @@ fn said(data: &[u8]) -> Option<Said> {
     Some((next()? as usize, next()?, next()?))
 }
 
-/// What a guest keeps.
+/// The znode that a guest keeps.
 #[derive(Debug)]
 struct Keep {
     keep: u64,
     path: Option<String>,
-    /// The data that were acknowledged, unless others may be on their way.
+    /// The acknowledged data, unless other data may be on their way.
     known: Option<u64>,
-    /// Those that others publish, as this guest sees them.
+    /// The data of the other members, as this guest sees them.
     seen: BTreeMap<String, Said>,
 }
 
@@ -116,7 +117,7 @@ impl Held {
         }
     }
 
-    /// Who else is there, where the recipe says that.
+    /// The other members, if the recipe reports them.
     async fn others(&self) -> Option<BTreeMap<String, Said>> {
         match self {
             Self::Node(_) | Self::Ttl(_) => None,
@@ -173,7 +174,8 @@ impl Keeping {
         })
     }
 
-    /// The name that a guest takes: sometimes another guest's, where two may want the same.
+    /// The name that a guest takes: sometimes another guest's, if two guests may want the same
+    /// name.
     fn name(&self, guest: &mut Guest, keep: u64) -> String {
         match self.recipe {
             Recipe::Group if guest.is_busy() => format!("m{}", guest.random.below(GUESTS as u64)),
@@ -266,7 +268,7 @@ impl Keeping {
         }
     }
 
-    /// Deletes some znode that somebody keeps.
+    /// Deletes a znode that some guest keeps.
     async fn disturb(&self, guest: &mut Guest, client: &Client) {
         let path = {
             let book = self.book.lock();
@@ -279,7 +281,7 @@ impl Keeping {
         }
     }
 
-    /// The znodes that are there, and what they say.
+    /// The existing znodes and their data.
     fn znodes(&self, world: &World) -> Vec<(String, Said)> {
         let places = self.places();
         let names = world.children(&places).into_iter();
@@ -352,15 +354,15 @@ impl Family for Keeping {
             if let Some(other) = there.insert((guest, keep), path.clone()) {
                 return Err(format!("kept once, and there twice: {other} and {path}"));
             }
-            // The world's tree takes a time to live for a session.
+            // In the world's tree, the owner of a TTL znode looks like a session.
             let owner = world.owner(&path).filter(|_| self.recipe != Recipe::Ttl);
             if let Some(owner) = owner {
                 let Book { sessions, versions, .. } = &mut *book;
                 let version = world.version(&path).map_or(0, |version| version.0);
                 let writer = sessions.get(&(guest, keep)).copied();
                 let last = writer.and_then(|writer| versions.get(&(path.clone(), writer)));
-                // A write depends on the version alone, and both znodes may have had the same one. There may have been one
-                // more write since the last look.
+                // A write depends on the version alone, and both znodes may have had the same
+                // version. There may have been one more write since the last check.
                 let is_alike = last.is_some_and(|last| (*last..=last + 1).contains(&(version - 1)));
                 if writer == Some(owner) {
                     versions.insert((path.clone(), owner), version);
@@ -394,7 +396,7 @@ impl Family for Keeping {
         }
         let stays = there.iter().find(|(_, (guest, keep, _))| {
             let is_kept = book.keeps.get(guest).is_some_and(|it| it.keep == *keep);
-            // Nobody deletes the persistent znode of an ended session.
+            // No program deletes the persistent znode of an ended session.
             let is_left = self.recipe == Recipe::Persistent && book.left.contains(&(*guest, *keep));
             !(is_kept || is_left)
         });

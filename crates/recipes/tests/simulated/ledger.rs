@@ -1,4 +1,5 @@
-//! Who holds what, as the programs believe and as the ensemble has it, and a register that refuses old fencing tokens.
+//! The holders, as the programs believe and as the ensemble knows them, and a register that refuses
+//! old fencing tokens.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,17 +7,17 @@ use std::time::Duration;
 use zebu_recipes::Token;
 use zebu_sim::World;
 
-/// How long a program that runs may trust in something that is gone. The longest session takes 6 s, and its client
-/// knows after two thirds of them that no server answers.
+/// The maximum time for which a running program may rely on a lost place. The longest session
+/// timeout is 6 s, and its client knows after two thirds of it that no server answers.
 const TRUST_MAX: Duration = Duration::from_secs(10);
 
-/// How a holder holds.
+/// The kind of ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     Alone,
-    /// Together with others that read.
+    /// Shared with other readers.
     Read,
-    /// Together with others, so many in all.
+    /// Shared with others, up to this number in all.
     Lease(usize),
 }
 
@@ -26,9 +27,11 @@ struct Holder {
     resource: String,
     token: Token,
     share: Share,
-    /// It has heard of no loss since it was granted, or since it heard that all is well again.
+    /// The holder has received no news of a loss since the grant, or since the news that the
+    /// ownership is certain again.
     trusts: bool,
-    /// How long it has trusted in what is gone, not counting the time in which its process stood still.
+    /// The time for which it has relied on a lost place, without the time for which its process was
+    /// paused.
     deceived: Duration,
     /// The register has refused it.
     is_refused: bool,
@@ -44,16 +47,16 @@ pub(crate) struct Ledger {
     calm: Duration,
     deaf: Option<usize>,
     looked: Duration,
-    /// How often something was granted.
+    /// The number of grants.
     pub(crate) grants: u64,
-    /// How often the register has refused a holder.
+    /// The number of writes that the register has refused.
     pub(crate) refusals: u64,
-    /// How often a holder has heard that another wants what it holds.
+    /// The number of times a holder has learned that another program wants its place.
     pub(crate) wanted: u64,
 }
 
 impl Ledger {
-    /// A guest holds the place with this token among the children of `resource`.
+    /// Records that a guest holds the place with this token among the children of `resource`.
     pub(crate) fn granted(
         &mut self,
         guest: usize,
@@ -84,7 +87,8 @@ impl Ledger {
         }
     }
 
-    /// A holder writes to the register that the lock protects, which may refuse that.
+    /// Records that a holder writes to the register that the lock protects. The register may refuse
+    /// the write.
     pub(crate) fn writes(&mut self, id: u64) {
         let Some(holder) = self.holders.get_mut(&id) else { return };
         let highest = self.registers.entry(holder.resource.clone()).or_insert(holder.token);
@@ -96,12 +100,12 @@ impl Ledger {
         }
     }
 
-    /// A holder begins to release, or has heard that it has lost what it held.
+    /// Records that a holder begins to release its place, or has learned of its loss.
     pub(crate) fn ends(&mut self, id: u64) {
         self.holders.remove(&id);
     }
 
-    /// The session of a guest is over, and its guard does not say so.
+    /// Records that the session of a guest is over and its guard does not report that.
     pub(crate) fn deaf(&mut self, guest: usize) {
         self.deaf = Some(guest);
     }
@@ -115,7 +119,8 @@ impl Ledger {
         self.calm = now;
     }
 
-    /// At most one holder's place is there, or so many as may be; and nobody trusts for long in a place that is gone.
+    /// At most one holder's place exists, or at most the permitted number, and no program relies
+    /// for long on a place that is gone.
     pub(crate) fn check(&mut self, world: &World, now: Duration) -> Result<(), String> {
         if let Some(guest) = self.deaf {
             return Err(format!("guard: guest {guest} is not told that its session is over"));
@@ -157,7 +162,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Everybody is granted something when nothing goes wrong any more.
+    /// Every guest gets a grant after the last fault.
     pub(crate) fn all_granted(&self, guests: usize) -> Result<(), String> {
         let is_late = |guest: &usize| self.granted.get(guest).is_none_or(|at| *at < self.calm);
         match (0..guests).find(is_late) {

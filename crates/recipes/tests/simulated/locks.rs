@@ -1,5 +1,5 @@
-//! Locks, elections and semaphores: who holds one is alone, as far as the recipe promises; a guard learns of its loss;
-//! and nobody waits for ever.
+//! Locks, elections and semaphores: a holder is alone, as far as the recipe promises. A guard
+//! learns of its loss. No program waits for ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use zebu_sim::World;
 use crate::house::{Family, Guest, Program};
 use crate::ledger::{Ledger, Share};
 
-/// Which recipe.
+/// The kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Lock,
@@ -26,7 +26,7 @@ pub(crate) enum Recipe {
     Selector,
     Latch,
     Multi,
-    /// A lock that its holder keeps until another wants it.
+    /// A lock that its holder keeps until another program wants it.
     WantedBack,
     /// A semaphore with kazoo's znodes.
     KazooSemaphore,
@@ -59,7 +59,7 @@ impl Locks {
     }
 }
 
-/// What was granted.
+/// The grant.
 enum Hold {
     Held(Held),
     Guard(Guard),
@@ -106,7 +106,7 @@ impl Hold {
     }
 }
 
-/// What a program asks for once: the znodes whose children the places are, the share, and what is granted.
+/// One request of a program: the parents of the places, the kind of ownership, and the grant.
 async fn ask(
     recipe: Recipe,
     client: &Client,
@@ -217,7 +217,7 @@ impl Family for Locks {
 }
 
 impl Locks {
-    /// Writes what the lock protects, with the tokens.
+    /// Writes to the resource that the lock protects, with the tokens.
     fn write(&self, ids: &[u64], share: Share) {
         if share == Share::Alone {
             let mut ledger = self.ledger.lock();
@@ -227,7 +227,7 @@ impl Locks {
 
     async fn use_once(&self, guest: &mut Guest, client: &Client) {
         guest.pauses(0, 200).await;
-        // Some lose their patience, and leave nothing behind.
+        // Some programs give up, and leave nothing behind.
         let patience = match guest.random.below(4) {
             0 => guest.random.ms(1, 1_500),
             _ => Duration::from_secs(1 << 20),
@@ -254,13 +254,13 @@ impl Locks {
                 .map(|(resource, token)| ledger.granted(guest.number, resource, token, share, now))
                 .collect()
         };
-        // Some hold for so long that they must hear of the end of their session.
+        // Some programs hold for so long that they must learn of the end of their session.
         let waits = self.recipe == Recipe::WantedBack;
         let gives_back = waits || self.recipe == Recipe::Partitions;
         let longest = if guest.random.one_in(10) && guest.is_busy() { 25_000 } else { 1_500 };
         let until = tokio::time::Instant::now() + guest.random.ms(0, longest);
         if guest.random.one_in(3) {
-            // It hears nothing for a while, and goes on as if it held.
+            // The program receives no news for a while, and continues as if it held the lock.
             guest.pauses(0, 1_000).await;
             self.write(&ids, share);
         }

@@ -1,8 +1,8 @@
-//! Every recipe in the simulator: the shipped recipes over the shipped client, with shipped servers, through partitions,
-//! pauses, crashes and ends of sessions that a seed decides.
+//! Every recipe in the simulator: the shipped recipes over the shipped client, with shipped
+//! servers. The seed decides partitions, pauses, crashes and ends of sessions.
 //!
-//! `SEEDS` sets how many seeds each recipe gets, `FIRST` the first of them, `RECIPE` the only one to run; `TRACE` prints
-//! what happens.
+//! `SEEDS` sets the number of seeds for each recipe, `FIRST` the first of them, `RECIPE` the only
+//! recipe to run; `TRACE` prints the events.
 
 mod agreements;
 mod announced;
@@ -33,7 +33,7 @@ use crate::queues::Queues;
 use crate::told::Told;
 use crate::typed::Accounts;
 
-/// A recipe, or some that belong together.
+/// A recipe, or several related ones.
 struct Trial {
     name: &'static str,
     run: fn(u64) -> Outcome,
@@ -231,11 +231,12 @@ fn every_recipe_keeps_its_promises() {
     }
 }
 
-/// Runs that have found a fault in a recipe.
+/// Seeds that have found a fault in a recipe.
 ///
-/// Double barrier: a process joined the last one inside, which then closed the barrier around it (2); a process that joined was
-/// overlooked while its predecessor left (67); a process had joined and did not hear of it (120); a process that had stood still
-/// closed the barrier of the next round (121); a znode stayed whose creator never heard of it (264, 267).
+/// Double barrier: a process joined the last one inside, which then closed the barrier around it
+/// (2). A process that joined was overlooked while its predecessor left (67). A process had joined
+/// and did not learn of it (120). A process that was paused closed the barrier of the next round
+/// (121). A znode stayed whose creator never got the answer (264, 267).
 const FOUND: &[(&str, u64)] = &[
     ("double barrier", 2),
     ("double barrier", 67),
@@ -266,7 +267,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Faults in the code on purpose, and the recipe that shows each.
+/// Deliberate faults in the code, and the recipe that shows each of them.
 #[cfg(feature = "mutants")]
 const MUTANTS: &[(&str, &str)] = &[
     ("lock without a second look", "lock"),
@@ -299,7 +300,7 @@ const MUTANTS: &[(&str, &str)] = &[
     ("lost get taken for done", "queue with kazoo's znodes"),
 ];
 
-/// Seeds that a fault may take to be found.
+/// The maximum number of seeds to find a fault.
 #[cfg(feature = "mutants")]
 const SEEDS_MAX: u64 = 400;
 
@@ -330,7 +331,7 @@ fn every_fault_in_the_code_is_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// The list above is whole.
+/// The list above is complete.
 #[cfg(feature = "mutants")]
 #[test]
 fn every_fault_in_the_code_is_in_the_list() {

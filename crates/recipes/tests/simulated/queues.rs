@@ -14,7 +14,7 @@ use zebu_sim::World;
 
 use crate::house::{Family, Guest, Program, WALL};
 
-/// Which recipe.
+/// The kind of queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Own,
@@ -23,9 +23,9 @@ pub(crate) enum Recipe {
     Priority,
     Delay,
     Id,
-    /// kazoo's, whose workers keep an item until it is finished.
+    /// kazoo's queue whose workers keep an item until it is finished.
     Locking,
-    /// kazoo's, whose workers remove an item before they have it.
+    /// kazoo's queue whose workers remove an item before they have it.
     Removing,
 }
 
@@ -37,35 +37,35 @@ const SHARDS: usize = 2;
 enum Put {
     Begun,
     Done,
-    /// It was said that nothing has happened.
+    /// The recipe reported that the item was not put in.
     Refused,
     Unknown,
 }
 
-/// What is known of an item.
+/// The known facts about an item.
 #[derive(Debug)]
 struct Known {
     put: Put,
-    /// Its znode was there.
+    /// Its znode existed.
     was_there: Option<String>,
-    /// Somebody has begun to finish it.
+    /// A worker has begun to finish it.
     is_ending: bool,
     finished: u32,
-    /// From when on it may be taken, where that counts.
+    /// The time from which it may be taken, if the queue has delays.
     ready: Duration,
 }
 
 #[derive(Default)]
 struct Book {
     items: BTreeMap<String, Known>,
-    /// Items that are finished and gone.
+    /// The items that are finished and gone.
     closed: BTreeSet<String>,
     twice: Option<String>,
     early: Option<String>,
     puts: u64,
     finished: u64,
     given_back: u64,
-    /// Removals whose worker does not know yet what it has got, or will never know.
+    /// The removals whose worker does not know yet, or will never know, which item it got.
     removals: usize,
 }
 
@@ -79,7 +79,7 @@ impl Queues {
         Self { recipe, book: Mutex::default() }
     }
 
-    /// The znodes whose children are the items.
+    /// The parents of the items.
     fn places(&self) -> Vec<String> {
         match self.recipe {
             Recipe::Own => vec!["/queue/items".to_owned()],
@@ -261,7 +261,7 @@ impl Family for Queues {
                 let path = format!("{place}/{name}");
                 let Some((_, data)) = world.znode(&path) else { continue };
                 let text = String::from_utf8_lossy(&data);
-                // Curator's queues frame their elements.
+                // Curator's queues encode their elements.
                 let Some(data) = text.find("item ").map(|at| &text[at..]) else { continue };
                 let is_it = |known: &&String| data.starts_with(known.as_str());
                 if let Some(again) = book.closed.iter().find(is_it) {
@@ -325,7 +325,7 @@ impl Family for Queues {
         let book = self.book.lock();
         let left: Vec<_> = self.places().iter().flat_map(|place| world.children(place)).collect();
         let is_open = |known: &&Known| known.put == Put::Begun;
-        // A producer that was killed never says what became of it.
+        // A producer that was killed never reports the outcome of its item.
         let open = book.items.values().filter(is_open).count();
         if !left.is_empty() || open > 2 * GUESTS * 3 {
             return Err(format!("these items stay: {left:?}, {open} puts go on"));

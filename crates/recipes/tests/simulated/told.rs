@@ -1,4 +1,5 @@
-//! Values and settings: what a reader is told was written, is whole and in order, and in the end it is the newest.
+//! Values and settings: every result that a reader gets was written, is complete and is in order.
+//! In the end, every reader has the newest result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use zebu_sim::World;
 
 use crate::house::{Family, Guest, Program};
 
-/// Which recipe.
+/// The kind of recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
     Value,
@@ -24,28 +25,29 @@ pub(crate) enum Recipe {
 
 pub(crate) const GUESTS: usize = 4;
 
-/// So many looks in a row, half a second apart, find all readers to agree: writers pause for less than that. One look may
-/// find them to agree by chance, just before a change that a reader misses for ever.
+/// The number of consecutive checks, half a second apart, in which all readers must agree: writers
+/// pause for less than that. In a single check, readers may agree by chance, just before a change
+/// that a reader misses for ever.
 const AGREED: u32 = 10;
 
 const VALUE: &str = "/value";
 const SETTINGS: &str = "/settings";
 
-/// What there is: one entry for a value, one for each of the settings.
+/// The present state: one entry for a value, one for each of the settings.
 type Picture = BTreeMap<String, Vec<u8>>;
 
 #[derive(Default)]
 struct Book {
     /// Everything that may have been written.
     written: BTreeSet<Vec<u8>>,
-    /// What each reader was told last.
+    /// The last result of each reader.
     told: BTreeMap<usize, Picture>,
     /// The settings of each version.
     versions: BTreeMap<i32, Picture>,
     broken: Option<String>,
     next: u64,
     changes: u64,
-    /// How often in a row all were found to agree in the end.
+    /// The number of consecutive checks at the end in which all readers agreed.
     agreed: u32,
 }
 
@@ -54,7 +56,8 @@ pub(crate) struct Told {
     book: Mutex<Book>,
 }
 
-/// All settings of one change: each names the change, and one is there for odd numbers only.
+/// All settings of one change: each setting names the change, and one of them exists for odd
+/// numbers only.
 fn settings(number: u64) -> [(&'static str, Option<String>); 3] {
     let text = number.to_string();
     let odd = (!number.is_multiple_of(2)).then(|| text.clone());
@@ -96,7 +99,7 @@ impl Told {
         let done = match guest.random.below(6) {
             0 | 1 => client.create(VALUE, &data, mode, acl).await.map(drop),
             2 => client.delete(VALUE, Version::ANY).await,
-            // Another znode in its place, at once.
+            // Another znode at the same path, at once.
             3 | 4 => {
                 let mut both = client.transaction();
                 both.delete(VALUE, Version::ANY);
@@ -113,7 +116,7 @@ impl Told {
         let mut newest = Zxid(0);
         let mut last = None;
         while !client.state().is_over() {
-            // The future is dropped and made again in most rounds.
+            // The future is dropped and created again in most rounds.
             let patience = guest.random.ms(1, 300);
             match timeout(patience, value.next()).await {
                 Ok(Ok(now)) => {
@@ -152,14 +155,15 @@ impl Told {
         guest.tells(|| format!("writes {number}: {done:?}"));
     }
 
-    /// If this fails, readers wait until somebody else writes.
+    /// If this fails, readers wait until another program writes.
     async fn write_one_by_one(
         &self,
         client: &Client,
         shared: &Settings,
         all: &[(&str, Option<&str>)],
     ) -> zebu_recipes::Result<()> {
-        // One program at a time: the znodes below the settings say nothing of who is writing.
+        // One program at a time, because the znodes of the settings do not show which program is
+        // writing.
         let lock = Lock::new(client, "/lock", &Acls::open_to_all());
         let Some(held) = lock.try_exclusive().await? else { return Ok(()) };
         shared.hold().await?;

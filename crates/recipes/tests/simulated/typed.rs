@@ -1,4 +1,5 @@
-//! Typed znodes: no change is lost, one program creates each, nothing breaks the rules, and caches show all of it.
+//! Typed znodes: no change is lost, one program creates each znode, no value breaks a rule, and
+//! caches show all values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ pub(crate) const GUESTS: usize = 4;
 
 const PARENT: &str = "/accounts";
 
-/// After so many operations the programs go on to the next account.
+/// After this number of operations, the programs continue with the next account.
 const OPERATIONS: u64 = 20;
 
-/// What programs write. The rule: both sides are equal.
+/// The value that programs write. The rule: both sides are equal.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 struct Account {
     opened_by: String,
@@ -28,12 +29,12 @@ struct Account {
     credit: u64,
 }
 
-/// What is known of an account.
+/// The known facts about an account.
 #[derive(Debug, Default)]
 struct Known {
-    /// Who was told that it has created it.
+    /// The program that was told that it created the account.
     opened_by: Option<String>,
-    /// Changes that were acknowledged, and those that may have happened.
+    /// The acknowledged changes, and those that may have happened.
     done: u64,
     possible: u64,
 }

@@ -1,4 +1,5 @@
-//! The network of the simulator as a transport of the client: what the client asks for waits here until the world takes it.
+//! The network of the simulator as a transport of the client. Requests of the client wait here
+//! until the world takes them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -62,7 +63,7 @@ impl Transport for Port {
 }
 
 impl Port {
-    /// Hands over what has come out of the world.
+    /// Delivers the events that have come from the world.
     pub(crate) fn arrive(&self, world: &mut World, guest: usize) {
         for arrival in world.arrivals(guest) {
             match arrival {
@@ -71,7 +72,7 @@ impl Port {
                     let sender = state.dials.remove(&attempt);
                     state.pipes.insert(connection, Pipe::default());
                     drop(state);
-                    // A wire that nobody takes is dropped, and so closed.
+                    // A wire that no program takes is dropped, and therefore closed.
                     let wire = Wire { port: self.clone(), id: connection };
                     match sender {
                         Some(sender) => drop(sender.send(Ok(wire))),
@@ -103,7 +104,7 @@ impl Port {
         }
     }
 
-    /// Takes to the world what the guest has asked for.
+    /// Passes the guest's requests to the world.
     pub(crate) fn depart(&self, world: &mut World, guest: usize) {
         let asked = std::mem::take(&mut self.0.lock().asked);
         for asked in asked {
