@@ -17,7 +17,7 @@ fn a_leader_may_leave_all_clients_to_the_others() {
         let moved = world.renew(leader, session);
         assert_eq!(world.heard(moved), [Said::Closed]);
     }
-    // Who no longer leads has clients again.
+    // A server that no longer leads accepts clients again.
     world.isolate(leader);
     world.wait_for(|world| {
         (0..3).any(|server| {

@@ -1,4 +1,5 @@
-//! Sessions that one server knows. Source: `client-protocol.md` §16, `quorum-sync-broadcast.md` §7.4.
+//! Sessions that only one server knows. Source: `client-protocol.md` §16,
+//! `quorum-sync-broadcast.md` §7.4.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ fn local(upgrade: bool) -> World {
     World::led(3, &member)
 }
 
-/// Everybody, the leader first.
+/// All members, the leader first.
 fn all(world: &World) -> [usize; 3] {
     let [a, b] = world.followers();
     [world.leader(), a, b]
@@ -73,20 +74,20 @@ fn without_an_upgrade_it_has_no_ephemerals() {
     let mut world = local(false);
     for server in all(&world) {
         let (conn, session) = world.open(server);
-        // Behind a write, so that the answers show their order.
+        // Sent after a write, so that the answers show their order.
         world.send(conn, 1, OpCode::CREATE, create("/a", PERSISTENT));
         world.send(conn, 2, OpCode::CREATE, create("/e", EPHEMERAL));
         world.send(conn, 3, OpCode::DELETE, delete("/a"));
         let said = world.heard(conn);
         let refused = err(2, ErrorCode::EPHEMERAL_ON_LOCAL_SESSION);
         assert_eq!(said, [ok(1), refused, ok(3)].concat(), "server {server}");
-        // The others do not know why: a list of operations fails as at the leader.
+        // The other servers do not know the reason: a multi fails as at the leader.
         let code = match world.role(server) {
             Role::Leading(_) => ErrorCode::EPHEMERAL_ON_LOCAL_SESSION,
             _ => ErrorCode::SESSION_EXPIRED,
         };
         assert_eq!(world.ask(conn, 4, OpCode::MULTI, multi("/e", EPHEMERAL)), err(4, code));
-        // It goes on as it was.
+        // The session continues unchanged.
         assert_eq!(world.create(conn, 5, "/b", PERSISTENT), ok(5));
         assert_eq!(world.ask(conn, 6, OpCode::DELETE, delete("/b")), ok(6));
         assert!(world.replica(server).sessions().get(session).is_some_and(|live| live.local));
@@ -113,7 +114,7 @@ fn an_ephemeral_makes_it_one_of_the_ensemble() {
                 assert_eq!(world.tree(other).ephemerals(session).collect::<Vec<_>>(), [&*path]);
             }
             assert_eq!(world.replica(server).sessions().locals(), 0);
-            // From now on it ends as others do.
+            // From now on the session expires like a global one.
             let closed = [Said::Answer(Xid(4), ErrorCode::OK), Said::Closed];
             assert_eq!(world.ask(conn, 4, OpCode::CLOSE_SESSION, vec![]), closed);
             assert_eq!(world.tree(server).session_timeout(session), None);
@@ -130,7 +131,7 @@ fn an_upgraded_session_may_move_and_expires_at_the_leader() {
     assert_eq!(world.create(conn, 1, "/e", EPHEMERAL), ok(1));
     let there = world.renew(b, session);
     assert_eq!(world.heard(there), [Said::Welcome(session)]);
-    // What it is heard of there comes to the leader.
+    // A message of the client at that server reaches the leader.
     for _ in 0..10 {
         world.touch(there);
         world.pass(Duration::from_secs(3));
@@ -154,7 +155,7 @@ fn it_expires_where_it_is_and_only_there() {
         }
         assert_eq!(world.heard(silent), [Said::Closed]);
         assert_eq!(world.heard(heard_of), []);
-        // A client that comes back in time goes on with it, at a new connection.
+        // A client that returns in time continues its session on a new connection.
         world.drop_client(heard_of);
         world.pass(Duration::from_secs(5));
         let back = world.renew(server, session);
@@ -176,7 +177,7 @@ fn it_does_not_move() {
             let moved = world.renew(other, session);
             assert_eq!(world.heard(moved), [Said::Refused], "from {server} to {other}");
         }
-        // Nobody has taken it away.
+        // No server has taken it away.
         assert_eq!(world.create(conn, 1, "/a", PERSISTENT), ok(1));
         assert_eq!(world.ask(conn, 2, OpCode::DELETE, delete("/a")), ok(2));
         let again = world.renew(server, session);

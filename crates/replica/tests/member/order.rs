@@ -1,4 +1,4 @@
-//! What comes back from a leader belongs to whoever asked.
+//! Answers of a leader go to the client that sent the request.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ fn a_client_that_counts_anew_elsewhere_harms_nobody_there() {
     let (other, _) = world.open(there);
     let new = world.renew(there, session);
     assert_eq!(world.heard(new).len(), 1);
-    // What the session asks for here has the number of what it asks for there, behind somebody else's.
+    // The session's request at this server has the same number as its request at the other server,
+    // and comes after a request of another client.
     world.post(old, 1, OpCode::CREATE, create("/a", PERSISTENT));
     world.post(other, 1, OpCode::CREATE, create("/b", PERSISTENT));
     world.post(new, 1, OpCode::CREATE, create("/c", PERSISTENT));
@@ -28,7 +29,8 @@ fn a_client_that_counts_anew_elsewhere_harms_nobody_there() {
     assert_eq!(world.create(new, 2, "/d", PERSISTENT), ok(2));
 }
 
-/// A follower that waits for a request which its leader never got; and another client of that follower.
+/// A follower that waits for a request which its leader never received, and another client of that
+/// follower.
 fn a_lost_request() -> (World, usize, usize, ConnId) {
     let mut world = World::led(3, &MemberOptions::default());
     let [here, _] = world.followers();
@@ -44,7 +46,8 @@ fn a_lost_request() -> (World, usize, usize, ConnId) {
 #[test]
 fn a_lost_request_leaves_no_hole_in_the_tree() {
     let (mut world, here, leader, other) = a_lost_request();
-    // Whatever others ask for is carried out, and waits for its answer behind the lost request.
+    // Requests of other clients are executed, and their answers wait for the answer to the lost
+    // request.
     let mut count = 0;
     while world.heard(other).is_empty() {
         count += 1;
@@ -61,13 +64,13 @@ fn a_lost_request_leaves_no_hole_in_the_tree() {
     }
 }
 
-/// The transaction in which a learner takes a request for lost is in its tree, too: the peer has delivered it, and no
-/// leader sends it again.
+/// The transaction that shows a learner that a request is lost is also in its tree: the peer has
+/// delivered it, and no leader sends it again.
 #[test]
 fn what_shows_that_a_request_is_lost_is_applied() {
     let (mut world, here, leader, other) = a_lost_request();
     world.send(other, 1, OpCode::CREATE, create("/overtakes", PERSISTENT));
-    // The limit is syncLimit and a tick, twelve seconds. Its last moment passes without a tick.
+    // The limit is `syncLimit` and a tick, twelve seconds. Its last moment passes without a tick.
     for count in 0..23 {
         world.pass(Duration::from_millis(500));
         let path = format!("/{count}");
@@ -93,7 +96,7 @@ fn a_way_that_stands_still_for_less_than_the_limit_loses_nothing() {
     world.hold(here, leader);
     world.send(old, 1, OpCode::CREATE, create("/old1", PERSISTENT));
     world.send(old, 2, OpCode::CREATE, create("/old2", PERSISTENT));
-    // The client goes elsewhere, where it counts anew.
+    // The client moves to another server, where it numbers its requests anew.
     let new = world.renew(there, session);
     world.heard(new);
     assert_eq!(world.create(new, 2, "/new2", PERSISTENT), ok(2));
@@ -111,7 +114,8 @@ fn what_was_ordered_before_a_request_is_not_taken_for_it() {
     let mut world = World::led(3, &MemberOptions::default());
     let [here, there] = world.followers();
     let (old, session) = world.open(here);
-    // What the session asked for elsewhere is committed, and not durable where it comes to.
+    // The session's request at the other server is committed, but not yet durable at the server
+    // that it moves to.
     world.stop_disk(there);
     assert_eq!(world.create(old, 1, "/old", PERSISTENT), ok(1));
     let new = world.renew(there, session);

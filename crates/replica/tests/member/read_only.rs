@@ -1,4 +1,4 @@
-//! Servers without a leader and clients that only read. Source: `client-protocol.md` §15,
+//! Servers without a leader, and clients that only read. Source: `client-protocol.md` §15,
 //! `quorum-sync-broadcast.md` §11.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn options(local_sessions: bool) -> MemberOptions {
     }
 }
 
-/// Has a follower lose the others, for longer than it waits; says which one.
+/// Isolates a follower for longer than it waits for a leader. Returns that follower.
 fn cut_off(world: &mut World) -> usize {
     let [server, _] = world.followers();
     world.isolate(server);
@@ -30,12 +30,12 @@ fn cut_off(world: &mut World) -> usize {
     server
 }
 
-/// A client that says that it only reads.
+/// A client that accepts read-only servers.
 fn reader(world: &mut World, server: usize) -> ConnId {
     world.connect_with(server, |connect| connect.read_only = true)
 }
 
-/// A reader that comes with a session.
+/// A reader that resumes a session.
 fn reader_with(world: &mut World, server: usize, session: SessionId) -> Vec<Said> {
     let conn = world.connect_with(server, |connect| {
         connect.read_only = true;
@@ -57,7 +57,7 @@ fn a_server_without_a_leader_waits_before_it_serves_readers() {
     world.pass(Duration::from_millis(20));
     let reader = reader(&mut world, server);
     assert!(matches!(world.heard(reader)[..], [Said::Welcome(_)]));
-    // Whoever does not say so is not served.
+    // The server refuses a client that does not accept read-only servers.
     let writer = world.connect(server);
     assert_eq!(world.heard(writer), [Said::Closed]);
 }
@@ -142,7 +142,7 @@ fn only_a_quorum_can_say_that_a_session_is_over() {
     let [_, other] = world.followers();
     let (_, known) = world.open(other);
     let server = cut_off(&mut world);
-    // The one it knows, one made since, and one that nobody has made.
+    // A session that the server knows, one that was created since, and one that no server created.
     let (_, unknown) = world.open(leader);
     let own = SessionId((server as i64 + 1) << 56 | 77);
     assert_eq!(reader_with(&mut world, server, known), [Said::Closed]);
@@ -165,7 +165,7 @@ fn readers_are_sent_away_when_there_is_a_leader_again() {
     world.reunite(server);
     world.wait_for(|world| world.role(server) != Role::Looking);
     assert_eq!(world.heard(conn), [Said::Closed]);
-    // Their sessions are over: nobody else has heard of them.
+    // Their sessions are over, because no other server has heard of them.
     assert_eq!(reader_with(&mut world, server, session), [Said::Refused]);
     let (conn, _) = world.open(server);
     assert_eq!(world.create(conn, 1, "/e", EPHEMERAL), ok(1));

@@ -1,4 +1,4 @@
-//! One change of the members at a time.
+//! One reconfiguration at a time.
 
 use zebu_jute::Encode as _;
 use zebu_proto::request::Reconfig;

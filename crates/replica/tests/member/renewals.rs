@@ -1,4 +1,5 @@
-//! Sessions that go on at another server, and what is still on its way from the one before.
+//! Sessions that continue at another server, while packets of the previous server are still on
+//! their way.
 
 use zebu_proto::quorum::PacketKind;
 use zebu_proto::{ErrorCode, OpCode, SessionId};
@@ -13,12 +14,12 @@ fn an_old_connection_ends_when_its_session_is_to_be_renewed() {
     let leader = world.leader();
     let (old, session) = world.open(here);
     world.hold(here, leader);
-    // The client comes again, gives up since nobody answers, and goes elsewhere.
+    // The client reconnects, gives up because no server answers, and moves to another server.
     let waiting = world.renew(here, session);
     let new = world.renew(there, session);
     assert_eq!(world.heard(new), [Said::Welcome(session)]);
     assert_eq!(world.create(new, 10, "/new", PERSISTENT), ok(10));
-    // What was in the old connection's socket comes now.
+    // The bytes in the old connection's socket arrive now.
     world.send(old, 5, OpCode::CREATE, create("/old", PERSISTENT));
     world.release(here, leader);
     assert!(world.tree(leader).node("/old").is_none(), "an old write is behind a newer one");
@@ -49,7 +50,7 @@ fn a_client_is_not_told_that_its_session_has_moved() {
     let (old, session) = world.open(here);
     world.renew(there, session);
     world.send(old, 1, OpCode::CREATE, create("/old", PERSISTENT));
-    // It comes again, and has its session again.
+    // The client returns, and has its session again.
     assert_eq!(world.heard(old), [Said::Closed]);
     let again = world.renew(here, session);
     assert_eq!(world.heard(again), [Said::Welcome(session)]);
@@ -77,7 +78,7 @@ fn renewals_are_answered_in_the_order_of_the_questions() {
     let [here, there] = world.followers();
     let leader = world.leader();
     let (_, session) = world.open(here);
-    // Nobody answers the leader's pings: that a session is over cannot be proven.
+    // No learner answers the leader's pings, so the leader cannot prove that a session is over.
     world.lose(Some((leader, here, PacketKind::PING)));
     world.hold(leader, there);
     let over = world.renew(here, SessionId(4711));

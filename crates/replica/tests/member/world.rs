@@ -1,5 +1,5 @@
-//! A few replicas on a network and disks that take no time, unless a test holds something back: what
-//! clients hear.
+//! A few replicas on a network and disks without delay, unless a test delays something. The tests
+//! check the messages to clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,14 +27,14 @@ pub const TICK: Duration = Duration::from_secs(2);
 pub const PERSISTENT: i32 = 0;
 pub const EPHEMERAL: i32 = 1;
 
-/// What a client hears.
+/// A message to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It has this session.
+    /// The client has this session.
     Welcome(SessionId),
-    /// Its session is over.
+    /// The client's session is over.
     Refused,
-    /// There are no sessions here.
+    /// The server opens no sessions.
     Denied,
     /// The answer to a request.
     Answer(Xid, ErrorCode),
@@ -46,28 +46,28 @@ struct Member {
     replica: Replica,
     tree: Tree,
     listening: bool,
-    /// What its disk has not finished, while that stands still.
+    /// The unfinished work of its disk, while the disk is stopped.
     unfinished: Option<Vec<Input>>,
 }
 
-/// The members, and everything under way.
+/// The members, and all messages in flight.
 pub struct World {
     members: Vec<Member>,
     schemes: Schemes,
     now: Duration,
     queue: VecDeque<(usize, Input)>,
-    /// Connections between servers: who is at their ends.
+    /// Connections between servers, with the servers at both ends.
     lines: BTreeMap<u64, [usize; 2]>,
     alone: BTreeSet<usize>,
     next_id: u64,
-    /// Where each client is, and what it has heard since it was last asked.
+    /// The server of each client, and its messages since the last call of `heard`.
     clients: BTreeMap<ConnId, (usize, Vec<Said>)>,
     sessions: BTreeMap<ConnId, SessionId>,
-    /// Ways on which packets wait, and those that do.
+    /// Directions in which packets wait, with these packets.
     held: BTreeMap<(usize, usize), Vec<(LinkId, QuorumPacket)>>,
-    /// Packets of a kind that get lost on a way.
+    /// A direction in which packets of one kind are lost.
     losing: Option<(usize, usize, PacketKind)>,
-    /// Packets of each kind that were sent.
+    /// The number of packets of each kind that were sent.
     sent: BTreeMap<PacketKind, u64>,
 }
 
@@ -84,7 +84,7 @@ fn options(server: usize, member: MemberOptions) -> Options {
 }
 
 impl World {
-    /// So many voters that know each other; they have not looked for a leader yet.
+    /// This many voters that know each other, before they look for a leader.
     pub fn new(count: usize, member: &MemberOptions) -> Self {
         let lines: Vec<String> =
             (1..=count).map(|id| format!("server.{id}=127.0.0.1:{id}:{}", id + 100)).collect();
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// The same, once they have a leader.
+    /// The same, after they have elected a leader.
     pub fn led(count: usize, member: &MemberOptions) -> Self {
         let mut world = Self::new(count, member);
         world.wait_for(|world| (0..count).all(|server| world.role(server) != Role::Looking));
@@ -159,14 +159,14 @@ impl World {
 
     // ---- time
 
-    /// Everything under way arrives, and what follows from it.
+    /// Delivers all messages in flight, and those that follow from them.
     pub fn settle(&mut self) {
         while let Some((server, input)) = self.queue.pop_front() {
             self.step(server, input);
         }
     }
 
-    /// Lets so much time pass.
+    /// Lets this much time pass.
     pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
@@ -186,12 +186,13 @@ impl World {
         }
     }
 
-    /// So much time passes, and nobody gets a tick: what arrives next is looked at before the next one.
+    /// Lets this much time pass without a tick: servers process the next messages before the next
+    /// tick.
     pub fn stand_still(&mut self, time: Duration) {
         self.now += time;
     }
 
-    /// Lets time pass until this is so.
+    /// Lets time pass until the condition holds.
     pub fn wait_for(&mut self, so: impl Fn(&Self) -> bool) {
         for _ in 0..100_000 {
             if so(self) {
@@ -202,7 +203,7 @@ impl World {
         panic!("it never is");
     }
 
-    /// Nobody reaches a server any more, and it reaches nobody; clients are at its side.
+    /// Cuts a server off from all others. Its clients stay connected.
     pub fn isolate(&mut self, server: usize) {
         self.alone.insert(server);
         let cut: Vec<(u64, [usize; 2])> = self
@@ -221,17 +222,17 @@ impl World {
         self.settle();
     }
 
-    /// It is back.
+    /// Reconnects it.
     pub fn reunite(&mut self, server: usize) {
         self.alone.remove(&server);
     }
 
-    /// Packets wait on the way from one server to another.
+    /// Holds packets in one direction between two servers.
     pub fn hold(&mut self, from: usize, to: usize) {
         self.held.entry((from, to)).or_default();
     }
 
-    /// They arrive, and those behind them.
+    /// Delivers these packets, and those behind them.
     pub fn release(&mut self, from: usize, to: usize) {
         for (link, packet) in self.held.remove(&(from, to)).unwrap_or_default() {
             let input = Input::Zab(zebu_zab::Input::Packet(link, packet));
@@ -240,22 +241,22 @@ impl World {
         self.settle();
     }
 
-    /// From here on packets of this kind get lost on a way, or `None` does.
+    /// From now on, packets of this kind are lost in one direction. `None` ends that.
     pub fn lose(&mut self, what: Option<(usize, usize, PacketKind)>) {
         self.losing = what;
     }
 
-    /// How many packets of this kind were sent so far.
+    /// The number of packets of this kind sent so far.
     pub fn sent(&self, kind: PacketKind) -> u64 {
         self.sent.get(&kind).copied().unwrap_or(0)
     }
 
-    /// A server's disk stands still.
+    /// Stops a server's disk.
     pub fn stop_disk(&mut self, server: usize) {
         self.members[server].unfinished.get_or_insert_default();
     }
 
-    /// It goes on.
+    /// Starts it again.
     pub fn start_disk(&mut self, server: usize) {
         let finished = self.members[server].unfinished.take().unwrap_or_default();
         self.queue.extend(finished.into_iter().map(|input| (server, input)));
@@ -263,7 +264,7 @@ impl World {
     }
 
     fn lost(&mut self, server: usize, id: u64) {
-        // A number is of one kind only; the other kind does not know it.
+        // A number belongs to one kind only; the other kind does not know it.
         let closed = zebu_zab::Input::Mesh(mesh::Input::Closed(WireId(id)));
         self.queue.push_back((server, Input::Zab(closed)));
         self.queue.push_back((server, Input::Zab(zebu_zab::Input::LinkDown(LinkId(id)))));
@@ -271,7 +272,7 @@ impl World {
 
     // ---- clients
 
-    /// A client comes with a session, or wants one.
+    /// Connects a client that has a session or wants one.
     pub fn connect_with(&mut self, server: usize, change: impl FnOnce(&mut Connect)) -> ConnId {
         let conn = ConnId(self.next_id);
         self.next_id += 1;
@@ -290,12 +291,12 @@ impl World {
         conn
     }
 
-    /// A client that wants a session; what it heard is not forgotten.
+    /// Connects a client that wants a session. Its messages are kept.
     pub fn connect(&mut self, server: usize) -> ConnId {
         self.connect_with(server, |_| {})
     }
 
-    /// A client that has its new session.
+    /// Connects a client, and waits for its new session.
     pub fn open(&mut self, server: usize) -> (ConnId, SessionId) {
         let conn = self.connect(server);
         match self.heard(conn)[..] {
@@ -304,7 +305,7 @@ impl World {
         }
     }
 
-    /// A client that comes with a session it has.
+    /// Connects a client that resumes a session.
     pub fn renew(&mut self, server: usize, session: SessionId) -> ConnId {
         self.connect_with(server, |connect| {
             connect.session = session;
@@ -312,7 +313,7 @@ impl World {
         })
     }
 
-    /// What a client has heard since it was last asked.
+    /// The messages of a client since the last call.
     pub fn heard(&mut self, conn: ConnId) -> Vec<Said> {
         self.clients.get_mut(&conn).map(|(_, said)| std::mem::take(said)).unwrap_or_default()
     }
@@ -323,7 +324,7 @@ impl World {
         self.settle();
     }
 
-    /// Sends a request that is on its way for now.
+    /// Sends a request without delivering it.
     pub fn post(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
         let server = self.clients[&conn].0;
         let mut ids = self.schemes.initial([127, 0, 0, 1].into());
@@ -343,18 +344,18 @@ impl World {
         self.queue.push_back((server, Input::Request(request)));
     }
 
-    /// Sends a request and says what comes back.
+    /// Sends a request and returns the messages that follow.
     pub fn ask(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) -> Vec<Said> {
         self.send(conn, xid, op, body);
         self.heard(conn)
     }
 
-    /// Creates a znode; what comes back.
+    /// Creates a znode and returns the messages that follow.
     pub fn create(&mut self, conn: ConnId, xid: i32, path: &str, flags: i32) -> Vec<Said> {
         self.ask(conn, xid, OpCode::CREATE, create(path, flags))
     }
 
-    /// The client's connection breaks.
+    /// Breaks the client's connection.
     pub fn drop_client(&mut self, conn: ConnId) {
         let server = self.clients[&conn].0;
         let session = self.sessions.get(&conn).copied().unwrap_or(SessionId::NONE);
@@ -362,7 +363,7 @@ impl World {
         self.settle();
     }
 
-    /// A client is heard of.
+    /// A message of the client arrives.
     pub fn touch(&mut self, conn: ConnId) {
         let (server, session) = (self.clients[&conn].0, self.sessions[&conn]);
         self.queue.push_back((server, Input::Touched { session, at: self.now }));
@@ -398,7 +399,7 @@ impl World {
         }
     }
 
-    /// Does what is asked; says what the tree has got then, if that is more.
+    /// Carries out an output. Returns the zxid that the tree has reached, if it has grown.
     fn carry_out(&mut self, server: usize, output: Output) -> Option<Zxid> {
         let tree = &mut self.members[server].tree;
         match output {
@@ -439,7 +440,7 @@ impl World {
         None
     }
 
-    /// All clients of a server are sent away.
+    /// Closes all client connections of a server.
     fn close_all(&mut self, server: usize) {
         let here = |(conn, (at, _)): (&ConnId, &(usize, _))| (*at == server).then_some(*conn);
         let conns: Vec<ConnId> = self.clients.iter().filter_map(here).collect();
@@ -563,12 +564,12 @@ pub fn path_only(path: &str) -> Vec<u8> {
     PathOnly { path: Some(path.into()) }.to_bytes()
 }
 
-/// One answer without fault.
+/// One answer without an error.
 pub fn ok(xid: i32) -> Vec<Said> {
     err(xid, ErrorCode::OK)
 }
 
-/// One answer with a fault.
+/// One answer with an error.
 pub fn err(xid: i32, code: ErrorCode) -> Vec<Said> {
     vec![Said::Answer(Xid(xid), code)]
 }

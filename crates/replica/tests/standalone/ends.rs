@@ -1,4 +1,4 @@
-//! Ends of sessions while other things are on their way, the reaper, and the counter of the zxid.
+//! Ends of sessions while other requests are in flight, the reaper, and the counter of the zxid.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn a_session_takes_nothing_along_that_others_have_put_in_place_of_its_ephemerals
             let mut server = Server::new(lists_paths, 2);
             server.create(1, "/leader", EPHEMERAL);
             server.flush();
-            // All three before any of them is applied.
+            // All three requests arrive before any of them is applied.
             server.delete(2, "/leader");
             server.create(2, "/leader", flags);
             server.close(1);
@@ -119,7 +119,8 @@ fn the_reaper_takes_nothing_that_has_changed_since_it_was_found() {
     server.create(1, "/c/child", PERSISTENT);
     server.delete(1, "/c/child");
     server.flush();
-    // A minute later one is refreshed and another replaced, and neither is applied yet.
+    // A minute later, one znode is refreshed and another one replaced, and neither transaction is
+    // applied yet.
     server.now.monotonic += Duration::from_secs(70);
     server.now.wall_ms += 70_000;
     server.step(Input::Touched { session: SessionId(1), at: server.now.monotonic });
@@ -148,7 +149,8 @@ fn the_reaper_leaves_a_container_that_was_made_anew_unused() {
     server.now.monotonic += Duration::from_secs(70);
     server.now.wall_ms += 70_000;
     server.step(Input::Touched { session: SessionId(1), at: server.now.monotonic });
-    // It is deleted and made anew, and neither is applied yet when the reaper looks.
+    // The znode is deleted and created again. Neither transaction is applied yet when the reaper
+    // checks.
     server.delete(1, "/c");
     server.request(1, OpCode::CREATE_CONTAINER, create);
     server.step(Input::Tick);
@@ -158,9 +160,9 @@ fn the_reaper_leaves_a_container_that_was_made_anew_unused() {
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The paths that are still there after so many seconds have passed.
+/// The paths that still exist after this many seconds.
 fn after(server: &mut Server, seconds: u64, paths: &[&str]) -> Vec<bool> {
-    // The reaper looks once a minute.
+    // The reaper checks once a minute.
     for _ in 0..seconds.div_ceil(60) {
         server.now.monotonic += Duration::from_secs(60);
         server.now.wall_ms += 60_000;
@@ -192,10 +194,11 @@ fn a_clock_that_jumps_a_day_ahead_makes_no_znode_older() {
     assert_eq!(after(&mut server, 480, &paths), [true, true]);
     assert!(server.replica.counts().clock_ahead_ms >= Some(DAY_MS));
     server.replica.counts().clear();
-    // Its time does come, and the jump is told once.
+    // The znode expires in the end, and the jump of the clock is reported once.
     assert_eq!(after(&mut server, 240, &paths), [false, true]);
     assert_eq!(server.replica.counts().clock_ahead_ms, None);
-    // What was stamped ahead is as old as the clock says once that is right again.
+    // A znode that was stamped with a time in the future ages normally when the clock is correct
+    // again.
     server.now.wall_ms -= DAY_MS;
     assert_eq!(after(&mut server, 60, &paths), [false, true]);
 }
@@ -207,11 +210,11 @@ fn a_server_that_starts_with_a_clock_a_day_ahead_deletes_nothing_too_early() {
     let mut again = Server::at(server.tree, server.now.wall_ms + DAY_MS);
     assert_eq!(after(&mut again, 480, &["/ttl"]), [true]);
     create_ttl(&mut again, 2, "/new", 120_000);
-    // What it has made itself ages at once.
+    // A znode that the server itself has created ages from the beginning.
     assert_eq!(after(&mut again, 300, &["/ttl", "/new"]), [false, false]);
 }
 
-/// What a server that is asked to stop still does, in the order in which it does it.
+/// The actions of a server that is asked to stop, in order.
 #[test]
 fn a_server_that_is_asked_to_stop_finishes_what_is_in_progress_and_begins_nothing() {
     let mut server = Server::new(true, 2);

@@ -1,4 +1,5 @@
-//! What a record of the log may have, and so what a session may own and an ACL may become.
+//! The maximum length of a log record, and its consequences for the ephemerals of a session and for
+//! ACLs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,8 +74,8 @@ fn a_session_owns_no_more_than_its_end_can_list() {
         // The header, the number of paths and the digest take 48 bytes; each path 100.
         assert_eq!((count, server.refusal()), (19, Some(ErrorCode::QUOTA_EXCEEDED)));
         assert_eq!(server.replica.counts().ephemerals_refused, 1);
-        // A shorter one fits, no other kind of znode is refused, nor is anybody else, and a place that
-        // was given up is free.
+        // A shorter path fits. Other kinds of znodes and other sessions are not refused. A deleted
+        // ephemeral makes room.
         server.create(1, "/fits", EPHEMERAL);
         assert_eq!(server.refusal(), None);
         server.create(1, &name(100), PERSISTENT);
@@ -130,7 +131,7 @@ fn what_a_session_owns_is_known_whatever_is_in_flight() {
                 });
             }
             2 => {
-                // Two or none.
+                // Both znodes are created, or neither.
                 let other = (n + 1) % 14;
                 let (one, two) = (path(n), path(other));
                 let body = multi(&[(&one, EPHEMERAL), (&two, EPHEMERAL)]);
@@ -166,8 +167,8 @@ fn what_a_session_owns_is_known_whatever_is_in_flight() {
     assert!(refused > 100 && created > 100, "{refused}, {created}");
 }
 
-/// A tree in which session 1 has many ephemerals, as a server without a limit leaves it; with a parent
-/// for each of them, or one for all.
+/// A tree in which session 1 has many ephemerals, as a server without a limit leaves it: each with
+/// its own parent, or all with one parent.
 fn overloaded(parents: bool, ephemerals: bool) -> Tree {
     let mut tree = tree();
     let open = Acl::open();
@@ -201,16 +202,16 @@ fn a_session_that_owns_too_much_already_ends_all_the_same() {
         let loaded = overloaded(parents, true);
         let mut server = Server::with(loaded, rules(), 0);
         assert_eq!(server.tree.ephemeral_count(SessionId(1)), 100);
-        // It expires.
+        // The session expires.
         server.now.monotonic += std::time::Duration::from_secs(60);
         server.step(zebu_replica::Input::Tick);
         assert!(server.records.iter().all(|record| record.len() <= RECORD_BYTES));
-        // One transaction is enough where the parents can be listed.
+        // One transaction is enough if the parents can be listed.
         assert_eq!(server.records.len() > 1, parents);
         server.flush();
         assert_eq!(server.tree.ephemerals_count(), 0);
         assert_eq!(server.tree.session_timeout(SessionId(1)), None);
-        // Replayed over a snapshot that has the parents as they were, and the ephemerals no more.
+        // Replayed over a snapshot that has the parents as they were, but no longer the ephemerals.
         let mut ahead = overloaded(parents, false);
         let mut whole = overloaded(parents, true);
         for record in &server.records {
@@ -227,7 +228,7 @@ fn a_session_that_owns_too_much_already_ends_all_the_same() {
     }
 }
 
-/// A scheme that takes everybody for who they say they are.
+/// A scheme that accepts every identity.
 struct Trusting;
 
 impl AuthProvider for Trusting {
@@ -252,8 +253,8 @@ impl AuthProvider for Trusting {
     }
 }
 
-/// A request that is as long as it may be, with the longest ids: whatever comes of it can be logged,
-/// and what goes to a leader can be taken there.
+/// A request of the maximum length with the longest ids: its record can be logged, and the leader
+/// accepts the forwarded request.
 #[test]
 fn the_limits_of_requests_ids_and_records_belong_together() {
     const EXTRA_BYTES: usize = 1024;
@@ -288,7 +289,7 @@ fn the_limits_of_requests_ids_and_records_belong_together() {
                 server.request(1, OpCode::CREATE, create.to_bytes());
                 let set = SetAcl { path: Some("/".into()), acl: list(), version: Version::ANY };
                 server.request(1, OpCode::SET_ACL, set.to_bytes());
-                // Sequential ones in a multi: each gets ten more bytes.
+                // Sequential creates in a multi: the server appends ten bytes to each name.
                 let mut body = Vec::new();
                 let mut out = Encoder::new(&mut body);
                 while out.position() + 100 < packet_bytes {
@@ -355,7 +356,7 @@ fn a_long_acl_is_compared_once_in_a_list_and_many_ids_by_a_table() {
             let added = server.schemes.authenticate(&server.ids, "c", &claim);
             server.ids = added.unwrap().unwrap();
         }
-        // The last entry is meant.
+        // Only the last entry matches.
         let mut acl: Vec<Acl> = (0..ENTRIES)
             .map(|n| Acl { perms: Perms(31), id: Id::new("c", format!("somebody{n}")) })
             .collect();
@@ -389,7 +390,7 @@ fn a_long_acl_is_compared_once_in_a_list_and_many_ids_by_a_table() {
     }
 }
 
-/// The answer to a read: what follows, the error, and the body.
+/// The answer to a read: the next step, the error and the body.
 fn read(
     server: &Server,
     op: OpCode,
@@ -427,7 +428,7 @@ fn an_answer_that_is_too_long_is_an_error() {
             let (after, err, body_there) = read(&server, op, body, most);
             assert_eq!((after, err), (After::TooLong, ErrorCode::MARSHALLING_ERROR), "{op}");
             assert_eq!(body_there, [0_u8; 0]);
-            // The same for a read that is made in parts.
+            // The same for a read in parts.
             let reader = Reader { answer_bytes_max: most, ..reader(&server) };
             let Some(mut long) = reader.begin(&server.tree, Xid(1), op, body) else { continue };
             while !reader.go_on(&server.tree, &mut long, 1) {}
@@ -459,7 +460,7 @@ fn finish(reader: &Reader<'_>, tree: &Tree, long: LongRead, out: &mut Vec<u8>) -
     after
 }
 
-/// What a caller that can wait gets, and how many turns the answer takes beside the first.
+/// The answer for a caller that can wait, and the number of further turns that the answer takes.
 fn read_in_parts(server: &Server, body: &[u8], budget: usize) -> (Vec<u8>, usize) {
     let (op, mut answer) = (OpCode::MULTI_READ, Vec::new());
     let reader = reader(server);
@@ -509,20 +510,20 @@ fn a_long_multi_read_is_made_in_parts_and_its_answer_is_the_same() {
     let mut cut_short = multi_read(&[(data, "/t"); 3]);
     cut_short.truncate(cut_short.len() - 9);
     let cases = [
-        // Few reads with short answers are one step, and so is a long answer behind which nothing is read.
+        // A few reads with short answers are one step. So is a long answer that is the last one.
         ("none", multi_read(&[]), 0),
         ("few", repeat(&mixed, 2), 0),
         ("as many as may be", repeat(&mixed, 128), 0),
         ("one large", multi_read(&[(data, "/large")]), 0),
         ("two large", multi_read(&[(data, "/large"); 2]), 0),
-        // Others have their turn after 512 reads, 64 KiB, or 8192 children. The end takes no part of its own unless
-        // the part before it is full.
+        // Other connections have their turn after 512 reads, 64 KiB, or 8192 children. The end
+        // needs no step of its own unless the step before is full.
         ("many", repeat(&mixed, 129), 2),
         ("more", repeat(&mixed, 500), 4),
         ("much", multi_read(&[(data, "/large"); 10]), 6),
         ("a long list", multi_read(&[(data, "/t"), (list, "/long"), (list, "/t")]), 2),
         ("long lists", multi_read(&[(list, "/long"); 3]), 4),
-        // Errors that end all of it.
+        // Errors that end the whole multiRead.
         ("no path", without_path, 2),
         ("no end", cut_short, 0),
         ("writes", multi_read(&[(OpCode::CREATE, "/t")]), 0),
@@ -537,17 +538,17 @@ fn a_long_multi_read_is_made_in_parts_and_its_answer_is_the_same() {
         let (answer, parts) = read_in_parts(&server, body, BUDGET);
         assert_eq!(parts, *expected, "parts of {name}");
         assert!(answer == at_once, "the answer to {name} depends on how it is made");
-        // Behind a write it waits for its turn if it is to be made in parts.
+        // After a write, the multiRead waits for its turn if it needs several steps.
         let waits = waits_for_turn(op, body, || &server.tree);
         assert_eq!(waits, *expected > 0, "{name}");
     }
-    // Neither does it depend on the budget.
+    // It does not depend on the budget either.
     for (name, body, _) in cases.iter().filter(|case| case.2 > 0) {
         let whole = read_in_parts(&server, body, BUDGET).0;
         let (answer, parts) = read_in_parts(&server, body, 500);
         assert!(parts > 1 && answer == whole, "{name}");
     }
-    // What the tree has now is what counts.
+    // The present content of the tree decides.
     server.request(1, OpCode::SET_DATA, small);
     server.flush();
     assert_eq!(read_in_parts(&server, &multi_read(&[(data, "/large"); 10]), BUDGET).1, 0);
@@ -566,7 +567,7 @@ fn each_read_of_a_long_multi_read_is_of_one_moment() {
     let reads = [(data, "/gone"), (list, "/t"), (data, "/gone"), (list, "/t/none")];
     let body = multi_read(&reads);
     let mut long = reader(&server).begin(&server.tree, Xid(1), OpCode::MULTI_READ, &body).unwrap();
-    // The first read is made, and the list is begun.
+    // The first read is done, and the list has begun.
     assert!(!reader(&server).go_on(&server.tree, &mut long, 4_000));
     server.delete(1, "/gone");
     server.delete(1, "/t/0");
@@ -637,7 +638,7 @@ fn a_read_that_takes_long_goes_on_while_the_tree_changes() {
         assert!((10 + least..=10 + before).contains(&count), "{count}");
         assert!((least..=before).contains(&list.len()), "{list:?}");
     }
-    // The znode that is counted goes away.
+    // The znode whose descendants are counted is deleted.
     let mut count = begin(&server, OpCode::GET_ALL_CHILDREN_NUMBER, "/t/5");
     server.delete(1, "/t/5/below");
     server.delete(1, "/t/5");
@@ -669,7 +670,7 @@ fn a_long_list_of_children_is_of_one_moment() {
     let is_watched =
         |server: &Server| server.tree.has_watch("/t", WatcherId(1), WatcherType::Children);
     assert!(begin(&server, "/t/1").is_none(), "a short list is made at once");
-    // However often the children change, the list ends, and has those of its last moment.
+    // The list ends however often the children change, and has the children of its last moment.
     for changes in [0, 1, 3, 4, 100] {
         let mut list = begin(&server, "/t").unwrap();
         let (mut made, mut steps) = (0, 0);
@@ -696,7 +697,7 @@ fn a_long_list_of_children_is_of_one_moment() {
         server.flush();
         assert!(!is_watched(&server), "the next change takes it");
     }
-    // The znode may go away, or have become one that others may not read.
+    // The znode may be deleted, or become unreadable for this client.
     let mut list = begin(&server, "/t").unwrap();
     assert!(!reader(&server).go_on(&server.tree, &mut list, 1));
     for n in 1..CHILDREN {

@@ -1,4 +1,4 @@
-//! A server that stands alone.
+//! A standalone server.
 
 mod ends;
 mod limits;

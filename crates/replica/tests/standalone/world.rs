@@ -1,7 +1,7 @@
-//! A server that stands alone, with a disk as slow as the test wants.
+//! A standalone server, with a disk as slow as the test wants.
 //!
-//! It stays below `engine`: the tests look at the outputs of single inputs, and at what is in flight
-//! between two of them, which a turn of the engine does not show.
+//! It does not use `engine`: the tests check the outputs of single inputs, and the requests in
+//! flight between two inputs, which a turn of the engine does not show.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Server {
     pub replica: Replica,
     pub schemes: Schemes,
     pub ids: Credentials,
-    /// Everything that was logged.
+    /// All logged transactions.
     pub records: Vec<Bytes>,
     logged: Zxid,
     xid: i32,
@@ -38,17 +38,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// With so many sessions, each at a connection of the same number, counted from 1.
+    /// With this many sessions, each at the connection with the same number, counted from 1.
     pub fn new(close_session_lists_paths: bool, sessions: u64) -> Self {
         Self::on(tree(), close_session_lists_paths, sessions)
     }
 
-    /// The same on a tree that is there already.
+    /// The same with an existing tree.
     pub fn on(tree: Tree, close_session_lists_paths: bool, sessions: u64) -> Self {
         Self::with(tree, Rules { close_session_lists_paths, ..Rules::default() }, sessions)
     }
 
-    /// The same with one session, and a wall clock that shows another time.
+    /// The same with one session, and a wall clock with another time.
     pub fn at(tree: Tree, wall_ms: i64) -> Self {
         Self::starting(tree, Rules::default(), 1, Now { wall_ms, ..NOW })
     }
@@ -127,7 +127,7 @@ impl Server {
         self.request(session, OpCode::CLOSE_SESSION, vec![]);
     }
 
-    /// Everything becomes durable and is applied.
+    /// Makes everything durable and applies it.
     pub fn flush(&mut self) {
         for output in self.step(Input::Flushed(self.logged)) {
             if let Output::Apply { record, .. } = output {
@@ -142,7 +142,7 @@ impl Server {
         self.tree.node(path).map(|node| node.persisted().ephemeral_owner)
     }
 
-    /// What the request that was logged last failed with.
+    /// The error of the request that was logged last.
     pub fn refusal(&self) -> Option<ErrorCode> {
         match TxnRecord::decode(self.records.last()?).unwrap().txn {
             Txn::Error(code) => Some(code),

@@ -9,7 +9,7 @@ use crate::tls::who_am_i;
 const ALL: i32 = 31;
 const READ: i32 = 1;
 
-/// `echo -n u:p | openssl sha1 -binary | base64` behind the user.
+/// The output of `echo -n u:p | openssl sha1 -binary | base64`, after the user.
 const U_P_SHA1: &str = "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=";
 
 fn protected(client: &mut Client, path: &str, acl: &[(i32, &str, &str)]) {
@@ -42,7 +42,7 @@ fn a_password_admits_who_knows_it() {
     assert_eq!(other.get("/n").unwrap_err(), err::NO_AUTH);
     assert_eq!(other.auth("digest", "u:p").unwrap().err, 0);
     assert_eq!(other.get("/n").unwrap().0, b"x");
-    // It is kept in a form that every server reads.
+    // It is stored in a form that every server reads.
     let reply = other.call(op::GET_ACL, &Writer::new().string("/n"));
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(text.contains("digest"), "{text}");

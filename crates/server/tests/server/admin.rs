@@ -16,7 +16,7 @@ use crate::running::{Running, config, wait};
 const PROMETHEUS: &str =
     "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
-/// An answer: its first line, its header and its body.
+/// An answer: its first line, its headers and its body.
 pub struct Answer {
     head: String,
     pub body: Vec<u8>,
@@ -50,7 +50,7 @@ pub fn get(port: u16, path: &str, header: &str) -> Answer {
 pub fn ask(method: &str, port: u16, path: &str, header: &str) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A body without chunks.
+    // A body without chunked encoding.
     write!(stream, "{method} {path} HTTP/1.0\r\n{header}\r\n").unwrap();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
@@ -112,7 +112,7 @@ fn a_snapshot_that_was_sent_is_a_start() {
     assert_eq!(taken.status(), "200", "{}", taken.head);
     assert!(taken.head.contains("\r\nlast_zxid: 0x2\r\n"), "{}", taken.head);
     assert!(taken.head.contains(&format!("\r\nsnapshot_size: {}\r\n", taken.body.len())));
-    // The same state again is the same file again.
+    // The same state gives the same file again.
     assert_eq!(snap().body.len(), taken.body.len());
     let other = tempfile::tempdir().unwrap();
     fs::create_dir(other.path().join("version-2")).unwrap();
@@ -132,7 +132,7 @@ fn a_snapshot_is_for_who_has_every_permission_on_the_root() {
         get(running.admin_port(), "/commands/snapshot", &header).status().to_owned()
     };
     assert_eq!(snap("u:p"), "200", "the root is open to everybody");
-    // Everybody may do anything but ADMIN, which `root` may.
+    // Every client has all permissions except ADMIN, which `root` has.
     let acl = Writer::new().string("/").acl(&[(15, "world", "anyone"), (16, "auth", "")]).int(-1);
     assert_eq!(client.call(op::SET_ACL, &acl).err, 0);
     assert_eq!([snap("u:p"), snap("root:no"), snap("root:pw")], ["403", "403", "200"]);
@@ -166,7 +166,7 @@ fn the_prometheus_page_is_served_beside() {
     page.has("\nznode_count 6.0\n");
     page.has("\nwrite_per_namespace_count{key=\"app\"} 1.0\n");
     assert_eq!(get(port, "/commands/ruok", "").status(), "404");
-    // Where the time of the write went.
+    // The phases of the write.
     for phase in ["queue", "prepare", "sync", "quorum", "apply"] {
         page.has(&format!("\nzebu_request_phase_seconds_count{{phase=\"{phase}\"}} 1\n"));
     }
@@ -192,7 +192,7 @@ fn a_port_that_is_taken_is_a_fault_only_where_somebody_asks_for_it() {
         "the admin server cannot be started: 127.0.0.1 port {port} cannot be listened on: "
     );
     assert!(failure.starts_with(&expected), "{failure}");
-    // Nobody has configured this one.
+    // This logger has no level of its own.
     let mut default = config(dir.path(), &ours);
     default.admin.as_mut().unwrap().is_asked_for = false;
     let server = Server::start(default, Vec::new()).unwrap();

@@ -1,4 +1,4 @@
-//! TLS of the admin server: which requests are answered, and which clients are accepted.
+//! TLS of the admin server: the requests that it answers, and the clients that it accepts.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ fn start(dir: &TempDir, more: &[&str]) -> Running {
     Running::new(&[&own, more].concat())
 }
 
-/// All that is answered to a request, until the connection ends in any way.
+/// The whole answer to a request, until the connection ends in any way.
 fn ask(mut stream: impl Read + Write, path: &str, header: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n");
     let _ = stream.write_all(request.as_bytes());
@@ -52,7 +52,7 @@ fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
     ask(connect(port, config), "/commands/ruok", "").starts_with("HTTP/1.1 200 OK\r\n")
 }
 
-/// Source: `JettyAdminServer`: HSTS of a day for all subdomains, to clients with TLS only.
+/// Source: `JettyAdminServer`: HSTS of a day for all subdomains, for clients with TLS only.
 const COME_BACK: &str = "strict-transport-security: max-age=86400; includeSubDomains\r\n";
 
 #[test]
@@ -65,7 +65,7 @@ fn requests_with_tls_only() {
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         assert!(answer.contains(COME_BACK) && answer.ends_with('}'), "{answer}");
     }
-    // Nobody is asked for a certificate.
+    // The server requests no client certificate.
     assert!(is_let_in(port, shown(Some("foreign"))));
     assert_eq!(ask(plain(port), "/commands/ruok", ""), "");
     // A long answer, of many records.
@@ -80,7 +80,7 @@ fn one_port_takes_requests_of_both_kinds() {
     let both = ["admin.portUnification=true", "admin.needClientAuth=true", "admin.idleTimeout=200"];
     let running = start(&dir, &both);
     let port = running.admin_port();
-    // Those who say nothing, and those who begin a handshake and say no more, end.
+    // The server closes connections that send nothing, and those that begin a handshake and stop.
     let silent = [plain(port), plain(port)];
     (&silent[1]).write_all(&[0x16, 3, 1, 2, 0]).unwrap();
     for mut stream in silent {
@@ -107,7 +107,7 @@ fn clients_may_have_to_show_a_certificate() {
     assert!(is_let_in(port, shown(Some("client"))));
 }
 
-/// The header names the scheme alone, and the connection says who it is, as in the original.
+/// The header contains only the scheme, and the connection proves the identity, as in the original.
 ///
 /// Source: `Commands.handleAuthentication`.
 #[test]
@@ -134,7 +134,7 @@ fn a_certificate_says_who_wants_a_snapshot() {
     assert_eq!(at(&running, "Authorization: ip\r\n"), "403");
     assert_eq!(at(&running, "Authorization: x509\r\n"), "200");
     drop(running);
-    // Without a certificate there is nobody of that scheme.
+    // Without a certificate, no client has an identity of that scheme.
     let running = start(&dir, &["admin.portUnification=true", X509]);
     let answer = ask(plain(running.admin_port()), "/commands/snapshot", "Authorization: x509\r\n");
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
@@ -167,12 +167,13 @@ const PROMETHEUS: [&str; 3] = [
     "metricsProvider.httpsPort=0",
 ];
 
-/// What the Prometheus page says to whoever shows that certificate.
+/// The answer of the Prometheus page to a client with that certificate.
 fn scrape(port: u16, name: Option<&str>) -> String {
     ask(connect(port, shown(name)), "/metrics", "")
 }
 
-/// As the original does, it has stores of its own, and wants a certificate unless that is switched off.
+/// As in the original, the page has its own stores, and requires a certificate unless that is
+/// turned off.
 #[test]
 fn the_prometheus_page_has_tls_of_its_own() {
     let dir = tempfile::tempdir().unwrap();

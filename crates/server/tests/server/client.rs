@@ -10,7 +10,7 @@ use zebu_testkit::wire::{OPEN, Reader, Stat, Writer, create, err, op, set_data};
 pub const EPHEMERAL: i32 = 1;
 pub const SEQUENTIAL: i32 = 2;
 
-/// A connection without a session. What must not happen ends the test.
+/// A connection without a session. An unexpected event fails the test.
 pub struct Raw(Connection);
 
 impl Raw {
@@ -32,7 +32,7 @@ impl Raw {
         let _ = self.0.send_bytes(bytes);
     }
 
-    /// The next frame, or `None` when the server has closed the connection.
+    /// The next frame, or `None` if the server has closed the connection.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         match self.0.receive().unwrap() {
             Incoming::Frame(payload) => Some(payload),
@@ -41,7 +41,7 @@ impl Raw {
         }
     }
 
-    /// Everything up to the end of the connection.
+    /// All bytes up to the end of the connection.
     pub fn rest(&mut self) -> Vec<u8> {
         self.0.rest().expect("the connection ends")
     }
@@ -51,12 +51,12 @@ impl Raw {
     }
 }
 
-/// Why there is no session.
+/// The reason why there is no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSession {
-    /// The server says that it is over, and closes.
+    /// The server refuses the session and closes the connection.
     Refused,
-    /// The server closes without a word.
+    /// The server closes the connection without an answer.
     Closed,
 }
 
@@ -75,7 +75,7 @@ pub struct Client {
     pub timeout_ms: i32,
     /// Payload length of the answer to the connect request.
     pub hello_bytes: usize,
-    /// Notifications, and how many replies had come before each.
+    /// Notifications, each with the number of replies before it.
     pub events: VecDeque<(Event, u64)>,
     pub replies: u64,
     xid: i32,
@@ -115,12 +115,12 @@ impl Client {
         })
     }
 
-    /// What renews this session.
+    /// The connect request that renews this session.
     pub fn renewal(&self) -> Hello {
         Hello::renewal(self.timeout_ms, self.session, &self.password)
     }
 
-    /// Sends a request and does not wait.
+    /// Sends a request without waiting for the reply.
     pub fn post(&mut self, op: i32, body: &Writer) -> i32 {
         self.xid += 1;
         self.post_as(self.xid, op, body);
@@ -131,8 +131,8 @@ impl Client {
         self.raw.send(Writer::request(xid, op).raw(body.bytes()).bytes());
     }
 
-    /// The next reply, or `None` when the server has closed the connection. Notifications before it
-    /// are put aside.
+    /// The next reply, or `None` if the server has closed the connection. Notifications before it
+    /// are kept.
     pub fn reply(&mut self) -> Option<Reply> {
         loop {
             let reply = Reply::parse(&self.raw.receive()?).unwrap();
@@ -152,7 +152,7 @@ impl Client {
     /// Waits for a notification.
     pub fn event(&mut self) -> Event {
         if self.events.is_empty() {
-            // A ping is answered behind whatever was queued before.
+            // The answer to a ping comes after everything that was queued before it.
             let until = Instant::now() + PATIENCE;
             while self.events.is_empty() {
                 assert!(Instant::now() < until, "no notification");
@@ -245,14 +245,14 @@ impl Client {
         self.reply()
     }
 
-    /// Ends the session, and sees the connection end.
+    /// Ends the session, and waits for the end of the connection.
     pub fn close(mut self) {
         let reply = self.call(op::CLOSE_SESSION, &Writer::new());
         assert_eq!(reply.err, 0);
         assert!(self.raw.is_closed());
     }
 
-    /// Goes away without a word; the session lives on.
+    /// Disconnects without closing the session.
     pub fn vanish(mut self) {
         let _ = self.raw.stream().shutdown(Shutdown::Both);
     }

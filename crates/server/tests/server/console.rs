@@ -154,7 +154,7 @@ fn write_million(dir: &Path) {
 
 #[test]
 fn a_page_of_a_million_children_is_as_short_as_any_other() {
-    // The maximum number of children that the server examines under one lock, and per page.
+    // The maximum number of children that the server examines under one lock, and for one page.
     const LOOKED_AT: usize = 8_192;
     const PAGE: usize = 500;
     let dir = tempfile::tempdir().unwrap();
@@ -176,7 +176,8 @@ fn a_page_of_a_million_children_is_as_short_as_any_other() {
     let next = |answer: &serde_json::Value| answer["next"].as_str().map(str::to_owned);
     let named = |number: usize| format!("n{number:07}");
 
-    // Pages from the first child and from the middle have so many children and no more, whatever the client asks for.
+    // Pages from the first child and from the middle examine at most this many children, whatever
+    // the client asks for.
     for (after, first) in [("", 0), ("n0499999", 500_000)] {
         let answer = page(&format!("most={MILLION}&after={after}"));
         let children = answer["children"].as_array().unwrap();
@@ -185,7 +186,8 @@ fn a_page_of_a_million_children_is_as_short_as_any_other() {
         assert_eq!(next(&answer), Some(named(first + PAGE - 1)));
     }
 
-    // A search that finds nothing examines a part of them for each answer. Clients have their turn in between.
+    // A search that finds nothing examines a part of the children for each answer. Other clients
+    // have their turn in between.
     let mut client = running.client();
     let (mut pages, mut after, mut seen) = (0, String::new(), 0);
     loop {
@@ -202,7 +204,7 @@ fn a_page_of_a_million_children_is_as_short_as_any_other() {
     }
     assert_eq!(pages, MILLION.div_ceil(LOOKED_AT));
 
-    // A search finds a znode of exactly that name at once, wherever it is.
+    // A search finds a znode with exactly that name at once, wherever it is.
     let answer = page("prefix=n0999999");
     assert_eq!(answer["exact"]["name"], "n0999999");
     assert_eq!(next(&answer), Some(named(LOOKED_AT - 1)));
@@ -224,7 +226,7 @@ fn whoever_signs_out_has_no_session_any_more() {
     assert_eq!(send(port, "GET", "me", &token, "").0, 401);
     wait("the connection has gone", || !connections().contains(&id.to_string()));
     assert!(client.exists("/"));
-    // A session that somebody else ends signs its owner out.
+    // When another user ends the session, its owner is signed out.
     let token = sign_in(port, "digest", "me:pw");
     let session = text(&send(port, "GET", "me", &token, "").1, "session");
     let end = format!("{{\"session\":\"{session}\",\"operation\":\"terminate_session\"}}");

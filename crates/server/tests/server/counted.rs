@@ -22,7 +22,7 @@ use crate::running::Running;
 use crate::storage::rot;
 use crate::tls;
 
-/// Everything `mntr` shows as a number.
+/// All numbers that `mntr` shows.
 fn monitor(running: &Running) -> BTreeMap<String, f64> {
     let text = running.word("mntr");
     let line = |line: &str| {
@@ -32,13 +32,13 @@ fn monitor(running: &Running) -> BTreeMap<String, f64> {
     text.lines().filter_map(line).collect()
 }
 
-/// The metrics of a server that are not as they were at the beginning.
+/// The metrics of a server that differ from their values at the start.
 fn moved(running: &Running, moved: &mut BTreeSet<&'static str>) {
     let shown = monitor(running);
     for name in Metrics::NAMES {
         let counts = |(key, value): (&String, &f64)| {
             let key = key.strip_prefix("cnt_").unwrap_or(key);
-            // Sets have their namespace in front.
+            // Sets have the namespace at the beginning of their names.
             let is_it = key == *name || key.ends_with(&format!("_{name}"));
             is_it && *value > 0.0
         };
@@ -48,7 +48,7 @@ fn moved(running: &Running, moved: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// One of everything a client can ask for.
+/// One request of every kind.
 fn ask_everything(client: &mut Client) {
     let path = |path| Writer::new().string(path);
     let reads = [
@@ -95,7 +95,7 @@ fn ask_everything(client: &mut Client) {
 fn every_metric_moves() {
     let mut all = BTreeSet::new();
 
-    // An ordinary life.
+    // A normal run of a server.
     let running = Running::new(&["nio.sessionlessCnxnTimeout=3000", "enforceQuota=true"]);
     let mut client = running.client();
     ask_everything(&mut client);
@@ -117,7 +117,7 @@ fn every_metric_moves() {
     running.wait_metric("sessionless_connections_expired", |n| n > 0.0);
     moved(&running, &mut all);
 
-    // Handshakes of TLS.
+    // TLS handshakes.
     let secure = tls::start(&["netty.server.outstandingHandshake.limit=1"]);
     let [first, second] = [(); 2].map(|()| Raw::open(secure.port));
     secure.running.wait_metric("tls_handshake_exceeded", |n| n == 1.0);
@@ -125,7 +125,7 @@ fn every_metric_moves() {
     secure.running.wait_metric("unsuccessful_handshake", |n| n == 1.0);
     moved(&secure.running, &mut all);
 
-    // Whoever must authenticate, and does not.
+    // A client that must authenticate, and does not.
     let running = Running::new(&[
         "enforce.auth.enabled=true",
         "enforce.auth.schemes=digest",
@@ -134,7 +134,7 @@ fn every_metric_moves() {
     drop(running.client().reply());
     moved(&running, &mut all);
 
-    // Schemes.
+    // Authentication schemes.
     let running = Running::new(&[
         "authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider",
         "ensembleAuthName=one",
@@ -196,7 +196,7 @@ fn every_metric_moves() {
     running.wait_metric("stale_requests_dropped", |n| n == 2.0);
     moved(&running, &mut all);
 
-    // Requests that nobody throttles and nobody waits for.
+    // Requests without throttling and without waiting.
     let (running, mut keeper) = Gate::server(&["throttled_op_wait_time=4000"]);
     let (mut gone, mut late) = (running.client(), running.client());
     keeper.close();
@@ -211,7 +211,7 @@ fn every_metric_moves() {
     late.reply().unwrap();
     moved(&running, &mut all);
 
-    // A session that owns as much as its end can list.
+    // A session that owns as many ephemerals as its closeSession record can list.
     let running = Running::new(&["-Djute.maxbuffer=2000"]);
     let mut client = running.client();
     let long = |n| format!("/{n}-{}", "x".repeat(1000));
@@ -219,7 +219,7 @@ fn every_metric_moves() {
     assert!(refused);
     moved(&running, &mut all);
 
-    // A disk with faults: a digest that is not the tree's, and no room for snapshots.
+    // A disk with faults: a digest that differs from the tree's, and no room for snapshots.
     let dir = tempfile::tempdir().unwrap();
     let log_dir = dir.path().join("log");
     let log = format!("dataLogDir={}", log_dir.display());
@@ -238,14 +238,14 @@ fn every_metric_moves() {
     std::fs::rename(dir.path().join("away"), running.files()).unwrap();
     moved(&running, &mut all);
 
-    // A file that rots while the server runs.
+    // A file that is damaged while the server runs.
     let running = Running::new(&["zebu.scrubInterval=50ms"]);
     running.client().close();
     rot(&running.files().join("log.1"));
     running.wait_metric("scrub_damage_count", |n| n > 0.0);
     moved(&running, &mut all);
 
-    // More snapshots than one may ask for.
+    // More requests for snapshots than the rate limit permits.
     let running = Running::new(&["admin.enableServer=true", "admin.serverPort=0"]);
     let mut taken = Vec::new();
     for status in ["200", "429"] {
@@ -259,7 +259,7 @@ fn every_metric_moves() {
     }
     moved(&running, &mut all);
 
-    // A request without TLS at a port for both kinds.
+    // A request without TLS at a port with and without TLS.
     let stores = tempfile::tempdir().unwrap();
     let (key, trust) = (tls::pair("server", stores.path()), tls::fixture("ca.pem"));
     let running = Running::new(&[
@@ -272,7 +272,7 @@ fn every_metric_moves() {
     assert_eq!(admin::get(running.admin_port(), "/commands/ruok", "").status(), "200");
     moved(&running, &mut all);
 
-    // An ensemble: brought up to date with what is missing, and with whole trees.
+    // An ensemble: members are synchronized by DIFF and by SNAP.
     for whole in ["forceSnapshotSync=false", "forceSnapshotSync=true"] {
         let (_dir, members) = ensemble(&[whole]);
         client_of(&members[0]).create("/member", b"").unwrap();
@@ -282,7 +282,7 @@ fn every_metric_moves() {
         }
     }
 
-    // A client for TLS while there is no leader, and a stranger at a port between servers.
+    // A client with TLS while there is no leader, and a stranger at a port between servers.
     let three = Three::voters(&[
         "quorumCnxnTimeoutMs=1000",
         "secureClientPort=0",
@@ -298,19 +298,19 @@ fn every_metric_moves() {
     members[0].wait_metric("peer_connections_refused", |n| n > 0.0);
     moved(&members[0], &mut all);
 
-    // One that was voted for in vain.
+    // A leader-elect whose supporter leaves it.
     let (_dir, members) = deserted();
     assert_eq!(members[1].metric("quit_leading_due_to_disloyal_voter"), Some(1.0));
     moved(&members[1], &mut all);
 
-    // One whose tree is another than its leader's.
+    // A member whose tree differs from its leader's.
     with_another_tree(|member, _| moved(member, &mut all));
 
     let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
     assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");
 }
 
-/// Logs a transaction with a digest that no tree has.
+/// Logs a transaction with a wrong digest.
 fn spoil(data: &std::path::Path, log_dir: &std::path::Path) {
     let options = Options { log_dir: log_dir.to_owned(), ..Options::new(data) };
     let mut store = Store::open(Arc::new(OsVfs), options).unwrap();
@@ -340,7 +340,7 @@ fn numbers_are_what_was_done() {
     client.get("/missing").unwrap_err();
     assert!(client.exists("/app"));
     client.children("/zookeeper");
-    // They are removed after the answer is on its way.
+    // They are removed after the answer is sent.
     running.wait_metric("outstanding_changes_removed", |n| n == 7.0);
     let shown = monitor(&running);
     for (name, value) in [

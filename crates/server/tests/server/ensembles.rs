@@ -1,4 +1,4 @@
-//! The id of the ensemble that a server belongs to.
+//! The id of the ensemble of a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn a_server_that_runs_alone_makes_an_id_and_keeps_it() {
     assert!(page.contains(&format!("zebu_ensemble_info{{key=\"{id}\"}} 1.0\n")), "{page}");
     let running = running.restart(&settings);
     assert_eq!(identity(&running), own);
-    // What is damaged says nothing.
+    // A damaged file counts as missing.
     let path = file(&running.files()).path();
     let dir = running.stop();
     std::fs::write(&path, "x").unwrap();

@@ -10,7 +10,7 @@ use zebu_testkit::wire::{op, set_data};
 use crate::client::Client;
 use crate::running::{Running, wait};
 
-/// Says whether the replica may go on.
+/// Whether the replica may continue.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<State>, Condvar)>);
 
@@ -68,14 +68,14 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Holds the replica up in the middle of a write.
+    /// Blocks the replica in the middle of a write.
     pub fn close(&mut self) {
         self.gate.0.0.lock().unwrap().closed = true;
         self.client.post(op::SET_DATA, &set_data("/gate", b""));
         wait("the replica is held up", || self.gate.0.0.lock().unwrap().waiting > 0);
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub fn open(&mut self) {
         self.gate.0.0.lock().unwrap().closed = false;
         self.gate.0.1.notify_all();

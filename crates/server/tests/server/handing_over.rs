@@ -58,7 +58,7 @@ fn every_follower_can_be_made_leader() {
         assert!(answer.text().contains(&format!("\"to\" : {to}")), "{}", answer.text());
         wait("the server that was named leads", || leader() == Some(to));
     }
-    // The server that led before is a follower like any other, and nothing is lost.
+    // The former leader is a normal follower, and nothing is lost.
     for member in &members {
         wait("it serves", || member.word("ruok") == "imok" && member.word("srvr").contains("Mode"));
         assert_eq!(client_of(member).get("/kept").unwrap().0, b"1");
@@ -80,7 +80,7 @@ fn without_a_name_the_best_follower_leads() {
     let answer = hand_over(&members[before], "");
     assert_eq!(answer.status(), "200", "{}", answer.text());
     wait("another server leads", || leader().is_some_and(|now| now != before));
-    // The session that was there before goes on at any server.
+    // The session from before continues at any server.
     let mut client = None;
     wait("the session goes on", || {
         client = Client::hello(members[before].port, &hello).ok();

@@ -16,11 +16,11 @@ use crate::running::{Running, refused_config, wait};
 use crate::sasl;
 use crate::tls::{self, config, connect, fixture, is_let_in, pair, tunnel, who_am_i};
 
-/// Everything that the profile demands, with certificates of the tests' authority.
+/// Everything that the profile requires, with certificates of the tests' authority.
 fn settings(dir: &Path) -> Vec<String> {
     let secret = dir.join("sessions");
     fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
-    // Without a file there is a port for everybody.
+    // Without a file, there is a port for clients without TLS.
     let file = dir.join("zoo.cfg");
     fs::write(&file, "# the settings stand elsewhere\n").unwrap();
     let (key, trust) = (pair("server", dir), fixture("ca.pem"));
@@ -66,9 +66,9 @@ fn session(member: &Running) -> Client {
     client.unwrap()
 }
 
-/// What the other end says to these bytes without TLS, until it closes the connection.
+/// The answer to these bytes without TLS, until the server closes the connection.
 fn answer_in_the_clear(port: u16, bytes: &[u8]) -> Vec<u8> {
-    // The port for learners is that of the leader alone.
+    // Only the leader has a port for learners.
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
         return Vec::new();
     };
@@ -81,7 +81,7 @@ fn answer_in_the_clear(port: u16, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The answer to a word over TLS.
+/// The answer to a four-letter word over TLS.
 fn word(member: &Running, word: &str) -> String {
     let mut stream = connect(secure_port(member), config(Some("client"), Protocol::Tls13));
     let _ = stream.write_all(word.as_bytes());
@@ -99,7 +99,7 @@ fn an_ensemble_that_is_open_to_nobody_serves_those_with_a_certificate() {
     let members: Vec<Running> = (1..=3).map(|id| three.start(id)).collect();
     assert!(members.iter().all(|member| member.server().port().is_none()), "nothing is plain");
 
-    // A client with a certificate works, at every member.
+    // A client with a certificate can work at every member.
     let mut client = session(&members[0]);
     let subject = who_am_i(&mut client).into_iter().find(|(scheme, _)| scheme == "x509").unwrap().1;
     let own = [(31, "x509", subject.as_str())];
@@ -110,27 +110,27 @@ fn an_ensemble_that_is_open_to_nobody_serves_those_with_a_certificate() {
         assert_eq!(other.get("/mine").unwrap().0, b"kept");
         other.close();
     }
-    // Nobody may write everything into the world.
+    // No client may create a znode that every client can write.
     assert_eq!(client.create_with("/open", b"", OPEN, 0), Err(err::INVALID_ACL));
     let open = Writer::new().string("/mine").acl(OPEN).int(-1);
     assert_eq!(client.call(op::SET_ACL, &open).err, err::INVALID_ACL);
 
     for (id, member) in (1..).zip(&members) {
-        // Other certificates, none, and no TLS.
+        // Other certificates, no certificate, and no TLS.
         for name in [None, Some("foreign"), Some("expired"), Some("revoked")] {
             assert!(!is_let_in(secure_port(member), config(name, Protocol::Tls13)), "{name:?}");
         }
         let greeting = [&[0, 0, 0, 45][..], &[0; 45]].concat();
         let ports = three.ports_of(id).into_iter();
         for port in ports.chain([secure_port(member), member.admin_port()]) {
-            // A fatal alert is all that TLS may say.
+            // The server may send a fatal TLS alert and nothing else.
             let answer = answer_in_the_clear(port, &greeting);
             assert!(answer.is_empty() || answer[0] == 0x15, "{port}: {answer:?}");
             let answer =
                 answer_in_the_clear(port, b"GET /commands/ruok HTTP/1.1\r\nHost: x\r\n\r\n");
             assert!(answer.is_empty() || answer[0] == 0x15, "{port}: {answer:?}");
         }
-        // Two words are answered.
+        // Two four-letter words are answered.
         assert_eq!(word(member, "ruok"), "imok");
         assert!(word(member, "srvr").starts_with("Zookeeper version: "));
         for other in ["stat", "mntr", "conf", "cons", "dump", "envi", "wchs", "isro"] {
@@ -144,7 +144,7 @@ fn an_ensemble_that_is_open_to_nobody_serves_those_with_a_certificate() {
     client.close();
 }
 
-/// A port where a certificate is only wished for: a client without one is not let do anything.
+/// At a port with an optional client certificate, a client without one gets no access.
 #[test]
 fn a_client_that_proves_nothing_does_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ fn a_client_that_proves_nothing_does_nothing() {
     let read = Writer::new().string("/").bool(false);
     let reply = nobody.try_call(op::GET_DATA, &read);
     assert!(reply.is_none_or(|reply| reply.err == err::REQUIRES_AUTH), "it is served");
-    // A password proves nothing either.
+    // A password does not prove an identity either.
     let mut digest = Client::new(port);
     digest.auth("digest", "amy:pw");
     let reply = digest.try_call(op::GET_DATA, &read);
@@ -166,7 +166,7 @@ fn a_client_that_proves_nothing_does_nothing() {
     assert_eq!(client.call(op::GET_DATA, &read).err, err::OK);
 }
 
-/// The profile with one hole is refused, with the setting that closes it.
+/// The server refuses the profile with one insecure setting, and names the setting that secures it.
 #[test]
 fn one_hole_is_enough_for_a_refusal() {
     let dir = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn one_hole_is_enough_for_a_refusal() {
     }
 }
 
-/// Whether the server takes a request on this connection.
+/// Whether the server answers a request on this connection.
 fn is_served(mut client: Client) -> Option<Client> {
     let read = Writer::new().string("/").bool(false);
     client.try_call(op::GET_DATA, &read).map(|reply| {
@@ -193,7 +193,7 @@ fn is_served(mut client: Client) -> Option<Client> {
     })
 }
 
-/// The subject of a certificate is the identity; the address is the same for all.
+/// The subject of the certificate is the identity; all connections have the same address.
 #[test]
 fn a_certificate_has_so_many_connections() {
     let server = tls::start(&["zebu.maxConnectionsPerIdentity=2"]);
@@ -211,11 +211,11 @@ fn a_certificate_has_so_many_connections() {
     drop((first, other));
 }
 
-/// So has a user of SASL, whatever its connections have proved beside.
+/// The same limit applies to a SASL user, whatever else its connections have proved.
 #[test]
 fn a_user_of_sasl_has_so_many_connections() {
     let running = sasl::server(&[sasl::SCHEME, "zebu.maxConnectionsPerIdentity=2"]);
-    // With DIGEST-MD5 the second token proves it.
+    // With DIGEST-MD5, the second token proves the identity.
     let of = |user, password| {
         let mut client = running.client();
         sasl::try_log_in(&mut client, user, password).then_some(client).and_then(is_served)

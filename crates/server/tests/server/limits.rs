@@ -10,7 +10,7 @@ use zebu_testkit::wire::{Writer, create, err, op, set_data};
 use crate::client::{Client, NoSession};
 use crate::running::{Running, wait};
 
-/// A client that may be silent for as long as a busy machine takes.
+/// A client with a session timeout that a busy machine does not exceed.
 fn patient(running: &Running) -> Client {
     Client::hello(running.port, &Hello::timeout(1_000_000)).unwrap()
 }
@@ -42,7 +42,7 @@ fn a_frame_has_a_largest_length() {
     client.post(op::SET_DATA, &set_data("/n", &[0; 1001 - 22]));
     assert!(client.reply().is_none());
     assert_eq!(running.client().get("/n").unwrap().0.len(), 1000 - 22);
-    // What the server adds of its own may be longer: the record is still read back.
+    // The record may be longer with the parts that the server adds, and is still read back.
     let running = running.restart(&["-Djute.maxbuffer=1000"]);
     assert_eq!(running.client().get("/n").unwrap().0.len(), 1000 - 22);
 }
@@ -53,7 +53,7 @@ fn records_of_the_original_are_read_up_to_the_longest_request_and_what_comes_on_
     running.client().create("/n", &[0; 5000]).unwrap();
     let files = running.files();
     let dir = running.stop();
-    // As the original leaves it, without a sidecar that vouches for lengths.
+    // A log of the original, without a sidecar that confirms lengths.
     for name in crate::running::files(&files, "durable.") {
         std::fs::remove_file(files.join(name)).unwrap();
     }
@@ -77,7 +77,8 @@ fn frames_of_impossible_lengths_end_the_connection() {
     }
 }
 
-/// A connect request is small. One that is announced to be long ends its connection before it is there.
+/// A connect request is short. If a longer one is announced, the server closes the connection
+/// before it has arrived.
 #[test]
 fn a_connect_request_has_a_largest_length() {
     let running = Running::new(&["nio.sessionlessCnxnTimeout=600000"]);
@@ -86,7 +87,8 @@ fn a_connect_request_has_a_largest_length() {
         raw.send_raw(Writer::new().int(length).int(0).bytes());
         assert!(raw.is_closed(), "{length}");
     }
-    // What follows the longest one that is taken waits in the socket, and is answered all the same.
+    // The server reads bytes after the longest accepted connect request from the socket later, and
+    // answers them.
     let password = 4096 - (4 + 8 + 4 + 8 + 4) - 1;
     let hello = Writer::new().int(4096).int(0).long(0).int(30_000).long(0).int(password);
     let mut hello = hello.done();
@@ -105,13 +107,13 @@ fn a_connect_request_has_a_largest_length() {
 /// WAT-25.
 #[test]
 fn who_does_not_read_is_cut_off_and_costs_nobody_else_anything() {
-    // Long enough that it is not its silence that ends it.
+    // Long enough that the session does not expire.
     let running = Running::new(&["maxSessionTimeout=1000000"]);
     let mut writer = running.client();
     let mut deaf = patient(&running);
     let path = format!("/{}", "x".repeat(100_000));
     writer.create(&path, b"").unwrap();
-    // A persistent watch: every change is a notification of 100 kB.
+    // A persistent watch: every change causes a notification of 100 kB.
     deaf.call(op::ADD_WATCH, &Writer::new().string(&path).int(0));
     for _ in 0..2000 {
         writer.set(&path, b"").unwrap();
@@ -119,7 +121,7 @@ fn who_does_not_read_is_cut_off_and_costs_nobody_else_anything() {
             break;
         }
     }
-    // Only the writer and the one who asks are left.
+    // Only the writer and the client that asks are left.
     running.wait_metric("num_alive_connections", |n| n == 2.0);
     assert!(running.metric("watch_bytes") > Some(64e6));
     assert_eq!(running.metric("stale_sessions_expired"), Some(0.0));
@@ -131,7 +133,7 @@ fn a_slow_reader_of_large_answers_is_not_read_from_and_not_cut_off() {
     let running = Running::new(&["maxSessionTimeout=1000000"]);
     let mut client = patient(&running);
     client.create("/n", &[7; 1_000_000]).unwrap();
-    // 300 MB of answers, of which only so much is ever made before it is read.
+    // 300 MB of answers; the server creates only a limited part of them before the client reads.
     let get = Writer::new().string("/n").bool(false);
     let xids: Vec<i32> = (0..300).map(|_| client.post(op::GET_DATA, &get)).collect();
     for xid in xids {
@@ -154,7 +156,7 @@ fn keep_alive_is_set_where_configured() {
         client.ping();
         let ours = format!("{:04X}", running.port);
         let theirs = format!("{:04X}", client.raw.stream().local_addr().unwrap().port());
-        // Local and remote address, state, queues, and which timer runs.
+        // Local and remote address, state, queues, and the running timer.
         let timer = || {
             let text = std::fs::read_to_string(table).unwrap();
             let line = text.lines().map(str::split_whitespace).map(Vec::from_iter).find(|line| {
@@ -166,7 +168,7 @@ fn keep_alive_is_set_where_configured() {
     }
 }
 
-/// A scheme with a fault in it.
+/// A scheme with a fault.
 struct Faulty;
 
 impl AuthProvider for Faulty {
@@ -257,7 +259,7 @@ fn without_a_client_port_nobody_connects_and_it_stops_all_the_same() {
     let stop = server.stopper();
     stop();
     server.wait().unwrap();
-    // Who could stop it keeps nothing of it.
+    // The handle that can stop the server keeps none of its resources.
     Running::on(dir.path(), &[]);
     stop();
 }
@@ -283,13 +285,13 @@ fn who_asks_for_much_at_once_and_reads_late_gets_all_of_it() {
     let running = Running::new(&["-Djute.maxbuffer=4000000", "maxSessionTimeout=1000000"]);
     let mut client = patient(&running);
     client.create("/large", &vec![b'x'; BYTES]).unwrap();
-    // Behind a write, a read waits in the server, and is answered whether the client reads or not.
+    // After a write, a read waits in the server, and is answered whether the client reads or not.
     let mut xids = Vec::new();
     for _ in 0..ROUNDS {
         xids.push(client.post(op::DELETE, &Writer::new().string("/none").int(-1)));
         xids.push(client.post(op::GET_DATA, &Writer::new().string("/large").bool(false)));
     }
-    // Others are served as before, while answers wait.
+    // The server serves other clients while answers wait.
     let mut other = running.client();
     for _ in 0..20 {
         other.set("/large", &vec![b'y'; BYTES]).unwrap();

@@ -14,7 +14,7 @@ use zebu_testkit::ports;
 use crate::client::Client;
 use crate::running::{self, Running};
 
-/// What three members are configured with, and where their data are.
+/// The configuration of three members, and their directories.
 pub struct Three {
     dir: TempDir,
     ports: [u16; 6],
@@ -32,13 +32,13 @@ impl Three {
         let lines = (1..).zip(ports.chunks(2)).zip(roles).map(|((id, ports), role)| {
             format!("server.{id}=127.0.0.1:{}:{}:{role}", ports[0], ports[1])
         });
-        // A leader that waits for a processor is not given up either.
+        // A leader that waits for the processor keeps its leadership, too.
         let limits = ["initLimit=1000", "syncLimit=1000", "zebu.leaderSilence=60000"].into_iter();
         let all = limits.chain(settings.iter().copied()).map(str::to_owned).chain(lines);
         Self { dir: tempfile::tempdir().unwrap(), ports, settings: all.collect() }
     }
 
-    /// Where the data of one of them are, whose number is there already.
+    /// The data directory of a member. It contains `myid`.
     fn path(&self, id: usize) -> PathBuf {
         let path = self.dir.path().join(id.to_string());
         std::fs::create_dir_all(&path).unwrap();
@@ -46,7 +46,7 @@ impl Three {
         path
     }
 
-    /// Starts one of them, or starts it again.
+    /// Starts or restarts a member.
     pub fn start(&self, id: usize) -> Running {
         self.start_with(id, &[])
     }
@@ -58,27 +58,27 @@ impl Three {
         Running::on(&path, &settings.collect::<Vec<_>>())
     }
 
-    /// Why one of them does not start with these settings.
+    /// The reason why a member does not start with these settings.
     pub fn refusal(&self, id: usize, more: &[&str]) -> String {
         let path = self.path(id);
         let settings = self.settings.iter().map(String::as_str).chain(more.iter().copied());
         Running::refusal(&path, &settings.collect::<Vec<_>>())
     }
 
-    /// The settings of one of them, and where its data are.
+    /// The settings of a member, and its directory.
     pub fn config(&self, id: usize) -> (Config, PathBuf) {
         let path = self.path(id);
         let settings: Vec<&str> = self.settings.iter().map(String::as_str).collect();
         (running::config(&path, &settings), path)
     }
 
-    /// The ports of one of them: for learners, and for votes.
+    /// The ports of a member: for learners, and for votes.
     pub fn ports_of(&self, id: usize) -> [u16; 2] {
         [self.ports[2 * id - 2], self.ports[2 * id - 1]]
     }
 }
 
-/// Two voters and an observer, which serve; and where their data are.
+/// Two voters and an observer that serve, and their directory.
 pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
     let three = Three::new(["participant", "participant", "observer"], settings);
     let members: Vec<Running> = (1..=3).map(|id| three.start(id)).collect();
@@ -88,7 +88,8 @@ pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
     (three.dir, members)
 }
 
-/// Three voters that begin a new ensemble where that has to be said, and how each of them is started again.
+/// Three voters of a new ensemble that need the file `initialize`, and a function that restarts a
+/// member.
 pub fn initialized(settings: &[&str]) -> (Vec<Running>, impl Fn(usize) -> Running) {
     let three = Three::voters(settings);
     for id in 1..=3 {
@@ -99,14 +100,14 @@ pub fn initialized(settings: &[&str]) -> (Vec<Running>, impl Fn(usize) -> Runnin
     (members, move |id| three.start(id))
 }
 
-/// A member that was voted for, and whose voter then looked for a leader again instead of following it; and one with
-/// which it serves now.
+/// A leader-elect whose supporter looked for a leader again instead of following it, and the member
+/// with which it serves now.
 pub fn deserted() -> (TempDir, [Running; 2]) {
     let three = Three::voters(&["leader.maxTimeToWaitForEpoch=0"]);
     let deserted = three.start(2);
     let mut voter = Voter::new(three.ports[3], 3);
     let start = Instant::now();
-    // Whoever looks again does so in a later round.
+    // A server that looks for a leader again does so in a later round.
     while !voter.heard.contains(&(LOOKING, ROUND + 1)) {
         assert!(start.elapsed() < PATIENCE, "{:?}", voter.heard);
         voter.votes_for(2);
@@ -122,16 +123,17 @@ pub fn deserted() -> (TempDir, [Running; 2]) {
 const LOOKING: i32 = 0;
 const ROUND: i64 = 7;
 
-/// Somebody who votes, and does nothing else.
+/// A server that votes and does nothing else.
 struct Voter {
     stream: TcpStream,
     received: Vec<u8>,
-    /// State and round of what the other one said.
+    /// State and round of the other server's notifications.
     heard: Vec<(i32, i64)>,
 }
 
 impl Voter {
-    /// Introduces itself at a port for elections, as soon as somebody listens there.
+    /// Connects to an election port as soon as a server listens there, and sends the initial
+    /// message.
     fn new(port: u16, id: i64) -> Self {
         let start = Instant::now();
         let mut stream = loop {
@@ -146,7 +148,8 @@ impl Voter {
         Self { stream, received: Vec::new(), heard: Vec::new() }
     }
 
-    /// A notification of old: that it looks for a leader, in the same round always, and for whom it is.
+    /// A notification in the old format: LOOKING, always in the same round, with a vote for this
+    /// leader.
     fn votes_for(&mut self, leader: i64) {
         let mut message = 40_i32.to_be_bytes().to_vec();
         message.extend(LOOKING.to_be_bytes());
@@ -158,7 +161,7 @@ impl Voter {
         self.stream.write_all(&message).unwrap();
     }
 
-    /// Hears what comes, until it is silent.
+    /// Reads notifications until the connection is silent.
     fn listen(&mut self) {
         let mut bytes = [0; 4096];
         while let Ok(count) = self.stream.read(&mut bytes) {
@@ -176,7 +179,7 @@ impl Voter {
     }
 }
 
-/// A client of a member, as soon as it serves.
+/// A client of a member, once the member serves.
 pub fn client_of(member: &Running) -> Client {
     let start = Instant::now();
     loop {

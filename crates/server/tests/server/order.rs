@@ -53,8 +53,8 @@ fn a_notification_comes_before_the_reply_to_the_write_that_caused_it() {
     }
 }
 
-/// WAT-14: one client changes one znode after the other; no other client may see the second change before it was told
-/// of the first.
+/// WAT-14: one client changes two znodes in turn; no other client may see the second change before
+/// it is notified of the first.
 #[test]
 fn no_read_shows_what_follows_a_change_before_its_notification() {
     let running = Running::new(&[]);
@@ -79,7 +79,7 @@ fn no_read_shows_what_follows_a_change_before_its_notification() {
                             return;
                         }
                     }
-                    // The second was changed after the first, which the watch is on.
+                    // The second znode was changed after the first, which has the watch.
                     let told = client.events.iter().any(|(event, _)| event.path == "/first");
                     assert!(told, "the change of the first is visible and was not announced");
                     client.events.clear();
@@ -114,8 +114,8 @@ fn everything_sent_before_the_connect_response_is_answered_after_it() {
     }
 }
 
-/// The tree is always locked before an outbox: an auth packet in front of a read must not turn that
-/// around while a notification for the same connection is on its way.
+/// The tree is always locked before an outbox. An auth packet before a read must not reverse that
+/// order while a notification for the same connection is on its way.
 #[test]
 fn auth_and_reads_in_one_go_while_watches_fire() {
     let running = Running::new(&[]);
@@ -128,7 +128,7 @@ fn auth_and_reads_in_one_go_while_watches_fire() {
                 let mut client = running.client();
                 let auth = Writer::new().int(0).string("digest").string("u:p");
                 while !done.load(Ordering::Relaxed) {
-                    // One write to the socket, so that all of it is taken in one run.
+                    // One write to the socket, so that one run takes all of it.
                     let mut bytes = Writer::new();
                     for _ in 0..20 {
                         let packet = Writer::new().int(-4).int(op::AUTH).raw(auth.bytes());

@@ -1,4 +1,4 @@
-//! Authentication schemes that a program behind a Unix socket decides. The test is the program.
+//! Authentication schemes that a program behind a Unix socket decides. The test plays the program.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
@@ -13,7 +13,7 @@ use zebu_testkit::wire::{Writer, err, op};
 use crate::client::Client;
 use crate::running::{Running, wait};
 
-/// No test here waits as long, unless it is about time.
+/// Far longer than any step should take, except for tests of time limits.
 pub const PATIENT: &str = "zebu.authCheck.timeoutMillis=50000";
 
 /// The program, and the directory of its socket.
@@ -23,7 +23,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// It does not listen yet.
+    /// A program that does not listen yet.
     fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), listener: None }
     }
@@ -44,7 +44,7 @@ impl Program {
         self.listener = Some(listener);
     }
 
-    /// Ends, and takes its socket along.
+    /// Ends the program, and removes its socket.
     fn vanish(&mut self) {
         self.listener = None;
         fs::remove_file(self.path()).unwrap();
@@ -55,7 +55,7 @@ impl Program {
         Running::new(&[&[provider.as_str()], settings].concat())
     }
 
-    /// The server's next connection, once it dials.
+    /// The next connection of the server.
     pub fn accept(&self) -> Talk {
         let listener = self.listener.as_ref().unwrap();
         let mut stream = None;
@@ -102,7 +102,7 @@ impl Talk {
         self.say(&answer);
     }
 
-    /// Waits until the server has closed it.
+    /// Waits until the server has closed the connection.
     fn ends(mut self) {
         let mut line = String::new();
         while self.reader.read_line(&mut line).unwrap() > 0 {}
@@ -132,7 +132,7 @@ fn a_program_decides_who_a_client_is() {
         "version": 1, "id": 1, "scheme": "desk", "address": "127.0.0.1", "data": "YW15OnB3",
     });
     assert_eq!(question, expected);
-    // Its own connection waits; others go on.
+    // Only its own connection waits; others continue.
     let mut other = running.client();
     other.create("/other", b"").unwrap();
     talk.lets_in(&question, "amy");
@@ -165,7 +165,7 @@ fn a_good_verdict_is_remembered_while_the_program_is_away() {
     let mut second = running.client();
     claim(&mut second, "amy:pw");
     assert_eq!(second.reply().unwrap().err, err::OK);
-    // Somebody else waits for the program, which comes back.
+    // Another client waits for the program, which returns.
     let mut third = running.client();
     claim(&mut third, "bob:pw");
     program.listen();
@@ -184,7 +184,7 @@ fn a_program_that_is_not_there_lets_nobody_in() {
     claim(&mut client, "amy:pw");
     assert!(client.reply().is_none(), "closed without an answer: another server may know more");
     running.wait_metric("external_auth_unknown", |count| count == 1.0);
-    // The session lives on, at this server or another one.
+    // The session survives, at this server or another one.
     assert!(Client::hello(running.port, &client.renewal()).is_ok());
 }
 
@@ -208,7 +208,8 @@ fn a_silent_program_lets_nobody_in_and_is_dialled_anew() {
 fn a_broken_program_lets_nobody_in() {
     let program = Program::listening();
     let running = program.server(&[PATIENT]);
-    // The connection of the round before stays: a question on one that the program has just closed counts as asked.
+    // The connection of the previous round stays. A question on a connection that the program has
+    // just closed counts as asked.
     let mut kept = None;
     for (round, line) in [
         "what?",
@@ -221,11 +222,11 @@ fn a_broken_program_lets_nobody_in() {
     {
         let mut client = running.client();
         claim(&mut client, "amy:pw");
-        // A question is asked twice, and not a third time.
+        // The server asks a question twice, and not a third time.
         for _ in 0..2 {
             let mut talk = kept.take().unwrap_or_else(|| program.accept());
             let question = talk.question();
-            // It may close the connection before it has read everything.
+            // The server may close the connection before it has read everything.
             let line = line.replace("ID", &question["id"].to_string());
             drop(writeln!(talk.reader.get_mut(), "{line}"));
         }
@@ -268,7 +269,7 @@ fn a_slow_program_judges_many_at_a_time_in_any_order() {
     }
     let mut talk = program.accept();
     let mut questions: Vec<Value> = (0..10).map(|_| talk.question()).collect();
-    // The last one first; each verdict makes room for a question.
+    // In reverse order. Each verdict makes room for another question.
     for left in (0..30).rev() {
         let question = questions.pop().unwrap();
         talk.lets_in(&question, "somebody");
@@ -299,6 +300,6 @@ fn a_server_stops_while_the_program_is_silent() {
     let mut talk = program.accept();
     talk.question();
     running.stop();
-    // Its thread ends, and with it the connection.
+    // The thread ends, and with it the connection.
     talk.ends();
 }

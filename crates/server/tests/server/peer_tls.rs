@@ -14,7 +14,7 @@ use crate::members::{Three, client_of};
 use crate::running::{Running, wait};
 use crate::tls::{config, connect, fixture, is_cut_off, pair};
 
-/// Where a member with that certificate has its stores.
+/// The stores of a member with that certificate.
 pub fn stores(dir: &TempDir, name: &str) -> [String; 2] {
     [
         format!("ssl.quorum.keyStore.location={}", pair(name, dir.path()).display()),
@@ -22,7 +22,7 @@ pub fn stores(dir: &TempDir, name: &str) -> [String; 2] {
     ]
 }
 
-/// Three voters with TLS between them and these settings, of which two serve.
+/// Three voters with TLS between them and these settings; two of them serve.
 fn secure(dir: &TempDir, more: &[&str]) -> (Three, [Running; 2]) {
     let stores = stores(dir, "server");
     let settings = [&["sslQuorum=true", &stores[0], &stores[1]], more].concat();
@@ -66,7 +66,7 @@ fn an_ensemble_goes_over_to_tls_member_by_member() {
         }
     }
     assert!(members[0].metric("tls_certificate_seconds_left").unwrap() > 86_400.0);
-    // Nobody speaks without it any more.
+    // Connections without TLS are no longer accepted.
     let [_, votes] = three.ports_of(1);
     let mut stream = TcpStream::connect(("127.0.0.1", votes)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -77,7 +77,8 @@ fn an_ensemble_goes_over_to_tls_member_by_member() {
     }
 }
 
-/// What a server says that connects for votes: who it is, and that it looks for a leader, which is to be answered.
+/// The messages of a server that connects for votes: its id, and a LOOKING notification, which must
+/// be answered.
 pub fn introduction(id: i64) -> Vec<u8> {
     let address = b"127.0.0.1:1";
     let mut hello = (-65_536_i64).to_be_bytes().to_vec();
@@ -92,7 +93,8 @@ pub fn introduction(id: i64) -> Vec<u8> {
     hello
 }
 
-/// Whether whoever shows that certificate and says to be that server is heard at a port for votes, or for learners.
+/// Whether a server with that certificate and that id is accepted at the election port, or at the
+/// quorum port.
 fn is_heard(port: u16, name: Option<&str>, id: i64) -> bool {
     let mut stream = connect(port, config(name, Protocol::Tls13));
     let said = stream.write_all(&introduction(id)).and_then(|()| stream.read_exact(&mut [0; 4]));
@@ -119,7 +121,7 @@ fn who_is_not_trusted_is_heard_nowhere() {
         assert!(!is_heard(votes, name, 3), "{name:?}");
         assert!(!is_heard(quorum, name, 3), "{name:?}");
     }
-    // A member with another certificate finds nobody, and costs nobody anything.
+    // A member with another certificate finds no other member, and does no harm.
     let other = stores(&dir, "foreign");
     let mut outside = three.start_with(3, &[&other[0]]);
     check(&members.each_ref(), "without-it");
@@ -132,7 +134,7 @@ fn who_is_not_trusted_is_heard_nowhere() {
 #[test]
 fn a_handshake_between_servers_has_a_largest_size() {
     let dir = tempfile::tempdir().unwrap();
-    // Nobody is sent away because of the time.
+    // No connection is closed because of a time limit.
     let (three, _members) = secure(&dir, &["quorumCnxnTimeoutMs=600000", "initLimit=10000"]);
     let [quorum, votes] = three.ports_of(2);
     assert!(is_cut_off(votes, 8 << 10));
@@ -176,7 +178,7 @@ fn certificates_are_read_anew() {
     let before = shown();
     let mut client = client_of(&members[0]);
     client.create("/before", b"").unwrap();
-    // Half a file, then another certificate for the same hosts.
+    // Half of a file, then another certificate for the same hosts.
     let path = pair("server", dir.path());
     fs::write(&path, "-----BEGIN PRIVATE KEY-----\n").unwrap();
     std::thread::sleep(Duration::from_secs(3));
@@ -186,7 +188,8 @@ fn certificates_are_read_anew() {
     fs::write(&path, text).unwrap();
     wait("the other certificate", || shown() != before);
     client.create("/after", b"").unwrap();
-    // Who starts has it from the beginning, and is taken by those who had the other one.
+    // A member that starts now has the new certificate from the beginning, and members with the old
+    // one accept it.
     let third = three.start(3);
     check(&[&third, &members[0], &members[1]], "all");
 }
@@ -202,7 +205,7 @@ fn certificates_that_cannot_be_used_are_said_at_the_start() {
         refusal.contains("TLS between servers") && refusal.contains("has expired"),
         "{refusal}"
     );
-    // In another directory: the threads of the first attempt may hold theirs for a moment.
+    // In another directory, because the threads of the first attempt may hold theirs for a moment.
     let refusal = three.refusal(2, &["ssl.quorum.keyStore.location=/nowhere", &stores[1]]);
     assert!(refusal.contains("/nowhere"), "{refusal}");
 }

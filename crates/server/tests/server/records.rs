@@ -67,7 +67,7 @@ fn a_request_that_cannot_be_decoded_is_refused_by_the_server_of_its_client() {
     let made = client.call(op::CREATE, &create("/n", b"", zebu_testkit::wire::OPEN, 0));
     assert_eq!(made.err, 0);
     for op in [op::CREATE, op::SET_DATA, op::DELETE] {
-        // The path ends before its length says so.
+        // The path ends before its announced length.
         let reply = client.call(op, &Writer::new().int(100));
         assert_eq!((reply.err, reply.zxid), (-5, made.zxid), "no leader has seen it");
     }

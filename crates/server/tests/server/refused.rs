@@ -15,39 +15,40 @@ use crate::running::{Running, wait};
 use crate::tls::{self, config, connect, fixture, is_let_in, tunnel};
 use crate::told;
 
-/// What a stranger does at a port for TLS.
+/// The behaviour of a stranger at a TLS port.
 #[derive(Clone, Copy, Debug)]
 enum Stranger {
-    /// It shows this certificate, or none.
+    /// It presents this certificate, or none.
     Shows(Option<&'static str>),
-    /// It speaks no version above this one, which is that of TLS 1.0 or 1.1.
+    /// It offers no TLS version above 1.0 or 1.1.
     Speaks([u8; 2]),
-    /// It speaks without TLS.
+    /// It does not use TLS.
     IsPlain,
 }
 
 use Stranger::{IsPlain, Shows, Speaks};
 
-/// Who is refused where revocations are known, and the reason.
+/// The connections that a server with revocation lists refuses, with the reasons.
 const STRANGERS: &[(Stranger, &str)] = &[
     (Shows(None), "peer sent no certificates"),
     (Shows(Some("foreign")), "UnknownIssuer"),
     (Shows(Some("expired")), "certificate expired"),
     (Shows(Some("future")), "certificate not valid yet"),
     (Shows(Some("revoked")), "Revoked"),
-    // Its own name, and no address.
+    // The client's own name, and no address.
     (Shows(Some("cn-only")), "the certificate is for cn.example.org and not for 127.0.0.1"),
     (Speaks([3, 1]), "it offers only TLS 1.1 or older"),
     (Speaks([3, 2]), "it offers only TLS 1.1 or older"),
     (IsPlain, ""),
 ];
 
-/// How the end of an address and what follows it are logged: its host is written in one way or another.
+/// The form in which the log shows the end of an address and the text after it; the host has
+/// several forms.
 fn shown(address: SocketAddr) -> String {
     format!(":{}: ", address.port())
 }
 
-/// A connection without TLS, and from where it comes.
+/// A connection without TLS, and its local address.
 fn dial(port: u16) -> (TcpStream, String) {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -55,7 +56,7 @@ fn dial(port: u16) -> (TcpStream, String) {
     (stream, from)
 }
 
-/// A ClientHello of an old version, without an extension.
+/// A ClientHello of an old version, without extensions.
 fn old_hello(version: [u8; 2]) -> Vec<u8> {
     // Random bytes and no session; ECDHE_RSA with AES 128 in CBC mode; no compression.
     let tail = [&[0; 33][..], &[0, 2, 0xc0, 0x13, 1, 0]].concat();
@@ -64,7 +65,7 @@ fn old_hello(version: [u8; 2]) -> Vec<u8> {
     [&[0x16, 3, 1, 0, handshake.len() as u8][..], &handshake].concat()
 }
 
-/// Does that at a port, says what a friend says there, and is sent away. Returns from where it has come.
+/// Behaves like this at a port, sends the usual bytes, and is refused. Returns the local address.
 fn tries(port: u16, stranger: Stranger, says: &[u8]) -> String {
     let mut answer = Vec::new();
     match stranger {
@@ -107,7 +108,7 @@ fn clients_that_are_refused_are_told_of_and_counted() {
         running.wait_metric("unsuccessful_handshake", |count| count == 1.0 + number as f64);
         friend.ping();
     }
-    // TLS at the port without it is a frame of impossible length.
+    // TLS at a port without TLS looks like a frame of an impossible length.
     let mut stream = connect(running.port, config(Some("server"), Protocol::Tls13));
     let from = shown(stream.sock.local_addr().unwrap());
     stream.write_all(b"ruok").unwrap_err();
@@ -116,13 +117,13 @@ fn clients_that_are_refused_are_told_of_and_counted() {
     assert!(is_let_in(port, config(Some("server"), Protocol::Tls12)));
 }
 
-/// The address of whoever comes from this machine has a name, `localhost`. Whoever owns an address says what its name is, so a
-/// certificate for that name is none for the address.
+/// The address of this machine has a name, `localhost`. The owner of an address decides on its
+/// name, so a certificate for that name is not valid for the address.
 #[test]
 fn the_name_of_an_address_is_not_trusted() {
     told::listen();
     let why = "the certificate is for localhost and not for 127.0.0.1";
-    // Where no revocations are known, this one is good, and for `localhost` only.
+    // Without revocation lists, this certificate is good, and for `localhost` only.
     let named = Shows(Some("revoked"));
     let secure = tls::start(&["ssl.clientHostnameVerification=true"]);
     let from = tries(secure.port, named, b"ruok");
@@ -136,7 +137,7 @@ fn the_name_of_an_address_is_not_trusted() {
     }
 }
 
-/// Three voters with TLS between them, of which two serve, and the second leads.
+/// Three voters with TLS between them. Two of them serve, and the second one leads.
 fn members(dir: &TempDir, more: &[&str]) -> (Three, [Running; 2]) {
     let stores = stores(dir, "server");
     let three = Three::voters(&[&["sslQuorum=true", &stores[0], &stores[1]], more].concat());
@@ -169,7 +170,7 @@ fn servers_that_are_refused_are_told_of_and_counted() {
     }
     friend.create("/still-there", b"").unwrap();
     drop((members, three));
-    // TLS where there is none.
+    // TLS at a port without TLS.
     let plain = Three::voters(&[]);
     let members = [plain.start(1), plain.start(2)];
     let mut friend = client_of(&members[0]);

@@ -10,7 +10,7 @@ use crate::admin::get;
 use crate::members::{Three, client_of, ensemble, initialized};
 use crate::running::{Running, files, wait};
 
-/// The place of a member that follows in the ensemble of three, and its number.
+/// The directory of a following member in the ensemble of three, and its number.
 fn a_follower(members: &[Running]) -> usize {
     let follows = |member: &Running| member.word("srvr").contains("Mode: follower");
     members.iter().position(follows).expect("two of three follow")
@@ -28,7 +28,7 @@ fn a_wiped_member_learns_everything_where_new_databases_are_forbidden() {
     drop(wiped);
     std::fs::remove_dir_all(&path).unwrap();
     let again = start(place + 1);
-    // A sync, so that it has what was written before.
+    // A sync, so that the server has all earlier writes.
     let mut client = client_of(&again);
     wait("the znode", || client.exists("/kept"));
     client.close();
@@ -58,7 +58,8 @@ fn members_that_are_restarted_often_take_snapshots_and_remove_old_files() {
     }
     let member = &members[place];
     client_of(member).close();
-    // The first one is from the start of the ensemble. One is due after 50 to 100 transactions.
+    // The first snapshot is from the start of the ensemble. The next one is due after 50 to 100
+    // transactions.
     assert!(snapshots.len() > 1 + LIVES * WRITES / 200, "{snapshots:?}");
     let replayed = member.metric("sum_startup_txns_loaded").unwrap();
     assert!(replayed < 150.0, "{replayed} transactions were replayed");
@@ -85,7 +86,7 @@ fn no_snapshot_is_taken_for_a_new_leader_or_for_a_synchronization() {
     }
 }
 
-/// Other data in the logs of a directory, of the same length, and checksums that are right.
+/// Other data of the same length in the logs of a directory, with correct checksums.
 fn spoil(dir: &Path, right: &[u8], wrong: &[u8]) {
     let mut found = 0;
     for name in files(dir, "log.") {
@@ -105,17 +106,17 @@ fn spoil(dir: &Path, right: &[u8], wrong: &[u8]) {
         std::fs::write(path, log).unwrap();
     }
     assert_eq!(found, 1, "there is one such record");
-    // Sidecars would tell.
+    // Sidecars would detect the change.
     for name in files(dir, "durable.") {
         std::fs::remove_file(dir.join(name)).unwrap();
     }
 }
 
-/// A member whose tree is another than its leader's, as soon as it knows of that.
+/// A member whose tree differs from its leader's, once it knows that.
 pub fn with_another_tree(look: impl FnOnce(&Running, &Path)) {
     let (mut members, start) = initialized(&[]);
     let place = a_follower(&members);
-    // Its own answer: of what others have answered its log may lack the end.
+    // Its own answer, because its log may lack the end of the answers of other members.
     let mut client = client_of(&members[place]);
     client.create("/a", b"right data").unwrap();
     client.close();
@@ -154,7 +155,7 @@ fn a_member_with_another_tree_keeps_evidence_and_takes_the_leaders() {
         let mut client = client_of(another);
         assert_eq!(client.get("/a").unwrap().0, b"right data");
         client.close();
-        // The leader's tree is here now, so the znode can be named.
+        // The leader's tree has arrived, so the znode can be named.
         wait("the znode is named", || {
             files(path, "differs.").iter().any(|name| name.ends_with(".znodes"))
         });
@@ -202,7 +203,7 @@ fn uptime_begins_with_the_role() {
     let before = Instant::now();
     drop(members.remove(leader));
     let member = &members[place - usize::from(leader < place)];
-    // It serves a while yet as what it was.
+    // It still serves in its old role for a while.
     wait("another leader", || members.iter().any(leads) && member.metric("uptime").is_some());
     let uptime = member.metric("uptime").unwrap();
     assert!(uptime <= before.elapsed().as_millis() as f64, "{uptime} ms");

@@ -28,13 +28,14 @@ fn snapshot(running: &Running) -> Vec<u8> {
     taken.body
 }
 
-/// The answer to a request whose header promises `length` bytes of a body, of which these arrive.
+/// The answer to a request whose header announces a body of `length` bytes, of which only these
+/// arrive.
 fn hand_in_part(port: u16, url: &str, length: usize, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!("POST {url} HTTP/1.0\r\n{AUTH}Content-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    // The server may refuse the rest.
+    // The server may refuse the remaining bytes.
     let _ = stream.write_all(body);
     if body.len() < length {
         stream.shutdown(Shutdown::Write).unwrap();
@@ -52,8 +53,8 @@ pub fn restore(running: &Running, body: &[u8]) -> Answer {
     hand_in(running, "/commands/restore", body)
 }
 
-/// What is in a snapshot becomes the state, for old and new clients, and stays it after a restart. Nobody sees the zxid
-/// go back.
+/// The content of a snapshot becomes the state for old and new clients, and remains after a
+/// restart. No client sees an older zxid.
 #[test]
 fn a_snapshot_becomes_the_state_of_a_running_server() {
     let running = http(&[]);
@@ -71,7 +72,7 @@ fn a_snapshot_becomes_the_state_of_a_running_server() {
     answer.has(&format!("\"last_zxid\" : {zxid},\n  \"snapshot_zxid\" : 3,"));
     answer.has("\"sessions\" : 1,\n  \"has_digest\" : true,");
 
-    // A session that the snapshot has lives on, with its ephemerals; the other one is over.
+    // A session in the snapshot continues, with its ephemerals; the other session is over.
     let mut kept = Client::hello(running.port, &kept.renewal()).unwrap();
     let (data, stat) = kept.get("/kept").unwrap();
     assert_eq!((&data[..], stat.version), (&b"then"[..], 0));
@@ -89,7 +90,8 @@ fn a_snapshot_becomes_the_state_of_a_running_server() {
     client.create("/again", b"").unwrap();
 }
 
-/// The state before a mistake outlives the attempts to correct it: its files under their old names are that state.
+/// The state before a mistake survives the attempts to correct it: its files, under their old
+/// names, are that state.
 #[test]
 fn the_old_state_stays_on_the_disk() {
     let running = http(&[]);
@@ -116,7 +118,7 @@ fn the_old_state_stays_on_the_disk() {
     assert!(client.exists("/precious") && !client.exists("/wrong"));
 }
 
-/// No byte of a snapshot can be another one, and none can be missing.
+/// A change or a loss of any byte of a snapshot is detected.
 #[test]
 fn a_damaged_snapshot_changes_nothing() {
     let running = http(&[]);
@@ -125,7 +127,7 @@ fn a_damaged_snapshot_changes_nothing() {
     client.create("/a/b", b"more data").unwrap();
     let taken = snapshot(&running);
     let before = listing(&running);
-    // The end of a snapshot without its last sections is one of an older version.
+    // A snapshot that lacks its last sections is one of an older version.
     let whole = [taken.len(), taken.len() - 21, taken.len() - 21 - 33];
     for at in (0..taken.len()).step_by(7) {
         if !whole.contains(&at) {
@@ -139,7 +141,7 @@ fn a_damaged_snapshot_changes_nothing() {
     }
     let mut client = running.client();
     assert_eq!(client.get("/a/b").unwrap().0, b"more data");
-    // Nothing of them stays on the disk.
+    // None of these files stays on the disk.
     let more: Vec<String> =
         listing(&running).into_iter().filter(|name| !before.contains(name)).collect();
     assert!(more.iter().all(|name| !name.contains("tmp")), "{more:?}");
@@ -149,7 +151,8 @@ fn listing(running: &Running) -> Vec<String> {
     files(&running.files(), "")
 }
 
-/// An upload that ends too early, whether the header promised more bytes or the connection broke.
+/// An upload that ends too early, because the header announced more bytes or because the connection
+/// broke.
 #[test]
 fn an_upload_that_breaks_off_changes_nothing() {
     let running = http(&[]);
@@ -163,7 +166,7 @@ fn an_upload_that_breaks_off_changes_nothing() {
     assert_eq!(running.metric("restore_error_count"), Some(6.0));
 }
 
-/// Two uploads at once: one of them is told so, and neither waits.
+/// Of two uploads at the same time, one is refused with the reason, and neither waits.
 #[test]
 fn one_snapshot_is_restored_at_a_time() {
     let running = http(&[]);
@@ -182,7 +185,8 @@ fn one_snapshot_is_restored_at_a_time() {
     wait("the first upload", || {
         let is_refused = restore(&running, &taken).status() == "409";
         if !is_refused {
-            // The second upload came first. The slow one is over, with whichever answer, before the next attempt.
+            // The second upload arrived first. The slow one is over, with any answer, before the
+            // next attempt.
             let _ = slow.write_all(&taken[10..]);
             let _ = slow.read_to_end(&mut Vec::new());
             slow = begin();
@@ -198,8 +202,8 @@ fn one_snapshot_is_restored_at_a_time() {
     assert!(!running.client().exists("/meanwhile"));
 }
 
-/// The znodes of a snapshot that was taken while clients wrote are of several moments: that is said, and accepted on
-/// request. So is one without a digest.
+/// A snapshot that was taken while clients wrote contains several moments. The server reports that,
+/// and accepts such a snapshot on request. The same holds for a snapshot without a digest.
 #[test]
 fn a_digest_that_differs_is_told() {
     let running = http(&[]);
@@ -207,7 +211,7 @@ fn a_digest_that_differs_is_told() {
     let mut taken = snapshot(&running);
     let end = taken.len();
     let without = taken[..end - 21 - 33].to_vec();
-    // The digest, and the checksums behind it.
+    // The digest, and the checksums after it.
     taken[end - 21 - 13 - 1] ^= 1;
     let sum = |bytes: &[u8]| u64::from(adler(bytes)).to_be_bytes();
     let at = end - 21 - 13;
@@ -234,7 +238,8 @@ fn adler(bytes: &[u8]) -> u32 {
     b << 16 | a
 }
 
-/// Clients write all the time: the state is replaced between two writes, and nothing that was acknowledged later is lost.
+/// Clients write all the time: the state is replaced between two writes, and no later acknowledged
+/// write is lost.
 #[test]
 fn clients_that_write_meanwhile_go_on_behind_it() {
     let running = http(&[]);

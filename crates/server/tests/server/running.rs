@@ -21,13 +21,13 @@ pub struct Running {
     pub port: u16,
 }
 
-/// A configuration as the command line makes it; `settings` are keys, properties after `-D`, a file after `@`, or names
-/// after `!` of what these tests set and this one does not.
+/// A configuration as the command line creates it. `settings` are keys, properties after `-D`, a
+/// file after `@`, or, after `!`, default settings of these tests that this test leaves out.
 pub fn config(dir: &Path, settings: &[&str]) -> Config {
     arguments(dir, settings).load_from(Vec::new(), &|path| std::fs::read(path)).unwrap().config
 }
 
-/// What is wrong with a configuration.
+/// The faults of a configuration.
 pub fn refused_config(dir: &Path, settings: &[&str]) -> String {
     let loaded = arguments(dir, settings).load_from(Vec::new(), &|path| std::fs::read(path));
     loaded.expect_err("it is refused").to_string()
@@ -40,10 +40,10 @@ fn arguments(dir: &Path, settings: &[&str]) -> ServerArgs {
             format!("dataDir={}", dir.display()),
             "preAllocSize=64".to_owned(),
             "tickTime=200".to_owned(),
-            // A test may have to wait for a processor longer than twenty ticks.
+            // A test may have to wait for the processor for longer than twenty ticks.
             "maxSessionTimeout=60000".to_owned(),
             "maxClientCnxns=0".to_owned(),
-            // No port of the machine that a test does not ask for.
+            // No port of the machine that a test does not request.
             "admin.enableServer=false".to_owned(),
             "4lw.commands.whitelist=*".to_owned(),
         ],
@@ -88,19 +88,19 @@ impl Running {
         Self { server: Some(server), dir: Some(dir), path, port }
     }
 
-    /// Starts on that directory.
+    /// Starts on this directory.
     pub fn on(path: &Path, settings: &[&str]) -> Self {
         Self::try_on(path, settings).unwrap_or_else(|failure| panic!("{}", failure.in_full()))
     }
 
     pub fn try_on(path: &Path, settings: &[&str]) -> Result<Self, StartError> {
         let server = Server::start(config(path, settings), Vec::new())?;
-        // A server that has TLS only has none of these.
+        // A server with only a TLS port has none of these.
         let port = server.port().unwrap_or_default();
         Ok(Self { server: Some(server), dir: None, path: path.to_owned(), port })
     }
 
-    /// Why it does not start on that directory.
+    /// The reason why it does not start on this directory.
     pub fn refusal(path: &Path, settings: &[&str]) -> String {
         match Self::try_on(path, settings) {
             Ok(_) => panic!("it starts"),
@@ -116,7 +116,7 @@ impl Running {
         again
     }
 
-    /// Stops; what is left is the directory.
+    /// Stops the server, and returns the directory.
     pub fn stop(mut self) -> TempDir {
         self.shut();
         self.dir.take().expect("a directory of its own")
@@ -135,7 +135,7 @@ impl Running {
         }
     }
 
-    /// The server itself, to be stopped by hand.
+    /// The server itself, for a test that stops it.
     pub fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }
@@ -171,7 +171,7 @@ impl Running {
         Some(line.parse().unwrap())
     }
 
-    /// Waits until a number that `mntr` shows is as wanted.
+    /// Waits until a number that `mntr` shows has the wanted value.
     pub fn wait_metric(&self, name: &str, wanted: impl Fn(f64) -> bool) {
         wait(name, || self.metric(name).is_some_and(&wanted));
     }
@@ -185,7 +185,7 @@ impl Drop for Running {
     }
 }
 
-/// Names of the files in a directory that start so, sorted.
+/// The names of the files in a directory with this beginning, sorted.
 pub fn files(dir: &Path, prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
@@ -196,7 +196,7 @@ pub fn files(dir: &Path, prefix: &str) -> Vec<String> {
     names
 }
 
-/// Waits until `done` says so.
+/// Waits until `done` returns true.
 #[track_caller]
 pub fn wait(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;

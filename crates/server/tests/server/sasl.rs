@@ -28,7 +28,7 @@ pub fn server(settings: &[&str]) -> Running {
     )
     .unwrap();
     let file = format!("-Djava.security.auth.login.config={}", jaas.display());
-    // The file is read with the configuration, and not again.
+    // The server reads the file with the configuration, and not again.
     Running::new(&[settings, &[&file]].concat())
 }
 
@@ -60,7 +60,7 @@ pub fn log_in(client: &mut Client, user: &str, password: &str) -> Reply {
     answer
 }
 
-/// Whether that user gets in; a connection that is closed instead is none.
+/// Whether that user authenticates. A connection that is closed instead counts as refused.
 pub fn try_log_in(client: &mut Client, user: &str, password: &str) -> bool {
     let challenge = send(client, Exchange::INITIAL);
     let mut exchange = Exchange::new(CLIENTS, user.into(), password.into(), [1; NONCE_BYTES]);
@@ -91,12 +91,12 @@ fn a_user_is_known_by_name() {
         assert_eq!(bob.get(path).unwrap_err(), err::NO_AUTH);
         assert_eq!(nobody.get(path).unwrap_err(), err::NO_AUTH);
     }
-    // The id `super` is every user of the scheme, and no super user.
+    // The id `super` matches every entry of the scheme, and is no super user.
     let mut root = logged_in(&running, "super", "four");
     assert!(root.get("/auth").is_ok());
     root.create_with("/ip", b"", &[(ALL, "ip", "10.1.1.1")], 0).unwrap();
     assert_eq!(root.get("/ip").unwrap_err(), err::NO_AUTH);
-    // What a connection proved is gone with it, and the next one proves it again.
+    // The identity of a connection ends with it, and the next connection must prove it again.
     drop(amy);
     assert!(logged_in(&running, "amy", "one").get("/auth").is_ok());
 }
@@ -105,7 +105,7 @@ fn a_user_is_known_by_name() {
 #[test]
 fn a_failure_ends_the_connection() {
     let running = server(&[SCHEME]);
-    // The last one proves its password, and its name is no Kerberos name.
+    // The last user proves its password, but its name is no Kerberos name.
     for (user, password) in
         [("amy", "two"), ("amy", ""), ("eve", "one"), ("eve", ""), ("a@b@c", "six")]
     {
@@ -114,7 +114,7 @@ fn a_failure_ends_the_connection() {
         assert_eq!((answer.err, answer.zxid, token(&answer)), (err::AUTH_FAILED, 0, None));
         assert!(client.reply().is_none());
     }
-    // An initial response, a token that is too long, and one behind the end.
+    // An initial response, a token that is too long, and a token after the end.
     let long = vec![b'x'; 100_000];
     for first in [&b"GSSAPI"[..], &long] {
         let mut client = running.client();
@@ -124,7 +124,7 @@ fn a_failure_ends_the_connection() {
     let mut amy = logged_in(&running, "amy", "one");
     assert_eq!(send(&mut amy, b"").err, err::AUTH_FAILED);
     assert!(amy.reply().is_none());
-    // Others go on.
+    // Other clients are served.
     logged_in(&running, "amy", "one").create("/n", b"").unwrap();
 }
 
@@ -140,7 +140,7 @@ fn a_client_that_fails_may_stay_without_an_id() {
     let answer = log_in(&mut client, "amy", "two");
     assert_eq!((answer.err, token(&answer)), (0, None));
     assert_eq!(client.create_with("/n", b"", &[(ALL, "auth", "")], 0), Err(err::INVALID_ACL));
-    // There is one attempt.
+    // A connection has one attempt.
     let answer = send(&mut client, b"");
     assert_eq!((answer.err, token(&answer)), (0, None));
     client.create("/n", b"").unwrap();
@@ -152,7 +152,7 @@ fn sasl_may_be_required() {
         &["sessionRequireClientSASLAuth=true"][..],
         &["enforce.auth.enabled=true", "enforce.auth.schemes=sasl"],
     ] {
-        // Whoever must authenticate cannot stay without.
+        // A client that must authenticate cannot stay connected otherwise.
         let running = server(&[required, &[SCHEME, "allowSaslFailedClients=true"]].concat());
         let mut client = running.client();
         assert_eq!(client.get("/").unwrap_err(), err::REQUIRES_AUTH);
@@ -165,8 +165,8 @@ fn sasl_may_be_required() {
     }
 }
 
-/// Whoever must authenticate has as long for that as for its connect request, and does not keep the server waiting with
-/// bytes that drip. Its session goes on.
+/// A client that must authenticate has the same time for it as for its connect request, and cannot
+/// extend the time by sending bytes slowly. Its session continues.
 #[test]
 fn whoever_must_authenticate_does_so_in_time() {
     let running =
@@ -233,7 +233,7 @@ fn a_login_without_the_scheme_makes_no_acls() {
     let mut amy = logged_in(&running, "amy", "one");
     assert_eq!(amy.create_with("/n", b"", &[(ALL, "auth", "")], 0), Err(err::INVALID_ACL));
     assert_eq!(amy.create_with("/n", b"", &[(ALL, "sasl", "amy")], 0), Err(err::INVALID_ACL));
-    // And the scheme without a login gives no token.
+    // The scheme alone, without the login, sends no token.
     let running = Running::new(&[SCHEME]);
     let mut client = running.client();
     let answer = send(&mut client, b"");

@@ -11,7 +11,7 @@ use crate::running::Running;
 
 const DELETED: i32 = 2;
 
-/// A session that is over soon, but not while a machine has much else to do.
+/// A session that expires soon, but not while the machine is busy.
 fn short() -> Hello {
     Hello::timeout(3_000)
 }
@@ -55,7 +55,7 @@ fn a_silent_session_expires_and_one_that_pings_does_not() {
     let mut pinging = Client::hello(running.port, &short()).unwrap();
     pinging.ephemeral("/pinging");
     pinging.watch("/silent");
-    // Pings until it is told.
+    // Pings until the client is notified.
     let event = pinging.event();
     assert_eq!((event.kind, event.path.as_str()), (DELETED, "/silent"));
     assert!(pinging.exists("/pinging"));
@@ -112,7 +112,8 @@ fn with_a_secret_nobody_computes_the_password_of_a_session() {
     assert_eq!(early_renewal.password, computed(early_renewal.session));
     early.vanish();
 
-    // On the way to keyed passwords the old ones still open their sessions, and are replaced.
+    // While an ensemble changes to keyed passwords, the old ones still open their sessions, and are
+    // replaced.
     let running = running.restart(&[&setting, "zebu.sessionPasswords=acceptCompatible"]);
     let early = Client::hello(running.port, &early_renewal).unwrap();
     let renewal = early.renewal();
@@ -126,7 +127,7 @@ fn with_a_secret_nobody_computes_the_password_of_a_session() {
     owner.set("/early", b"still its owner's").unwrap();
     owner.vanish();
 
-    // A restart with the same secret knows the password again.
+    // After a restart, a server with the same secret accepts the password again.
     let running = running.restart(&[&setting]);
     Client::hello(running.port, &renewal).unwrap().close();
 }
@@ -182,7 +183,7 @@ fn a_connection_has_so_long_for_its_handshake() {
     let running = Running::new(&["nio.sessionlessCnxnTimeout=2000"]);
     let mut raw = running.raw();
     raw.send_raw(&4096_i32.to_be_bytes());
-    // The deadline belongs to the handshake, not to each byte.
+    // The deadline applies to the whole handshake, not to each byte.
     for _ in 0..4095 {
         raw.send_raw(&[0]);
         if running.metric("sessionless_connections_expired") != Some(0.0) {
@@ -247,7 +248,7 @@ fn the_end_of_a_session_names_its_ephemerals_in_the_log_unless_switched_off() {
         let name = b"/a-name-of-its-own";
         let found = bytes.windows(name.len()).filter(|window| window == name).count();
         assert_eq!(found, times, "{setting}");
-        // Read back, it comes to the same.
+        // Decoding it gives the same value.
         let running = Running::on(dir.path(), &[]);
         assert!(!running.client().exists("/a-name-of-its-own"));
     }

@@ -12,7 +12,7 @@ use zebu_testkit::wire::{Writer, create, err, op};
 use crate::client::Client;
 use crate::running::{Running, wait};
 
-/// Its verdicts are given by the test.
+/// The test gives the verdicts.
 #[derive(Clone, Default)]
 struct Slow(Arc<Mutex<Vec<(Question, Answer)>>>);
 
@@ -121,7 +121,7 @@ fn a_verdict_on_a_client_that_is_gone_is_for_nobody() {
     late.give(amy());
 }
 
-/// A snapshot over HTTP is for whoever has every permission on the root.
+/// A snapshot over HTTP requires all permissions on the root.
 #[test]
 fn whoever_asks_for_a_snapshot_waits_for_the_verdict() {
     let slow = Slow::default();
@@ -143,7 +143,7 @@ fn whoever_asks_for_a_snapshot_waits_for_the_verdict() {
         let asked = thread::spawn(move || get(port, "/commands/snapshot", header));
         let (question, answer) = slow.question();
         assert_eq!(question.data.as_deref(), Some(&b"amy:pw"[..]));
-        // The admin server serves others meanwhile.
+        // The admin server serves other clients meanwhile.
         assert_eq!(get(port, "/commands/ruok", "").status(), "200");
         answer.give(verdict);
         assert_eq!(asked.join().unwrap().status(), status);

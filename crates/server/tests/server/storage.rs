@@ -16,7 +16,7 @@ use crate::admin;
 use crate::members::Three;
 use crate::running::{Running, files, wait};
 
-/// A directory in which a server was stopped after writing so many znodes.
+/// A directory of a server that was stopped after it wrote this many znodes.
 fn written(settings: &[&str], znodes: usize) -> TempDir {
     let running = Running::new(settings);
     let mut client = running.client();
@@ -56,7 +56,7 @@ fn snapshots_are_taken_while_many_write_and_nothing_is_lost() {
     assert!(files(&running.files(), "snapshot.").len() >= 3);
     let running = running.restart(&[]);
     assert_eq!(running.client().children("/all").len(), 1000);
-    // Every transaction carries the digest of the tree as it was.
+    // Every transaction has the digest of the tree after it.
     assert_eq!(running.metric("digest_mismatches_count"), Some(0.0));
 }
 
@@ -88,7 +88,7 @@ fn a_failed_multi_is_logged_without_its_content() {
     assert!(!client.exists("/new"));
     let stopped = running.stop();
     let dir = version_2(stopped.path());
-    // Behind the transactions, the log contains zeros.
+    // After the transactions, the log contains zeros.
     for log in files(&dir, "log.") {
         let bytes = std::fs::read(dir.join(log)).unwrap();
         assert!(!bytes.windows(content.len()).any(|window| window == content));
@@ -123,7 +123,7 @@ fn a_large_tree_is_not_written_for_a_few_transactions() {
         }
         running
     };
-    // The log has about as many bytes as the tree, and is to have twice as many.
+    // The log has about as many bytes as the tree, but needs twice as many.
     let share = ["snapCount=10", "zebu.snapLogPercent=400", "snapSizeLimitInKb=0"];
     assert_eq!(writes(&share).metric("cnt_snapshottime"), Some(1.0), "the one of the start");
     let often = writes(&["snapCount=10", "snapSizeLimitInKb=0"]);
@@ -137,7 +137,7 @@ fn a_log_grows_in_steps_and_ends_at_its_limit() {
         let logs = files(&dir, "log.");
         (std::fs::metadata(dir.join(&logs[0])).unwrap().len(), logs.len())
     };
-    // Behind the header, as in the original.
+    // After the header, as in the original.
     assert_eq!(length(&written(&["preAllocSize=128"], 1)), (16 + (128 << 10), 1));
     assert_eq!(length(&written(&["preAllocSize=256"], 1)), (16 + (256 << 10), 1));
     let (bytes, logs) = length(&written(&["preAllocSize=0"], 10));
@@ -155,7 +155,7 @@ fn snapshots_are_compressed_as_configured_and_read_back_whatever_they_are() {
         ("gz", ".gz", &[0x1f, 0x8b]),
         ("snappy", ".snappy", &[0x82, b'S', b'N', b'A', b'P', b'P', b'Y']),
     ] {
-        // Each start replays what the last one wrote, and takes a snapshot.
+        // Each start replays the transactions of the last run, and takes a snapshot.
         let mut running =
             Running::on(dir.path(), &[&format!("snapshot.compression.method={method}")]);
         let mut client = running.client();
@@ -164,7 +164,7 @@ fn snapshots_are_compressed_as_configured_and_read_back_whatever_they_are() {
         let is_it = |name: &str| {
             name.ends_with(suffix) && name.matches('.').count() == suffix.len().min(1) + 1
         };
-        // It is taken while clients are served.
+        // The server takes it while it serves clients.
         wait("the snapshot is taken", || is_it(&newest_snapshot(&running)));
         let newest = newest_snapshot(&running);
         let bytes = std::fs::read(running.files().join(&newest)).unwrap();
@@ -187,7 +187,7 @@ fn digests_and_the_last_zxid_are_left_out_where_configured() {
         let running = Running::new(settings);
         let mut client = running.client();
         client.create("/n", b"").unwrap();
-        // `hash` shows every 128th, and the newest.
+        // `hash` shows every 128th digest, and the newest one.
         for _ in 0..130 {
             client.post(op::SET_DATA, &set_data("/n", b""));
         }
@@ -198,7 +198,7 @@ fn digests_and_the_last_zxid_are_left_out_where_configured() {
     };
     let (hashes, whole) = with(&[]);
     assert_eq!(hashes, 2);
-    // Each part has a checksum and a slash behind it.
+    // Each part has a checksum and a slash after it.
     const SEAL: u64 = 8 + 4 + 1;
     let without_zxid = with(&["serializeLastProcessedZxid.enabled=false"]);
     assert_eq!(without_zxid, (2, whole - 8 - SEAL));
@@ -209,7 +209,7 @@ fn digests_and_the_last_zxid_are_left_out_where_configured() {
 
 #[test]
 fn txns_wait_for_company_as_long_as_configured_and_no_longer() {
-    // Each of these would take an hour but for the other setting.
+    // Each of these would take an hour without the other setting.
     for settings in [
         ["-Dzookeeper.flushDelay=3600000", "-Dzookeeper.maxWriteQueuePollTime=1"],
         ["-Dzookeeper.flushDelay=3600000", "-Dzookeeper.maxBatchSize=1"],
@@ -220,7 +220,7 @@ fn txns_wait_for_company_as_long_as_configured_and_no_longer() {
     let running = Running::new(&["-Dzookeeper.flushDelay=30"]);
     running.client().create("/n", b"").unwrap();
     let waited = running.metric("max_sync_processor_queue_and_flush_time_ms").unwrap();
-    // A third of the delay is how long it waits for the next one.
+    // The server waits for a third of the delay for the next request.
     assert!(waited >= 9.0, "{waited}");
 }
 
@@ -243,7 +243,7 @@ fn two_servers_do_not_share_a_directory() {
     let path = running.files().parent().unwrap().to_owned();
     let refusal = Running::refusal(&path, &[]);
     assert!(refusal.contains("another server is using this directory"), "{refusal}");
-    // Nor a log directory alone.
+    // A log directory alone is not enough either.
     let elsewhere = tempfile::tempdir().unwrap();
     let log_dir = format!("dataLogDir={}", path.display());
     let refusal = Running::refusal(elsewhere.path(), &[&log_dir]);
@@ -257,7 +257,7 @@ fn two_servers_do_not_share_a_directory() {
 fn a_failed_start_leaves_its_directory_free() {
     let three = Three::voters(&["-Dzookeeper.electionPortBindRetry=1"]);
     let [_, votes] = three.ports_of(1);
-    // Threads of the server run already when it finds that another program has this port.
+    // Threads of the server already run when it finds that another program uses this port.
     let _taken = TcpListener::bind(("127.0.0.1", votes)).unwrap();
     let (config, path) = three.config(1);
     for _ in 0..50 {
@@ -274,7 +274,7 @@ fn a_server_may_start_where_another_has_just_stopped() {
     let settings = ["snapCount=2"];
     let mut running = Running::new(&settings);
     let mut client = running.client();
-    // Enough that a snapshot takes longer than a stop.
+    // Enough znodes that a snapshot takes longer than a stop.
     for n in 0..20_000 {
         client.post(op::CREATE, &create(&format!("/n{n}"), b"", OPEN, 0));
     }
@@ -286,7 +286,7 @@ fn a_server_may_start_where_another_has_just_stopped() {
         running = running.restart(&settings);
         client = running.client();
         assert_eq!(client.get("/n0").unwrap().1.version, 3 * (round + 1));
-        // What the last server had half written is gone; what this one writes will be finished.
+        // The incomplete files of the last server are gone; this server completes its own.
         wait("nothing half written stays", || files(&running.files(), "tmp.").is_empty());
     }
 }
@@ -336,7 +336,7 @@ fn a_damaged_log_is_refused_and_loaded_only_when_told_so() {
 #[test]
 fn logs_without_a_snapshot_are_believed_only_when_told_so() {
     let dir = written(&[], 3);
-    // Our own logs say that they are complete; those of the original cannot.
+    // Our own logs prove that they are complete; logs of the original cannot.
     for kind in ["snapshot.", "durable."] {
         for name in files(&version_2(dir.path()), kind) {
             std::fs::remove_file(version_2(dir.path()).join(name)).unwrap();
@@ -375,7 +375,8 @@ fn old_files_are_purged_down_to_the_configured_number() {
     let dir = tempfile::tempdir().unwrap();
     let snapshots = || files(&version_2(dir.path()), "snapshot.").len();
     for start in 1..=7 {
-        // Each start but the first has something to replay, and takes a snapshot while it serves.
+        // Each start except the first has transactions to replay, and takes a snapshot while it
+        // serves.
         let running = Running::on(dir.path(), &[]);
         wait("the snapshot of a start", || snapshots() == start);
         if start < 7 {
@@ -410,7 +411,7 @@ fn a_snapshot_that_cannot_be_written_stops_nothing() {
     client.set("/n", b"y").unwrap();
 }
 
-/// One bit of a log's first record is another one.
+/// One bit of a log's first record is changed.
 pub fn rot(log: &Path) {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(log).unwrap();
     let mut byte = [0];
@@ -431,7 +432,7 @@ fn what_rots_while_a_server_runs_is_found_and_no_start_needs_it() {
     let health = admin::get(running.admin_port(), "/health/live", "");
     assert_eq!(health.status(), "200");
     assert!(health.text().contains("log.1, offset 16: "), "{}", health.text());
-    // A snapshot, and a log that begins behind it.
+    // A snapshot, and a log that begins after it.
     let zxids = |prefix: &str| {
         let names = std::fs::read_dir(&files).unwrap().map(|it| it.unwrap().file_name());
         let zxid = |name: std::ffi::OsString| {
@@ -450,7 +451,7 @@ fn what_rots_while_a_server_runs_is_found_and_no_start_needs_it() {
     assert_eq!(running.client().get("/n").unwrap().0, b"after");
 }
 
-/// The priorities of this process' threads with this name, as for `nice`.
+/// The priorities of this process's threads with this name, as for `nice`.
 fn priorities(thread: &str) -> Vec<i64> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let priorities = tasks.filter_map(|task| priority(&task.ok()?.path()));
@@ -473,7 +474,7 @@ fn threads_that_read_files_again_let_those_of_clients_go_first() {
             !found.is_empty() && found.iter().all(|priority| *priority == 19)
         });
     }
-    // Threads of clients have the priority with which the process was started.
+    // Threads that serve clients have the priority of the process.
     let (_, own) = priority("/proc/thread-self".as_ref()).unwrap();
     assert!(priorities("zebu-log").iter().all(|priority| *priority == own));
 }
@@ -505,7 +506,7 @@ fn ttls_as_3_5_3_wrote_them_are_read_as_such_when_that_is_emulated() {
     let running = Running::on(dir.path(), &settings);
     assert!(running.client().exists("/then"));
     drop(running);
-    // Otherwise it is the ephemeral of a session that nobody knows.
+    // Otherwise it is an ephemeral of a session that does not exist.
     let running = Running::on(dir.path(), &settings[..1]);
     assert!(!running.client().exists("/then"));
 }

@@ -11,7 +11,7 @@ use zebu_testkit::ports;
 use crate::members::client_of;
 use crate::running::{Running, wait};
 
-/// Connects, as soon as somebody listens.
+/// Connects as soon as a server listens.
 fn connect(port: u16) -> TcpStream {
     let start = Instant::now();
     loop {
@@ -26,7 +26,7 @@ fn connect(port: u16) -> TcpStream {
     }
 }
 
-/// Sends something to a port between servers; the server hangs up without a word.
+/// Sends bytes to a port between servers. The server closes the connection without an answer.
 fn is_turned_away(port: u16, what: &str, bytes: &[u8]) {
     let mut stream = connect(port);
     stream.write_all(bytes).unwrap();
@@ -37,8 +37,8 @@ fn is_turned_away(port: u16, what: &str, bytes: &[u8]) {
     }
 }
 
-/// The only member of an ensemble, and its ports for the quorum and for elections. Its limits are so long that nobody is
-/// turned away because of the time.
+/// The only member of an ensemble, and its ports for the quorum and for elections. Its time limits
+/// are so long that no connection is closed because of them.
 fn only_member() -> (TempDir, Running, [u16; 2]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("myid"), "2").unwrap();
@@ -49,13 +49,13 @@ fn only_member() -> (TempDir, Running, [u16; 2]) {
     (dir, running, [quorum, election])
 }
 
-/// A server that the members do not list may be in the list of the next member that restarts, so it is heard,
-/// as with the original. Everything else is sent away.
+/// A server that is not in the members' lists may be in the list of the next member that restarts,
+/// so its messages are accepted, as in the original. All other connections are closed.
 #[test]
 fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
     let (_dir, running, [quorum, election]) = only_member();
     let mut client = client_of(&running);
-    // Where a stranger says that it listens for votes.
+    // The address at which a stranger claims to listen for votes.
     let stranger = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     stranger.set_nonblocking(true).unwrap();
     let address = format!("127.0.0.1:{}", stranger.local_addr().unwrap().port());
@@ -68,7 +68,7 @@ fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
     };
     let tls = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     let sasl = [0x5f, 0x24, 0x35, 1, 0x35, 1, 0xed, 0xcc, 0, 0, 0, 0, 0, 0, 0, 0];
-    // Servers that nobody lists; they stay connected and say nothing more.
+    // Servers that are in no list. They stay connected and send nothing more.
     let _unlisted: Vec<TcpStream> = [hello(77), 78_i64.to_be_bytes().to_vec()]
         .iter()
         .map(|bytes| {
@@ -86,7 +86,7 @@ fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
     ] {
         is_turned_away(election, what, &bytes);
     }
-    // FOLLOWERINFO of a server nobody knows: kind, zxid, its id with protocol and configuration.
+    // FOLLOWERINFO of an unknown server: kind, zxid, its id with protocol and configuration.
     let info = |server: i64| {
         let mut info = vec![0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20];
         info.extend(server.to_be_bytes());
@@ -105,7 +105,7 @@ fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
     ] {
         is_turned_away(quorum, what, &bytes);
     }
-    // A learner that nobody lists is told the epoch; without a vote it changes nothing.
+    // A learner that is in no list gets the epoch; it has no vote, so it changes nothing.
     let mut learner = connect(quorum);
     learner.write_all(&info(77)).unwrap();
     let mut kind = [0; 4];
@@ -115,7 +115,8 @@ fn who_is_no_member_is_sent_away_or_heard_and_costs_nobody_anything() {
     client.create("/still-there", b"").unwrap();
 }
 
-/// Whoever drips bytes is not waited for, and whoever announces many is not heard: each costs a connection for a moment.
+/// The server does not wait for slow bytes, and refuses an announced length that is too large. Each
+/// costs one connection for a moment.
 #[test]
 fn who_does_not_say_in_time_who_it_is_is_sent_away() {
     let dir = tempfile::tempdir().unwrap();
@@ -126,12 +127,13 @@ fn who_does_not_say_in_time_who_it_is_is_sent_away() {
     let settings = [&*server, "standaloneEnabled=false", "initLimit=5", "syncLimit=5"];
     let running = Running::on(dir.path(), &settings);
     let mut client = client_of(&running);
-    // FOLLOWERINFO, and an address without end for votes.
+    // FOLLOWERINFO, and an endless address for votes.
     let info = [vec![0, 0, 0, 11], vec![0; 8], 4000_i32.to_be_bytes().to_vec()].concat();
     let hello = [(-65_536_i64).to_be_bytes(), 77_i64.to_be_bytes()].concat();
     let hello = [hello, 2000_i32.to_be_bytes().to_vec()].concat();
     for (number, (port, begins)) in [(quorum, &info), (election, &hello)].into_iter().enumerate() {
-        // A server that looks for a leader meanwhile, because the machine is busy, ends connections uncounted.
+        // If the server looks for a leader meanwhile, because the machine is busy, it closes
+        // connections without counting them.
         wait("it is sent away because it is late", || {
             let mut stream = connect(port);
             stream.write_all(begins).unwrap();
@@ -148,17 +150,18 @@ fn who_does_not_say_in_time_who_it_is_is_sent_away() {
     client.create("/still-there", b"").unwrap();
 }
 
-/// One address has 32 connections at most that have not said whose they are; the rest of the room stays for the others.
+/// One address may have at most 32 connections without an introduction; the remaining room stays
+/// for other addresses.
 #[test]
 fn silent_connections_of_one_address_do_not_keep_the_others_out() {
     let (_dir, running, [quorum, _]) = only_member();
     let mut client = client_of(&running);
     let mut silent: Vec<TcpStream> = (0..40).map(|_| connect(quorum)).collect();
-    // They are accepted in their order.
+    // The server accepts them in their order.
     for mut stream in silent.drain(32..) {
         assert!(!matches!(stream.read(&mut [0]), Ok(1)), "it is closed without a word");
     }
-    // FOLLOWERINFO: once it is known whose a connection is, there is room for another.
+    // FOLLOWERINFO: after a connection has introduced itself, there is room for another one.
     for server in [77_i64, 78] {
         let mut learner = silent.pop().unwrap();
         learner.write_all(&[0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20]).unwrap();

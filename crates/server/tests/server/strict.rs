@@ -21,11 +21,11 @@ fn a_new_acl_does_not_let_everybody_write() {
     let both = [(op::CREATE, create("/a", b"", read, 0)), (op::CREATE, create("/b", b"", OPEN, 0))];
     client.call(op::MULTI, &multi(&both));
     assert!(!client.exists("/a"), "a multi happens as a whole or not at all");
-    // Everybody may read, and nobody else write.
+    // Every client may read, and no other client may write.
     let mut other = running.client();
     assert!(other.get("/mine").is_ok());
     assert_eq!(other.set("/mine", b"").unwrap_err(), err::NO_AUTH);
-    // What was open before stays open.
+    // Existing open ACLs keep their meaning.
     let running = running.restart(&[]);
     running.client().create("/old", b"").unwrap();
     let running = running.restart(&["zebu.refuseWorldWrites=true"]);
@@ -47,7 +47,7 @@ fn an_address_that_fails_is_turned_away_unheard() {
     let question = talk.question();
     talk.refuses(&question);
     assert_eq!(client.reply().unwrap().err, err::AUTH_FAILED);
-    // Whatever is tried next: the program is not asked, and nothing else is.
+    // For further attempts, the server asks neither the program nor any other scheme.
     let mut next = running.client();
     outside::claim(&mut next, "amy:pw");
     assert!(next.reply().is_none(), "closed without an answer");
@@ -57,7 +57,7 @@ fn an_address_that_fails_is_turned_away_unheard() {
     assert_eq!(running.metric("auth_failures"), Some(1.0));
     assert_eq!(running.metric("auth_attempts_limited"), Some(3.0));
     assert_eq!(running.metric("external_auth_refused"), Some(1.0));
-    // Who does not try is served.
+    // A client that does not try to authenticate is served.
     running.client().create("/n", b"").unwrap();
 }
 
@@ -74,7 +74,7 @@ fn a_guess_over_http_counts_too() {
     assert!(running.client().auth("digest", "amy:pw").is_none());
 }
 
-/// A new connection of that user, unless the user has enough.
+/// A new connection of that user, unless the user has reached the limit.
 fn user(running: &Running, user: &str) -> Option<Client> {
     let mut client = running.client();
     client.auth("digest", user).map(|reply| {
@@ -88,13 +88,13 @@ fn an_identity_has_so_many_connections() {
     let running = Running::new(&["zebu.maxConnectionsPerIdentity=2"]);
     let mut first = user(&running, "amy:pw").unwrap();
     let second = user(&running, "amy:pw").unwrap();
-    // The same id again is the same connection.
+    // The same id again counts as the same connection.
     assert_eq!(first.auth("digest", "amy:pw").unwrap().err, err::OK);
     assert!(user(&running, "amy:pw").is_none());
     assert_eq!(running.metric("identity_connections_rejected"), Some(1.0));
     let mut bob = user(&running, "bob:pw").unwrap();
     assert!(bob.auth("digest", "amy:pw").is_none(), "nor beside another id");
-    // Connections without an id are not counted, and they are all from one address.
+    // Connections without an id do not count, although all have the same address.
     let many: Vec<Client> = (0..5).map(|_| running.client()).collect();
     second.vanish();
     wait("a connection is over", || user(&running, "amy:pw").is_some());

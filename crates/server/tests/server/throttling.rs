@@ -7,7 +7,7 @@ use crate::client::{Client, NoSession};
 use crate::gate::Gate;
 use crate::running::{Running, wait};
 
-/// Waits until the server is so many milliseconds older.
+/// Waits until the server has run for this many more milliseconds.
 fn pass(running: &Running, ms: f64) {
     let now = running.metric("uptime").unwrap();
     running.wait_metric("uptime", |uptime| uptime > now + ms);
@@ -67,7 +67,7 @@ fn a_request_that_waited_longer_than_its_session_may_is_dropped_with_its_connect
         keeper.close();
         client.post(op::SYNC, &Writer::new().string("/"));
         running.wait_metric("outstanding_requests", |n| n == 2.0);
-        // It is heard of all the time, so that its session does not end.
+        // The client sends all the time, so its session does not expire.
         let now = running.metric("uptime").unwrap();
         while running.metric("uptime").unwrap() < now + 3_010.0 {
             client.post_as(-2, op::PING, &Writer::new());
@@ -154,7 +154,7 @@ fn weights_make_new_sessions_dearer_than_renewed_ones() {
     running.client();
     assert_eq!(running.metric("max_connection_token_deficit"), Some(4.0));
 
-    // Two new sessions of three tokens each, or one and three renewals.
+    // Two new sessions of three tokens each, or one of them and three renewals.
     let running = Running::new(&[
         "connection_throttle_tokens=2",
         never,
@@ -196,7 +196,7 @@ fn nothing_more_is_read_above_the_outstanding_limits_but_one_of_each() {
         (0..20).for_each(|_| {
             client.post(op::SET_DATA, &write);
         });
-        // The keeper's own write is one of them.
+        // The keeper's own write is one of these.
         let most = f64::from(1 + from_one);
         running.wait_metric("outstanding_requests", |n| n >= most);
         other.post(op::SET_DATA, &write);

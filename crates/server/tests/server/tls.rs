@@ -35,7 +35,8 @@ pub fn pair(name: &str, dir: &Path) -> PathBuf {
     path
 }
 
-/// The configuration of a client that trusts the authority of the tests and shows the certificate of that `name`, if any.
+/// The configuration of a client that trusts the tests' authority and presents the certificate of
+/// that `name`, if any.
 pub fn config(name: Option<&str>, protocol: Protocol) -> Arc<ClientConfig> {
     config_of(name, protocol, true)
 }
@@ -45,7 +46,7 @@ fn config_of(name: Option<&str>, protocol: Protocol, is_name_checked: bool) -> A
     config_at(name.map(|name| pair(name, dir.path())), protocol, is_name_checked)
 }
 
-/// The same, with the key and the chain of certificates in a file.
+/// The same, with the key and the chain of certificates from a file.
 pub fn config_at(
     own: Option<PathBuf>,
     protocol: Protocol,
@@ -55,7 +56,8 @@ pub fn config_at(
     let mut common = Common::trusting(store(fixture("ca.pem")).trusted().unwrap());
     common.protocols = vec![protocol];
     let identity = own.map(|path| {
-        // Bad certificates are shown, too: read at a moment when they are good.
+        // Invalid certificates are presented, too: they are read as of a time at which they are
+        // valid.
         let der = &store(path.clone()).trusted().unwrap()[0];
         let facts = zebu_auth::certificate::Facts::of(der).unwrap();
         store(path).identity(facts.not_before).unwrap()
@@ -67,14 +69,14 @@ fn name() -> ServerName<'static> {
     ServerName::try_from("127.0.0.1").unwrap()
 }
 
-/// A connection with TLS, before its handshake is looked at.
+/// A TLS connection, before its handshake.
 pub fn connect(port: u16, config: Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     StreamOwned::new(ClientConnection::new(config, name()).unwrap(), socket)
 }
 
-/// Whether the server lets that client in: it answers a word.
+/// Whether the server accepts that client: it answers a four-letter word.
 pub fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
     let mut stream = connect(port, config);
     let mut answer = Vec::new();
@@ -83,7 +85,7 @@ pub fn is_let_in(port: u16, config: Arc<ClientConfig>) -> bool {
     answer == b"imok"
 }
 
-/// A port of this machine behind which every connection goes on to that port with TLS.
+/// A local port that forwards every connection to that port over TLS.
 pub fn tunnel(port: u16, config: Arc<ClientConfig>) -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().port();
@@ -109,7 +111,7 @@ pub fn tunnel(port: u16, config: Arc<ClientConfig>) -> u16 {
     own
 }
 
-/// Settings of a server with a port for TLS, and the directory of its stores.
+/// Settings of a server with a TLS port, and the directory of its stores.
 fn settings(dir: &TempDir, more: &[&str]) -> Vec<String> {
     let mut settings = vec![
         "secureClientPort=0".to_owned(),
@@ -120,14 +122,14 @@ fn settings(dir: &TempDir, more: &[&str]) -> Vec<String> {
     settings
 }
 
-/// A server with a port for TLS.
+/// A server with a TLS port.
 pub struct Secure {
     pub running: Running,
     pub port: u16,
     _stores: TempDir,
 }
 
-/// Starts one that trusts the authority of the tests.
+/// Starts a server that trusts the tests' authority.
 pub fn start(more: &[&str]) -> Secure {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(&dir, more);
@@ -150,15 +152,15 @@ fn a_session_over_tls_is_like_any_other() {
         let mut client = Client::new(tunnel);
         let mut other = running.client();
         let path = format!("/{}", protocol.name());
-        // As large as a request may be, and both ways: many records.
+        // The largest request, in both directions: many records.
         let data: Vec<u8> = (0..1_000_000_u32).map(|number| number as u8).collect();
         client.create_with(&path, &data, OPEN, 0).unwrap();
         let reply = client.call(op::GET_DATA, &Writer::new().string(&path).bool(true));
         assert!(Reader::new(&reply.body).buffer().unwrap() == data);
-        // A notification comes by itself.
+        // A notification arrives without a request.
         other.call(op::SET_DATA, &Writer::new().string(&path).buffer(b"x").int(-1));
         assert_eq!(client.event().path, path);
-        // Many requests at once, and all the answers.
+        // Many requests at once, and all their answers.
         for _ in 0..1000 {
             client.post(op::GET_DATA, &Writer::new().string(&path).bool(false));
         }
@@ -191,7 +193,8 @@ fn a_slow_reader_of_many_bytes_gets_them_all() {
     client.ping();
 }
 
-/// ACL-15: the subject of a certificate is an id, and that of the super user may do everything.
+/// ACL-15: the subject of a certificate is an id, and the subject of the super user has all
+/// permissions.
 #[test]
 fn a_certificate_says_who_a_client_is() {
     let Secure { running, port, .. } = start(&[]);
@@ -212,7 +215,7 @@ fn a_certificate_says_who_a_client_is() {
         assert_eq!(other.call(op::GET_DATA, &read).err, err::NO_AUTH);
     }
     assert_eq!(client.create_with("/odd", b"", &[(31, "x509", "amy")], 0), Err(err::INVALID_ACL));
-    // A packet adds nothing to a certificate, and stands for none.
+    // An auth packet neither adds an id to a certificate nor replaces the certificate.
     let packet = Writer::new().int(0).string("x509").buffer(b"");
     client.post_as(-4, op::AUTH, &packet);
     assert_eq!(client.reply().unwrap().err, err::OK);
@@ -231,7 +234,8 @@ fn a_certificate_says_who_a_client_is() {
     assert_eq!(owner.call(op::GET_DATA, &read).err, err::NO_AUTH);
 }
 
-/// Whoever is refused is closed, and told where TLS has words for it; the others are served on.
+/// The server closes refused connections, with a TLS alert where there is one; other clients are
+/// served.
 #[test]
 fn bad_certificates_and_other_protocols_are_refused() {
     let revocations = format!("zebu.ssl.crlFile={}", fixture("ca.crl").display());
@@ -248,7 +252,7 @@ fn bad_certificates_and_other_protocols_are_refused() {
         assert!(!is_let_in(port, config(name, Protocol::Tls13)), "{why}");
     }
     assert!(!is_let_in(port, config(Some("client"), Protocol::Tls12)), "an older version");
-    // Plain text where TLS is spoken, and the reverse.
+    // Plain text at a TLS port, and the reverse.
     let mut plain = TcpStream::connect(("127.0.0.1", port)).unwrap();
     plain.set_read_timeout(Some(PATIENCE)).unwrap();
     plain.write_all(b"ruok").unwrap();
@@ -257,10 +261,10 @@ fn bad_certificates_and_other_protocols_are_refused() {
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"imok"));
     assert!(!is_let_in(running.port, config(Some("client"), Protocol::Tls13)));
-    // The connection at the other port, and that of the word itself.
+    // The connection at the other port, and the connection of the four-letter word itself.
     assert_eq!(running.metric("non_mtls_local_conn_count"), Some(2.0));
     assert_eq!(running.metric("non_mtls_remote_conn_count"), Some(0.0));
-    // A client may see the end of its connection before the server has counted it.
+    // A client may notice the end of its connection before the server has counted it.
     wait("all are counted", || running.metric("unsuccessful_handshake") >= Some(7.0));
     assert_eq!(running.metric("auth_failed_count"), running.metric("unsuccessful_handshake"));
     client.ping();
@@ -277,7 +281,7 @@ fn clients_may_do_without_a_certificate_where_that_is_configured() {
     }
 }
 
-/// The certificate of a client must be for where it comes from.
+/// The certificate of a client must contain the address from which it connects.
 #[test]
 fn a_clients_host_is_checked_where_that_is_configured() {
     let Secure { running: _running, port, .. } = start(&["ssl.clientHostnameVerification=true"]);
@@ -293,7 +297,7 @@ fn one_port_takes_both_kinds() {
         "netty.server.outstandingHandshake.limit=200",
     ]);
     let port = running.port;
-    // Silent at first, and then slow: neither holds up the others.
+    // A silent client and a slow client: neither delays the others.
     let mut silent = running.raw();
     let mut slow = running.raw();
     slow.send_raw(b"r");
@@ -312,7 +316,8 @@ fn one_port_takes_both_kinds() {
     assert_eq!(silent.rest(), b"imok");
 }
 
-/// Those who begin a handshake and say nothing more cost a place each, for a while, and no client that is served.
+/// Clients that begin a handshake and stop use one place each, for a limited time, and do not
+/// affect served clients.
 #[test]
 fn idle_handshakes_are_bounded_and_end() {
     let Secure { running, port, .. } =
@@ -332,11 +337,12 @@ fn idle_handshakes_are_bounded_and_end() {
     assert!(is_let_in(port, config(Some("client"), Protocol::Tls13)));
 }
 
-/// Whether the server ends a connection to a port for TLS on which so much of one handshake record comes.
+/// Whether the server closes a connection to a TLS port after this many bytes of one handshake
+/// record.
 pub fn is_cut_off(port: u16, bytes: usize) -> bool {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A record of 16 KiB, with a ClientHello that is longer still.
+    // A record of 16 KiB, with an even longer ClientHello.
     let mut record = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff, 3, 3];
     record.resize(bytes, 7);
     let _ = stream.write_all(&record); // the server may end it before all is there
@@ -346,7 +352,8 @@ pub fn is_cut_off(port: u16, bytes: usize) -> bool {
     }
 }
 
-/// Whoever is not known yet sends 8 KiB at most before the server answers, and 32 KiB more with its certificates.
+/// An unauthenticated client may send at most 8 KiB before the server answers, and 32 KiB more with
+/// its certificates.
 #[test]
 fn a_handshake_has_a_largest_size() {
     let Secure { running, port, .. } = start(&["nio.sessionlessCnxnTimeout=600000"]);
@@ -365,7 +372,7 @@ fn a_handshake_has_a_largest_size() {
     assert_eq!(running.metric("unsuccessful_handshake"), Some(2.0));
 }
 
-/// Whoever drips bytes is not waited for, in the handshake or behind it.
+/// The server does not wait for slow bytes, in the handshake or after it.
 #[test]
 fn bytes_that_drip_do_not_keep_a_connection() {
     let Secure { running, port, .. } = start(&["nio.sessionlessCnxnTimeout=1500"]);
@@ -387,7 +394,7 @@ fn bytes_that_drip_do_not_keep_a_connection() {
     soon("others are let in", || is_let_in(port, config(Some("client"), Protocol::Tls13)));
 }
 
-/// Waits until that is so.
+/// Waits until the condition holds.
 fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !is_so() {
@@ -396,7 +403,7 @@ fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The first certificate that a server shows.
+/// The first certificate that a server presents.
 fn shown(port: u16) -> Option<Vec<u8>> {
     let mut stream = connect(port, config_of(Some("client"), Protocol::Tls13, false));
     let _ = stream.write_all(b"ruok");
@@ -404,7 +411,8 @@ fn shown(port: u16) -> Option<Vec<u8>> {
     stream.conn.peer_certificates()?.first().map(|der| der.to_vec())
 }
 
-/// Files are swapped as a container's volumes are, by a link to another directory; half a file changes nothing.
+/// Files are swapped as in a container's volume, by a link to another directory. Half of a file
+/// changes nothing.
 #[test]
 fn certificates_are_read_anew() {
     let dir = tempfile::tempdir().unwrap();
@@ -437,8 +445,8 @@ fn certificates_are_read_anew() {
     client.ping();
 }
 
-/// Clients that are busy notice nothing when the files change, behind a link or in place, and new clients come in all the
-/// time.
+/// Busy clients notice nothing when the files change, behind a link or in place, and new clients
+/// connect all the time.
 #[test]
 fn certificates_change_under_load() {
     let dir = tempfile::tempdir().unwrap();
@@ -489,7 +497,7 @@ fn certificates_change_under_load() {
             }
             count
         });
-        // In place, half of a file first: then the link is pointed elsewhere, and back.
+        // In place, half of a file first; then the link changes to another directory, and back.
         let text = fs::read(new.join("key.pem")).unwrap();
         let changes: [&dyn Fn(); 3] = [
             &|| {
@@ -538,7 +546,7 @@ fn stores_that_cannot_be_used_are_told_at_the_start() {
             Running::refusal(data.path(), &["secureClientPort=0", &key, &password, &trust]);
         assert!(refusal.contains(text), "{store}: {refusal}");
     }
-    // Every kind of store is told by its content.
+    // The server detects every kind of store from its content.
     for store in ["keytool17.p12", "keytool.jks", "openssl3.p12"] {
         let key = format!("ssl.keyStore.location={}", fixture(store).display());
         let trust = format!("ssl.trustStore.location={}", fixture("trust.jks").display());

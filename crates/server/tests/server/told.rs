@@ -10,19 +10,19 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// What was logged since the first call of [`listen`], by all tests.
 static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Listens from now on.
+/// Collects from now on.
 pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
 }
 
-/// Whether something was logged that has all these parts.
+/// Whether a logged line contains all these parts.
 pub fn was_told(parts: &[&str]) -> bool {
     let told = TOLD.lock().unwrap();
     told.iter().any(|line| parts.iter().all(|part| line.contains(part)))
 }
 
-/// Everything with that part.
+/// All lines that contain this part.
 pub fn with(part: &str) -> Vec<String> {
     let told = TOLD.lock().unwrap();
     told.iter().filter(|line| line.contains(part)).cloned().collect()
@@ -31,7 +31,7 @@ pub fn with(part: &str) -> Vec<String> {
 struct Listener;
 
 impl Subscriber for Listener {
-    /// What is warned of once in a while only is in the rest of the log each time.
+    /// A warning with a rate limit is at most once in the rest of the log.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= Level::INFO || metadata.target().contains("::peers")
     }

@@ -1,4 +1,4 @@
-//! Expensive and slow clients delay no other client, and lose nothing.
+//! Slow clients and clients with expensive requests delay no other client, and lose nothing.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,7 +18,8 @@ fn a_client_that_pings_and_does_not_read_keeps_its_session() {
     slow.ephemeral("/mine");
     let get = Writer::new().string("/large").bool(false);
     let xids: Vec<i32> = (0..40).map(|_| slow.post(op::GET_DATA, &get)).collect();
-    // Far more than fits on the way: nothing more is taken of what it sends, but it is heard.
+    // Far more than fits into the connection: the server reads no further requests, but the
+    // client's bytes keep its session alive.
     let started = running.metric("uptime").unwrap();
     while running.metric("uptime").unwrap() < started + 2.0 * f64::from(TIMEOUT_MS) {
         slow.post_as(-2, op::PING, &Writer::new());
@@ -44,14 +45,14 @@ fn reads_that_take_many_turns_are_answered_in_their_order() {
             .collect();
         assert_eq!(client.call(op::MULTI, &multi(&creates)).err, 0);
     }
-    // A list of children that takes turns itself, in the middle of reads that are many and short.
+    // A list of children that takes several turns, between many short reads.
     let path = || Writer::new().string("/t").bool(false);
     let mut reads = vec![(op::GET_DATA, path()); 300];
     reads.push((op::GET_CHILDREN, path()));
     reads.extend(vec![(op::GET_DATA, path()); 300]);
     let mut asked = Vec::new();
     for _ in 0..20 {
-        // Behind a write, in front of a read, and in between.
+        // After a write, before a read, and in between.
         for (kind, body) in [
             (op::SET_DATA, set_data("/t", b"x")),
             (op::GET_ALL_CHILDREN_NUMBER, Writer::new().string("/t")),
@@ -85,7 +86,7 @@ fn reads_that_take_many_turns_are_answered_in_their_order() {
                         (*kind, false, 0)
                     );
                     if *kind == op::GET_DATA {
-                        // The write in front of it is seen, and the one behind it is not.
+                        // The list shows the write before it, and not the write after it.
                         assert_eq!(body.buffer().unwrap(), b"y");
                         assert_eq!(body.stat().unwrap().num_children, ZNODES as i32);
                     } else {
@@ -118,7 +119,7 @@ fn long_lists_of_children_are_of_one_moment_while_others_change_them() {
         assert_eq!(client.call(op::MULTI, &multi(&creates)).err, 0);
     }
     let mut writer = running.client();
-    // Each change takes one name and gives another: at every moment there are as many.
+    // Each change removes one name and adds another one, so the number is constant at every moment.
     let changes = std::thread::spawn(move || {
         for count in 0..CHANGES {
             let (old, new) = (format!("/t/x{count}"), format!("/t/x{}", count + 1));
@@ -140,7 +141,7 @@ fn long_lists_of_children_are_of_one_moment_while_others_change_them() {
         assert_eq!((names.len(), stat.num_children), (ZNODES + changing, names.len() as i32));
     }
     changes.join().unwrap();
-    // The watch that the list leaves is there from the list's moment on.
+    // The list's watch is set from the list's moment on.
     let reply = client.call(op::GET_CHILDREN, &Writer::new().string("/t").bool(true));
     assert_eq!(Reader::new(&reply.body).strings().unwrap().len(), ZNODES + 1);
     running.client().create("/t/last", b"").unwrap();

@@ -29,7 +29,7 @@ fn a_container_goes_with_its_last_child_and_not_before_it_had_one() {
     client.delete("/used/child").unwrap();
     assert_eq!(client.event().path, "/used");
     assert!(client.exists("/unused"));
-    // It goes after a restart too.
+    // The znode is also deleted after a restart.
     client.create("/unused/child", b"").unwrap();
     client.delete("/unused/child").unwrap();
     let running = running.restart(&[FAST]);
@@ -56,7 +56,7 @@ fn only_so_many_containers_go_in_a_minute() {
         client.delete(&format!("/all/{n}/child")).unwrap();
     }
     wait("one is gone", || client.children("/all").len() < 20);
-    // Many searches later it is still the only one.
+    // After many searches, it is still the only one.
     let now = running.metric("uptime").unwrap();
     running.wait_metric("uptime", |uptime| uptime > now + 300.0);
     assert_eq!(client.children("/all").len(), 19);
@@ -118,7 +118,7 @@ fn a_hard_quota_refuses_and_a_soft_one_does_not() {
         assert_eq!(running.metric("soft_quota_count_limit_per_namespace"), Some(1.0));
         assert_eq!(running.metric("soft_quota_count_usage_per_namespace"), Some(2.0));
         assert_eq!(running.metric("soft_quota_bytes_usage_per_namespace"), Some(41.0));
-        // Usage is what it was after a restart.
+        // The usage is the same after a restart.
         let running = running.restart(&[]);
         assert_eq!(running.metric("soft_quota_bytes_usage_per_namespace"), Some(41.0));
     }
