@@ -1,7 +1,7 @@
-//! Plays the recorded conversations of the original's servers with one of them replaced by ours: it
-//! says the same, byte for byte, in the same order.
+//! Plays the recorded conversations of the original's servers with one server replaced by ours: our
+//! server sends the same bytes in the same order.
 //!
-//! What servers say for their clients, and when they ping, is not decided here and left out.
+//! Messages on behalf of clients, and the times of pings, are not decided here and are left out.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn partner_link(partner: ServerId) -> LinkId {
     LinkId(100 + partner.0 as u64)
 }
 
-/// What a transaction comes in.
+/// The packet types that carry a transaction.
 const ORDERS: [PacketKind; 3] =
     [PacketKind::PROPOSAL, PacketKind::INFORM, PacketKind::INFORMANDACTIVATE];
 
@@ -36,7 +36,7 @@ struct Conversation {
     is_with_master: bool,
     learner: ServerId,
     leader: ServerId,
-    /// Whether the learner speaks, and what is said.
+    /// Whether the learner sends the message, and the message.
     packets: Vec<(bool, QuorumPacket)>,
 }
 
@@ -56,7 +56,7 @@ impl Conversation {
                 continue;
             }
             let mut bytes = BytesMut::from(&unhex(lines.next().unwrap())[..]);
-            // The tree behind SNAP is the driver's.
+            // The driver handles the tree after SNAP.
             if !line.contains(" SNAPSHOT ") {
                 let packet = QuorumPacket::decode(&mut bytes, 1 << 20).unwrap().unwrap();
                 assert!(bytes.is_empty(), "{line}");
@@ -67,7 +67,7 @@ impl Conversation {
         Self { is_with_master, learner: server(4), leader: server(7), packets }
     }
 
-    /// What one side says of what is decided here.
+    /// The messages of one side that are decided here.
     fn said(&self, by_learner: bool) -> Vec<QuorumPacket> {
         let concerns_clients =
             [PacketKind::PING, PacketKind::REQUEST, PacketKind::REVALIDATE, PacketKind::SYNC];
@@ -86,7 +86,7 @@ impl Conversation {
         Arc::new(Membership::parse(text, rules).unwrap())
     }
 
-    /// The transaction with this zxid, as it was proposed, or anything if it was not.
+    /// The transaction with this zxid, as it was proposed; any transaction if it was not proposed.
     fn txn(&self, zxid: Zxid) -> Txn {
         let is_it = |packet: &QuorumPacket| ORDERS.contains(&packet.kind) && packet.zxid == zxid;
         let found = self.packets.iter().find(|(_, packet)| is_it(packet));
@@ -105,21 +105,21 @@ fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).map(digit).collect()
 }
 
-/// Our server with a disk that is quick and a network that gets through.
+/// Our server with a fast disk and a reliable network.
 struct World {
     me: ServerId,
     peer: Peer,
     now: Duration,
-    /// What it has said to the recorded server.
+    /// Its messages to the recorded server.
     said: Vec<QuorumPacket>,
-    /// The zxid of the tree it has been sent.
+    /// The zxid of the tree that it has received.
     copied: Zxid,
-    /// What it has logged.
+    /// The transactions that it has logged.
     logged: Vec<Zxid>,
-    /// The connection it gets when it dials.
+    /// The connection that it gets when it dials.
     connects: LinkId,
     wires: u64,
-    /// It has left the recorded server, and whom it dials then: itself when it leads.
+    /// It has left the recorded server, and then dials this server; its own id if it leads.
     left_for: Option<ServerId>,
     closed: bool,
 }
@@ -203,13 +203,13 @@ impl World {
         membership.is_observer(self.me)
     }
 
-    /// The leader says so, and is dialled on this connection.
+    /// The leader reports that it leads, and is dialled on this connection.
     fn hear_with(&mut self, link: LinkId, leader: ServerId, vote: Vote) {
         self.connects = link;
         self.hear(leader, vote, State::Leading);
     }
 
-    /// `from` says on the election network what it is doing.
+    /// `from` reports its state on the election network.
     fn hear(&mut self, from: ServerId, vote: Vote, state: State) {
         if from > self.me {
             let wire = self.wire();
@@ -239,14 +239,14 @@ impl World {
     }
 }
 
-/// The voters that are neither of the two.
+/// The voters other than these two.
 fn others(membership: &Membership, conversation: &Conversation) -> Vec<ServerId> {
     let two = [conversation.learner, conversation.leader];
     membership.voters().filter(|voter| !two.contains(voter)).collect()
 }
 
-/// Where a synchronization was broken off, the original names the epoch of the last leader that it followed, and
-/// ours that of its last transaction.
+/// If a synchronization was broken off, the original names the epoch of the last leader that it
+/// followed, and ours the epoch of its last transaction.
 fn name_the_later_epoch(said: &mut QuorumPacket) {
     if said.kind == PacketKind::ACKEPOCH
         && let Some(current) = EpochAck::decode(said.data.as_deref()).unwrap().current_epoch
@@ -256,7 +256,8 @@ fn name_the_later_epoch(said: &mut QuorumPacket) {
     }
 }
 
-/// Ours is the learner of a recorded conversation; says for whom it leaves at the end.
+/// Our server is the learner of a recorded conversation. Returns the server for which it leaves at
+/// the end.
 fn learn(file: &str, number: usize) -> Option<ServerId> {
     let conversation = Conversation::read(file, number);
     let world = play_learner(&conversation, &conversation.membership());
@@ -272,7 +273,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
     let Conversation { learner, leader, .. } = *conversation;
     let accepted = conversation.packets[0].1.epoch();
     let ack = conversation.first(PacketKind::ACKEPOCH);
-    // Who says nothing had promised the epoch before, and taken part in it.
+    // A learner that reports −1 had promised the epoch before, and taken part in it.
     let current = EpochAck::decode(ack.data.as_deref()).unwrap().current_epoch;
     let reconfig = membership.version() > Zxid::ZERO;
     let info = LearnerInfo::decode(conversation.packets[0].1.data.as_deref()).unwrap().unwrap();
@@ -289,7 +290,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
         identity: Identity::Unknown,
     };
     let mut world = World::new(learner, start, reconfig);
-    // Of two recorded servers one may be a follower that an observer learns from.
+    // One of the two recorded servers may be a follower that serves an observer.
     let others = others(membership, conversation);
     let follows = world.is_observer(membership) && conversation.is_with_master;
     let leader = if follows { others[0] } else { leader };
@@ -309,7 +310,7 @@ fn play_learner(conversation: &Conversation, membership: &Arc<Membership>) -> Wo
     world
 }
 
-/// Ours is the follower that serves the observer of a recorded conversation.
+/// Our server is the follower that serves the observer of a recorded conversation.
 fn serve_observer(file: &str, number: usize, committed: Zxid) {
     let conversation = Conversation::read(file, number);
     let membership = conversation.membership();
@@ -354,18 +355,18 @@ fn serve_observer(file: &str, number: usize, committed: Zxid) {
     compare(&world.said, &conversation.said(false), &format!("{file} {number}"));
 }
 
-/// What the leader of a recorded conversation had done before it.
+/// The actions of the leader before the recorded conversation.
 #[derive(Default)]
 struct Past {
-    /// The end of the epoch before.
+    /// The end of the previous epoch.
     end: Zxid,
-    /// Transactions of its own epoch that were committed.
+    /// Committed transactions of its own epoch.
     committed: u32,
-    /// Transactions after those that were not.
+    /// Later transactions that were not committed.
     outstanding: u32,
 }
 
-/// Ours is the leader of a recorded conversation.
+/// Our server is the leader of a recorded conversation.
 fn lead(file: &str, number: usize, past: &Past) {
     let conversation = Conversation::read(file, number);
     let membership = conversation.membership();
@@ -376,7 +377,7 @@ fn lead(file: &str, number: usize, past: &Past) {
     let known =
         (oldest..=past.end.counter()).map(|n| conversation.txn(Zxid::new(past.end.epoch(), n)));
     let reconfig = membership.version() > Zxid::ZERO;
-    // What the first leader agrees on with its first followers was in nobody's files.
+    // The first leader and its first followers agree on a configuration that was in no file.
     let is_first = membership.version() == Zxid::new(epoch, 0) && past.committed == 0;
     let version = if is_first { Zxid::ZERO } else { membership.version() };
     let membership = Arc::new(Membership::clone(&membership).with_version(version));
@@ -437,7 +438,7 @@ fn lead(file: &str, number: usize, past: &Past) {
     compare(&world.said, &wanted, &format!("{file} {number}"));
 }
 
-/// Ours announces exact digests, in bytes that the original ignores.
+/// Our server announces exact digests, in bytes that the original ignores.
 fn announce_nothing(said: &mut QuorumPacket) {
     if said.kind == PacketKind::LEADERINFO {
         assert_eq!(LeaderInfo::decode(said.data.as_deref()), Ok(LeaderInfo::new(true)));
@@ -489,10 +490,10 @@ fn our_learner_says_what_the_originals_said() {
 #[test]
 fn our_learner_changes_with_the_configuration_as_the_originals_did() {
     for (number, left_for) in [
-        // Who is designated leads.
+        // The designated server leads.
         (5, Some(1)),
         (6, Some(1)),
-        // Without a vote, then an observer, then with a vote.
+        // First without a vote, then as an observer, then with a vote.
         (13, Some(3)),
         (14, Some(3)),
         (15, Some(1)),
@@ -538,8 +539,8 @@ fn our_follower_says_to_an_observer_what_the_originals_said() {
     serve_observer("09-observer-master.txt", 3, Zxid::new(Epoch(1), 2));
 }
 
-/// There the original lost a committed transaction: it had it in memory only, said that it had it, and did not
-/// have it when it was started again.
+/// In this case the original lost a committed transaction: the transaction was in memory only, the
+/// server reported it, and did not have it after a restart.
 #[test]
 fn what_a_leader_sent_that_breaks_off_after_a_truncation_is_in_the_log() {
     let file = "14-trunc-interrupted.txt";

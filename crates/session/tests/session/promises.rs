@@ -23,7 +23,7 @@ enum Action {
     Read {
         path: usize,
         watch: bool,
-        /// The index of its series, if there are that many.
+        /// The index of its series, if it exists.
         series: usize,
     },
     /// Replaces a series by a new one.

@@ -20,7 +20,7 @@ struct Run {
     now: Duration,
     attempt: Attempt,
     greeting: bool,
-    /// By their letters.
+    /// The options by their letters.
     series: BTreeMap<String, Series>,
     text: String,
 }
@@ -72,7 +72,7 @@ fn server(port: &str) -> std::net::SocketAddr {
     ([10, 0, 0, 1], port.parse().unwrap()).into()
 }
 
-/// A port, and perhaps a rank: `2@1`.
+/// A port, and optionally a rank: `2@1`.
 fn candidate(word: &str) -> Candidate {
     let (port, rank) = word.split_once('@').unwrap_or((word, "0"));
     Candidate { address: server(port), rank: rank.parse().unwrap() }

@@ -1,5 +1,5 @@
-//! Power cuts: every changing call is a stopping point, and everything unsynced is lost, kept, torn
-//! or scattered. It always starts again, with every acknowledged transaction, in order.
+//! Power cuts: every changing call is a stopping point, and every unsynced write is lost, kept,
+//! torn or scattered. The store always starts again, with every acknowledged transaction, in order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
 
 use crate::script::{ROOT, Run, case, finished, lives_on, options, recover, script};
 
-/// Every way in which a disk may look after its power was cut.
+/// Every possible state of a disk after a power cut.
 pub(crate) fn crashes(disk: &MemVfs) -> Vec<Crash> {
     let mut contents = vec![Unsynced::Lost, Unsynced::Kept];
     contents.extend((1..disk.unsynced_sectors()).map(Unsynced::Torn));
@@ -20,7 +20,7 @@ pub(crate) fn crashes(disk: &MemVfs) -> Vec<Crash> {
     let names = match changes {
         0 => vec![Names::Kept],
         1 => vec![Names::Lost, Names::Kept],
-        // All subsets while there are few, else a sample of them.
+        // All subsets if there are few, otherwise a sample of them.
         2..=4 => (0..1 << changes).map(Names::Subset).collect(),
         _ => [0x5555, 0xaaaa, 0x3333, 0x0f0f, 0xfff0]
             .into_iter()
@@ -42,8 +42,8 @@ fn stopped(at: u64) -> (MemVfs, Run) {
     (disk, run)
 }
 
-/// The first start is killed, the machine goes on, and the second one finds directories that no power
-/// cut has spared yet.
+/// The first start is killed without a power cut, and the second start finds directories that were
+/// never synced.
 #[test]
 fn directories_that_an_interrupted_start_has_created_are_made_durable_by_the_next() {
     let (mut interrupted, mut at) = (true, 0);
@@ -113,7 +113,8 @@ fn a_second_power_cut_during_recovery_changes_nothing() {
 
 #[test]
 fn a_killed_process_loses_nothing_either() {
-    // What was never synced is still in memory: the next start makes it durable before it counts.
+    // Bytes that were never synced are still in memory: the next start makes them durable before it
+    // relies on them.
     for at in (0..finished().0.mutations()).step_by(3) {
         let (disk, mut run) = stopped(at);
         disk.resume();

@@ -1,5 +1,5 @@
-//! Damage: any sector of any file zeroed, changed, random or from elsewhere; files cut or gone. With
-//! sidecars the start is refused or complete, never silently shorter.
+//! Damage: any sector of any file is zeroed, changed, random or from another place; files are cut
+//! or missing. With sidecars, a start is refused or complete, never silently shorter.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::script::{ROOT, Run, finished, options, recover, script};
 
 const SECTOR_BYTES: usize = 512;
 
-/// Everything one file can become, with what was done to it.
+/// All damaged variants of one file, each with a description.
 pub(crate) fn damages(content: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     let mut all = vec![("gone".to_owned(), None)];
     let sectors = content.len().div_ceil(SECTOR_BYTES);
@@ -46,7 +46,8 @@ pub(crate) fn damages(content: &[u8]) -> Vec<(String, Option<Vec<u8>>)> {
     all
 }
 
-/// Starts on every damaged variant of `disk`; returns how many were complete, refused and shorter.
+/// Starts on every damaged variant of `disk`. Returns the numbers of complete, refused and shorter
+/// starts.
 pub(crate) fn sweep(disk: &MemVfs, run: &Run, shorter: &dyn Fn(&Path, &str, usize)) -> [usize; 3] {
     let mut outcomes = [0; 3];
     for path in disk.files() {
@@ -62,7 +63,7 @@ pub(crate) fn sweep(disk: &MemVfs, run: &Run, shorter: &dyn Fn(&Path, &str, usiz
                 Ok((_, recovered, history)) => match run.check(&recovered, &history) {
                     Ok(()) => outcomes[0] += 1,
                     Err(_) => {
-                        // Shorter perhaps, but never different.
+                        // The history may be shorter, but never different.
                         let found = history.0.len();
                         let mut shorter_run = run.clone();
                         shorter_run.acknowledged = found;
@@ -86,7 +87,7 @@ pub(crate) fn never(path: &Path, what: &str, lost: usize) {
 #[test]
 fn after_a_clean_end_no_damage_goes_unnoticed() {
     let (disk, mut run) = finished();
-    // Another life, so that there are logs behind the last snapshot.
+    // One more life, so that there are logs after the last snapshot.
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let (mut log, _snapshots) = run.start(&vfs).unwrap();
     run.write(&mut log, run.next(), 25).unwrap();
@@ -101,7 +102,7 @@ fn after_a_clean_end_no_damage_goes_unnoticed() {
 
 #[test]
 fn after_a_power_cut_of_a_settled_log_no_damage_goes_unnoticed() {
-    // The script's last life settles its log and is not closed.
+    // The script's last life settles its log, and does not close it.
     let (disk, run) = finished();
     let [complete, refused, _] = sweep(&disk, &run, &never);
     println!("{complete} complete, {refused} refused");
@@ -110,8 +111,8 @@ fn after_a_power_cut_of_a_settled_log_no_damage_goes_unnoticed() {
 
 #[test]
 fn without_sidecars_only_the_end_can_be_lost() {
-    // As if the original had written it: damage in the middle is found, damage at the very end looks
-    // like a crash.
+    // As if the original had written the log: a start detects damage in the middle, and damage at
+    // the very end looks like a crash.
     let (disk, run) = finished();
     for path in disk.files() {
         if path.to_string_lossy().contains("durable") {
@@ -131,7 +132,7 @@ fn without_sidecars_only_the_end_can_be_lost() {
     assert!(complete > 100 && refused > 100 && shorter > 0);
 }
 
-/// A directory with one log of transactions that no snapshot has, and that log's path.
+/// A directory with one log of transactions that are in no snapshot, and that log's path.
 pub(crate) fn one_log(settled: bool) -> (MemVfs, Run, PathBuf) {
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -148,7 +149,7 @@ pub(crate) fn one_log(settled: bool) -> (MemVfs, Run, PathBuf) {
 
 #[test]
 fn one_zeroed_sector_in_mid_log_is_refused_and_named() {
-    // ZooKeeper 3.9.5 starts healthy with half of the transactions.
+    // ZooKeeper 3.9.5 starts without an error, with half of the transactions.
     let (disk, _, path) = one_log(true);
     let mut content = disk.content(&path).unwrap();
     let middle = content.iter().rposition(|byte| *byte != 0).unwrap() / 2 / SECTOR_BYTES;
@@ -162,7 +163,8 @@ fn one_zeroed_sector_in_mid_log_is_refused_and_named() {
     let text = error.to_string();
     assert!(text.contains("log.1") && text.contains("zebu.acceptDamagedLog"), "{text}");
 
-    // Accepted, it loads what is in front, says so, and keeps the damaged file.
+    // If the operator accepts the damage, the start loads the part before it, reports that, and
+    // keeps the damaged file.
     let accepting = Options { accept_damage: true, ..options() };
     let (_, recovered, history) = recover(Arc::new(disk.clone()), accepting).unwrap();
     assert_eq!(recovered.last_zxid, damage.last);
@@ -171,7 +173,7 @@ fn one_zeroed_sector_in_mid_log_is_refused_and_named() {
     assert_eq!(disk.content(&path).unwrap(), content);
 }
 
-/// A log of one batch, and beside it what earlier versions wrote before they wrote a log.
+/// A log of one batch, with the sidecar that earlier versions wrote before the log.
 fn with_an_empty_sidecar() -> (MemVfs, Run, PathBuf) {
     let (disk, run, path) = one_log(true);
     let sidecar = path.with_file_name("durable.1");
@@ -181,7 +183,8 @@ fn with_an_empty_sidecar() -> (MemVfs, Run, PathBuf) {
 
 #[test]
 fn a_sidecar_without_records_does_not_make_a_log_of_the_originals_ours() {
-    // The server failed before its first batch, and the original went on in a log of the same name.
+    // The server failed before its first batch, and the original continued in a log with the same
+    // name.
     let (disk, run, path) = with_an_empty_sidecar();
     let (_, recovered, history) = recover(Arc::new(disk.fork()), options()).unwrap();
     run.check(&recovered, &history).unwrap();
@@ -207,7 +210,7 @@ fn room_for_a_log_that_earlier_versions_never_wrote_is_given_back() {
     let (_, recovered, history) = recover(Arc::new(disk.clone()), options()).unwrap();
     run.check(&recovered, &history).unwrap();
     assert_eq!(disk.files(), [Path::new("/srv/data/version-2/snapshot.0")]);
-    // Without any sidecar it may be all that is left of a log of the original's.
+    // Without any sidecar, it may be the remaining log of the original.
     disk.put(&path, &[0; 4096]);
     recover(Arc::new(disk), options()).unwrap_err();
 }
@@ -233,7 +236,7 @@ fn damaged_evidence_is_set_aside_when_its_name_is_needed() {
 
 #[test]
 fn what_a_start_went_on_without_does_not_end_the_next_one() {
-    // A log of the original, and what a crash left of a later snapshot of its.
+    // A log of the original, and the incomplete later snapshot that a crash left.
     let (disk, mut run, _) = one_log(true);
     disk.remove(Path::new("/srv/data/version-2/durable.1")).unwrap();
     let cut = Path::new("/srv/data/version-2/snapshot.300");
@@ -249,7 +252,7 @@ fn what_a_start_went_on_without_does_not_end_the_next_one() {
     let aside = cut.with_file_name("damaged.snapshot.300");
     assert_eq!(disk.content(&aside).as_deref(), Some(&b"ZKSN\0\0\0\x02"[..]));
 
-    // Damage that was accepted once: a snapshot that cannot be read, and a log that is gone.
+    // Damage that was accepted once: an unreadable snapshot, and a missing log.
     for (gone, kept) in [("snapshot.300", "damaged.snapshot.300"), ("log.1", "damaged.durable.1")] {
         let (disk, _, path) = one_log(true);
         let path = path.with_file_name(gone);
@@ -275,7 +278,7 @@ fn what_a_start_went_on_without_does_not_end_the_next_one() {
 
 #[test]
 fn our_logs_load_without_any_snapshot() {
-    // The sidecar of the first log says that nothing came before it.
+    // The sidecar of the first log proves that no log came before it.
     let (disk, run, _) = one_log(false);
     disk.remove(Path::new("/srv/data/version-2/snapshot.0")).unwrap();
     let (_, recovered, history) = recover(Arc::new(disk.clone()), options()).unwrap();
@@ -306,7 +309,7 @@ fn an_empty_directory_is_a_new_database_only_when_that_is_allowed() {
     disk.put(marker, b"");
     let (_, recovered, _) = recover(Arc::new(disk.clone()), cautious()).unwrap();
     assert_eq!((recovered.last_zxid, recovered.fresh), (Zxid::ZERO, true));
-    // Not before there is one.
+    // Not before there is a snapshot.
     let (store, recovered, _) = recover(Arc::new(disk.clone()), cautious()).unwrap();
     assert_eq!((recovered.last_zxid, recovered.fresh), (Zxid::ZERO, true));
     let (_log, snapshots) = store.split();
@@ -324,7 +327,7 @@ fn an_empty_directory_is_assumed_to_be_new_unless_somebody_has_said_so() {
     disk.put(marker, b"");
     assert!(!assumed());
     disk.remove(marker).unwrap();
-    // Nor does a snapshot without a transaction say anything.
+    // A snapshot without a transaction proves nothing either.
     let (store, _, _) = recover(Arc::new(disk.clone()), options()).unwrap();
     let (mut log, snapshots) = store.split();
     let mut run = Run::default();
@@ -354,7 +357,7 @@ fn files_in_the_wrong_directory_are_refused() {
 
 #[test]
 fn the_script_works_with_logs_apart_and_unsynced_logs() {
-    // Without forced syncs nothing is promised of a power cut, but a clean end is a clean end.
+    // Without forced syncs, nothing is promised for a power cut, but a clean end is complete.
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let options = Options { force_sync: false, log_dir: "/srv/logs".into(), ..options() };
@@ -398,7 +401,7 @@ fn purge_leaves_three_snapshots_and_the_logs_they_need() {
 
 #[test]
 fn a_purge_cut_short_leaves_snapshots_that_each_load() {
-    // The life before the last purge, then that purge stopped at each of its calls.
+    // The life before the last purge; then that purge is stopped at each of its calls.
     let prepare = || {
         let (disk, mut run) = finished();
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -452,7 +455,7 @@ fn a_finished_snapshot_survives_a_power_cut() {
 #[test]
 fn the_script_runs_on_a_real_disk() {
     let dir = tempfile::tempdir().unwrap();
-    // The script's paths are fixed, so the real disk is mounted beneath them.
+    // The script's paths are fixed, so the test maps them into the real file system.
     let vfs: Arc<dyn Vfs> = Arc::new(crate::support::Beneath(dir.path().to_path_buf()));
     vfs.create_dir(Path::new(ROOT)).unwrap();
     let mut run = Run::default();

@@ -1,4 +1,5 @@
-//! Every call fails once, or from then on: what was acknowledged survives, and nothing is retried.
+//! Every call fails once, or from then on: acknowledged transactions survive, and no call is
+//! retried.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,7 +17,7 @@ fn fault(at: u64) -> Fault {
     Fault { at, for_good: false, kind: ErrorKind::Other, half_written: false }
 }
 
-/// How many calls the script makes, reads included.
+/// The number of calls that the script makes, reads included.
 fn calls() -> u64 {
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs = FaultVfs::new(Arc::new(disk.clone()), None);
@@ -46,7 +47,8 @@ fn any_failing_call_ends_the_server_without_a_loss() {
             }
         }
     }
-    // A failing read of a snapshot or sidecar is made up for, also that of a purge; a failing write never is.
+    // A start or a purge recovers from a failed read of a snapshot or a sidecar, but not from a
+    // failed write.
     println!("{calls} calls, {survived} runs went on");
     assert!(survived < 150, "{survived} failures went unnoticed");
 }
@@ -81,7 +83,7 @@ fn a_failed_sync_is_never_asked_again() {
     Run::default().snapshot(&snapshots).unwrap();
     log.append(Zxid(1), &body(Zxid(1), 0));
     log.commit().unwrap();
-    // The next commit writes, and then cannot sync.
+    // The next commit writes, but cannot sync.
     disk.stop_at(disk.mutations() + 1);
     log.append(Zxid(2), &body(Zxid(2), 0));
     assert!(matches!(log.commit(), Err(StoreError::Io { action: "sync log", .. })));
@@ -96,7 +98,7 @@ fn a_failed_sync_is_never_asked_again() {
     assert_eq!(disk.mutations(), before, "nothing is written any more");
 }
 
-/// What every start shows to others is durable, whoever wrote it.
+/// Everything that a start reports is durable, whichever process wrote it.
 #[test]
 fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
     for of_the_original in [false, true] {
@@ -115,7 +117,8 @@ fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
                 disk.remove(path).unwrap();
             }
             drop((log, snapshots));
-            // The machine went on, so the next process reads what the sync should have written.
+            // The machine continued, so the next process reads the bytes that the failed sync
+            // should have written.
             let (store, recovered, history) = recover(Arc::clone(&vfs), options()).unwrap();
             run.acknowledged = history.0.len();
             run.check(&recovered, &history).unwrap();
@@ -129,7 +132,7 @@ fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
     }
 }
 
-/// The original refuses a log whose header is not there, and what it cannot read in the middle of one.
+/// The original refuses a log without a header, and a log with an unreadable part in the middle.
 #[test]
 fn a_full_disk_leaves_nothing_the_original_would_not_start_with() {
     fn live(vfs: &FaultVfs, prealloc_bytes: u64) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! The original's files are read, and written again byte for byte.
+//! The store reads the original's files, and writes them again byte for byte.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,7 +213,7 @@ fn torn_logs_load_up_to_the_last_whole_record() {
         assert_eq!(told.zxids(), range(0x3d, 0x47), "{case}");
         let torn = recovered.truncated.expect(case);
         assert_eq!(torn.last, Zxid(0x47));
-        // The original's file stays as it is.
+        // The original's file does not change.
         assert_eq!(vfs.content(&torn.path), before);
     }
 }
@@ -225,7 +225,7 @@ fn damaged_logs_are_refused() {
     assert_eq!(refused("crc-corrupt-last").1, Zxid(0x47));
     assert_eq!(refused("crc-corrupt-last").2, DamageKind::Checksum);
     assert_eq!(refused("crc-corrupt-middle").2, DamageKind::Checksum);
-    // These two load in the original, which loses what follows.
+    // The original loads these two, and loses the records after the damage.
     let (_, last, what) = refused("partial-middle-then-more");
     assert!(matches!(what, DamageKind::MoreFollows(_)), "{what:?}");
     assert_eq!(last, Zxid(0x41));
@@ -280,14 +280,14 @@ fn logs_without_a_snapshot_are_refused_unless_trusted() {
 
 #[test]
 fn logs_do_not_reach_a_snapshot_that_is_lost() {
-    // The original starts with what snapshot.0 and nothing else gives.
+    // The original starts with the state of snapshot.0 alone.
     let vfs = disk(&[BASIC]);
     remove(&vfs, "log.1");
     remove(&vfs, "log.3d");
     let bad = fixtures().join("zookeeper-3.8.0/bad-snapshots/snap-bitflip.snapshot.3c");
     vfs.put(Path::new("/data/version-2/snapshot.3c"), &std::fs::read(bad).unwrap());
     assert_eq!(damage(recover(&vfs)).2, DamageKind::Unreached(Zxid(0x3c)));
-    // Without log.1 the logs do not continue snapshot.0.
+    // Without log.1, the logs do not continue snapshot.0.
     vfs.put(
         Path::new("/data/version-2/log.3d"),
         &std::fs::read(fixtures().join(BASIC).join("log.3d")).unwrap(),
@@ -298,7 +298,8 @@ fn logs_do_not_reach_a_snapshot_that_is_lost() {
 #[test]
 fn a_lost_snapshot_of_a_leader_is_not_bridged_by_older_ones() {
     // A follower of the original: its own log ends at 0x3c, a leader has sent a snapshot of a later
-    // epoch, and its log goes on from there. The original replays the one log behind the other.
+    // epoch, and its log continues from there. The original replays the two logs one after the
+    // other.
     let with = |snapshot: &str, first: i64| {
         let vfs = disk(&[BASIC]);
         remove(&vfs, "log.3d");
@@ -315,7 +316,7 @@ fn a_lost_snapshot_of_a_leader_is_not_bridged_by_older_ones() {
     let gap = |next| (16, Zxid(0x3c), DamageKind::Gap { next: Zxid(next) });
     assert_eq!(damage(with("snapshot.200000000", first)), gap(first));
     assert_eq!(damage(with("snapshot.100000007", first)), gap(first));
-    // A snapshot that the log leads to is no loss.
+    // A snapshot is no loss if the log leads to it.
     let (recovered, _) = with("snapshot.200000002", first).unwrap();
     assert_eq!((recovered.snapshot, recovered.last_zxid.0), (Some(Zxid(0x3c)), first + 2));
 }
@@ -340,7 +341,7 @@ fn what_may_follow_the_last_log() {
 #[test]
 fn every_cut_of_a_snapshot_is_rejected() {
     let golden = std::fs::read(fixtures().join(BASIC).join("snapshot.3c")).unwrap();
-    // Cut behind the first seal it is a whole snapshot without a digest.
+    // If it is cut after the first seal, it is a whole snapshot without a digest.
     let older = golden.len() - 33;
     for cut in (0..golden.len()).filter(|cut| *cut != older) {
         let mut told = Told::default();
@@ -353,7 +354,7 @@ fn every_cut_of_a_snapshot_is_rejected() {
 #[test]
 fn every_changed_byte_of_a_snapshot_is_found() {
     let golden = std::fs::read(fixtures().join(BASIC).join("snapshot.3c")).unwrap();
-    // Version and database are not looked at, but are in the checksum.
+    // The reader ignores version and database, but the checksum covers them.
     for at in 0..golden.len() {
         let mut changed = golden.clone();
         changed[at] ^= 0x20;

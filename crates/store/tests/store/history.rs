@@ -1,4 +1,4 @@
-//! Transactions read back from the logs: what was written, without a hole, or not at all.
+//! Transactions read back from the logs: the written ones, without a gap, or none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const DIR: &str = "/srv/data/version-2";
 
 type Txns = Vec<(Zxid, Vec<u8>)>;
 
-/// What follows `after`, which must be in the logs or be the start of an epoch.
+/// The transactions after `after`, which must be in the logs or be the start of an epoch.
 fn read(logs: &LogFiles, after: Zxid, up_to: Zxid) -> Result<Txns, Unusable> {
     let (floor, txns) = read_from(logs, after, up_to)?;
     assert!(floor == Some(after) || after.counter() == 0, "{floor:?}");
@@ -33,7 +33,7 @@ fn read_from(logs: &LogFiles, after: Zxid, up_to: Zxid) -> Result<(Option<Zxid>,
     Ok((history.floor(), txns))
 }
 
-/// Two epochs in four logs, one epoch starting within a log, the last log still being written.
+/// Two epochs in four logs: one epoch starts within a log, and the last log is still being written.
 fn written() -> (MemVfs, Run, TxnLog, Snapshots) {
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -60,11 +60,12 @@ fn every_range_is_what_was_written() {
             assert_eq!(txns, run.attempted[from + 1..=to], "{after} to {up_to}");
         }
     }
-    // A learner that got its snapshot from a leader without transactions is at the epoch's start.
+    // A learner that received its snapshot from a leader without transactions is at the epoch's
+    // start.
     let last = run.last();
     assert_eq!(read(&logs, Zxid::new(Epoch(5), 0), last).unwrap(), run.attempted[36..]);
     assert_eq!(read(&logs, Zxid::new(Epoch(2), 0), last).unwrap(), run.attempted[20..]);
-    // A range ends where it was asked to, whatever is written meanwhile.
+    // A range ends at the requested zxid, whatever is written meanwhile.
     let range = Range { after: run.attempted[3].0, up_to: last, bytes_max: u64::MAX };
     let mut history = logs.history(range).unwrap();
     let before = run.clone();
@@ -83,9 +84,10 @@ fn what_the_logs_do_not_have_is_not_made_up() {
     let logs = snapshots.logs();
     let last = run.last();
     let start = |after| matches!(read(&logs, after, last), Err(Unusable::Start { .. }));
-    // A learner with nothing, and one that has everything or more.
+    // A learner without transactions, one with all of them, and one with more.
     assert!(start(Zxid::ZERO) && start(Zxid(-1)) && start(last) && start(Zxid::new(Epoch(6), 1)));
-    // Learners with transactions that never were: it is said where the histories part.
+    // Learners with transactions that were never committed: the result names the point where the
+    // histories differ.
     let parts = |after: Zxid| {
         let (floor, txns) = read_from(&logs, after, last).unwrap();
         let from = run.attempted.iter().position(|(zxid, _)| after < *zxid).unwrap();
@@ -96,7 +98,7 @@ fn what_the_logs_do_not_have_is_not_made_up() {
     assert_eq!(parts(Zxid::new(Epoch(2), 17)), Some(Zxid::new(Epoch(2), 16)));
     assert_eq!(parts(Zxid::new(Epoch(3), 1)), Some(Zxid::new(Epoch(2), 16)));
     assert_eq!(parts(Zxid::new(Epoch(5), 0)), Some(Zxid::new(Epoch(2), 16)));
-    // In front of the first there is none.
+    // Before the first log there is none.
     assert_eq!(parts(Zxid::new(Epoch(0), 7)), None);
     assert_eq!(parts(Zxid::new(Epoch(1), 0)), None);
     let after = run.attempted[2].0;
@@ -117,14 +119,14 @@ fn a_hole_is_never_skipped() {
         let (after, up_to) = range(&run);
         let whole = disk.content(&path).unwrap();
         let read_again = || read(&snapshots.logs(), after, up_to);
-        // Gone, with and without its sidecar.
+        // Missing, with and without its sidecar.
         disk.remove(&path).unwrap();
         assert!(read_again().is_err(), "{name}");
         let sidecar = Path::new(DIR).join(name.replace("log", "durable"));
         let mark = disk.content(&sidecar).unwrap();
         disk.remove(&sidecar).unwrap();
         assert!(read_again().is_err(), "{name}");
-        // Any of its sectors damaged.
+        // Damaged in any of its sectors.
         disk.put(&sidecar, &mark);
         for sector in 0..whole.len().div_ceil(512) {
             let mut changed = whole.clone();
@@ -189,7 +191,7 @@ fn the_size_of_what_follows_is_known_without_reading_it() {
     }
 }
 
-/// The logs of a directory of the original's.
+/// The logs of a directory of the original.
 fn of_the_original(disk: &MemVfs) -> LogFiles {
     let mut store = Store::open(Arc::new(disk.clone()), Options::new("/data")).unwrap();
     store.recover(&mut Told::default()).unwrap();
@@ -209,7 +211,7 @@ fn logs_of_the_original_are_read_within_an_epoch() {
     assert!(matches!(zxids(0, 0x48), Err(Unusable::Start { .. })));
     assert!(matches!(zxids(3, 0x49), Err(Unusable::End { .. })));
 
-    // Nobody knows what preceded an epoch in them: a leader's snapshot may have come in between.
+    // These logs do not show what preceded an epoch: a leader's snapshot may have come in between.
     let mut log = zebu_store::log::header().to_vec();
     for zxid in [Zxid(0x1_0000_0001), Zxid(0x1_0000_0002)] {
         zebu_store::log::encode_record(&crate::support::body(zxid, 0), &mut log);

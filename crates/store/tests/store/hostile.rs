@@ -1,4 +1,4 @@
-//! Bytes from anywhere: decoders answer, and cost no more than what they are given.
+//! Arbitrary bytes: decoders return a result, and use no more memory than the input justifies.
 
 use std::io::Read;
 
@@ -18,7 +18,7 @@ const SEEDS: [&str; 5] = [
     "zookeeper-3.9.5/basic/version-2/snapshot.48",
 ];
 
-/// A small generator of numbers, the same for the same seed.
+/// A small generator of random numbers; the same seed gives the same numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -54,7 +54,7 @@ fn changed_files_are_read_without_a_panic() {
             assert!(records <= bytes.len() / 45);
             for compression in [Compression::None, Compression::Gzip, Compression::Snappy] {
                 let source = decompressed(&bytes[..], compression);
-                // Almost always an error; never a panic.
+                // Almost always an error, never a panic.
                 let _ = read_snapshot(source, 1 << 20, true, &mut Told::default());
             }
             let _ = Mark::read(&bytes);
@@ -64,7 +64,7 @@ fn changed_files_are_read_without_a_panic() {
 
 #[test]
 fn a_small_file_cannot_ask_for_much_memory() {
-    // One block that claims to be 4 GiB when decompressed.
+    // A block that claims to be 4 GiB when it is decompressed.
     let mut bomb = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01".to_vec();
     bomb.extend([0, 0, 0, 8, 0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0]);
     let mut plain = Vec::new();
@@ -74,7 +74,7 @@ fn a_small_file_cannot_ask_for_much_memory() {
     let bomb = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01\x7f\xff\xff\xff";
     let error = decompressed(&bomb[..], Compression::Snappy).read_to_end(&mut plain).unwrap_err();
     assert!(error.to_string().contains("unreasonable"), "{error}");
-    // Two thousand million sessions, and no bytes for them.
+    // Two thousand million sessions, without their bytes.
     let mut promise = zebu_store::snapshot::HEADER.to_vec();
     promise.extend([0x7f, 0xff, 0xff, 0xff, 1, 2, 3]);
     let mut told = Told::default();

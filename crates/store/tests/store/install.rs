@@ -1,4 +1,4 @@
-//! A leader's snapshot takes the place of everything, at once, and nothing older comes back.
+//! A leader's snapshot replaces the whole history at once, and no older state returns.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::crash::crashes;
 use crate::damage::{never, sweep};
 use crate::script::{History, ROOT, Run, case, lives_on, options, recover};
 
-/// A member with a history of its own, that a leader does not share.
+/// A member with a history that its leader does not share.
 fn member(options: Options) -> (MemVfs, Run, TxnLog, Snapshots) {
     let disk = MemVfs::new(Path::new(ROOT));
     let (store, ..) = recover(Arc::new(disk.clone()), options).unwrap();
@@ -44,7 +44,7 @@ fn leader(last: &[(u32, u32)]) -> Run {
     run
 }
 
-/// Where the leader is: behind the member, in a later epoch, and in front of it.
+/// The position of the leader: behind the member, in a later epoch, and ahead of the member.
 const LEADERS: [&[(u32, u32)]; 4] = [&[(1, 25)], &[(1, 12), (2, 3)], &[(1, 11)], &[(1, 15)]];
 
 fn separate() -> Options {
@@ -124,7 +124,7 @@ fn a_crash_leaves_the_old_state_or_the_leaders() {
                 let what = || format!("{last:?}: {}", case(calls, crash));
                 is_one_of(&disk, &options, &old, &new, done, &what);
                 cases += 1;
-                // A second crash while the first is made good.
+                // A second crash while a start completes the first installation.
                 for calls in (0..).take_while(|_| calls % 4 == 0) {
                     let disk = disk.fork();
                     disk.stop_at(calls);
@@ -148,7 +148,8 @@ fn a_crash_leaves_the_old_state_or_the_leaders() {
     assert!(cases > 1_000, "only {cases} crashes");
 }
 
-/// A leader's snapshot replaces them; an operator who has made a mistake wants the state before it.
+/// A leader's snapshot replaces the files, but an operator who has made a mistake needs the state
+/// before it.
 #[test]
 fn an_operators_snapshot_leaves_what_an_earlier_one_has_replaced() {
     for stays in [true, false] {
@@ -189,7 +190,7 @@ fn is_one_of(
 
 #[test]
 fn what_follows_an_installation_is_not_taken_for_what_it_replaced() {
-    // With directories of their own, making a log durable does nothing for the snapshot's name.
+    // With separate directories, making a log durable does not make the snapshot's name durable.
     let (disk, _, mut log, snapshots) = member(separate());
     let mut run = leader(LEADERS[1]);
     log.install(run.received(&snapshots).unwrap()).unwrap();
@@ -278,7 +279,7 @@ fn a_leaders_snapshot_that_is_given_up_leaves_nothing() {
     let files = disk.files();
     drop(leader(LEADERS[1]).received(&snapshots).unwrap());
     assert_eq!(disk.files(), files);
-    // One of the same zxid at the same time does not disturb it.
+    // Another snapshot with the same zxid at the same time does not disturb it.
     let received = run.received(&snapshots).unwrap();
     run.snapshot(&snapshots).unwrap();
     let mut log = log;
@@ -365,7 +366,7 @@ fn a_real_disk_is_truncated_and_replaced() {
         let at = run.attempted.iter().position(|(other, _)| *other == zxid).unwrap();
         assert_eq!(run.attempted[at].1, body);
     }
-    // Whoever reads keeps the directory.
+    // A reader of the history keeps the directory in use.
     drop((log, snapshots, history));
     let (_, recovered, history) = recover(vfs, options()).unwrap();
     run.check(&recovered, &history).unwrap();

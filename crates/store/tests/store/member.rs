@@ -1,4 +1,4 @@
-//! What a member of an ensemble gets from its disk, however that looks.
+//! The start of a member of an ensemble, for every state of its disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn member() -> Options {
     Options { member: true, recent_txns_max: 500, ..options() }
 }
 
-/// All files and what is in them.
+/// All files and their content.
 fn content(disk: &MemVfs) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
     disk.files().into_iter().map(|path| (path.clone(), disk.content(&path))).collect()
 }
@@ -61,7 +61,7 @@ fn a_damaged_member_starts_empty_and_is_repaired() {
     disk.remove(&path).unwrap();
     assert!(matches!(repaired(&disk).what, DamageKind::LogMissing { last: Zxid(400) }));
 
-    // Logs that continue a snapshot which is gone; and snapshots that cannot be read.
+    // Logs that continue a missing snapshot, and unreadable snapshots.
     let (disk, _) = finished();
     for path in disk.files() {
         if path.to_string_lossy().contains("snapshot.") {
@@ -80,7 +80,7 @@ fn a_damaged_member_starts_empty_and_is_repaired() {
     assert_eq!(repaired(&disk).what, DamageKind::SnapshotsRejected);
 }
 
-/// Does not accept one transaction.
+/// Accepts none of the transactions.
 struct Picky(History, Zxid);
 
 impl zebu_store::Recover for Picky {
@@ -151,7 +151,7 @@ fn a_member_whose_files_are_gone_does_not_pass_for_a_new_one() {
     assert_eq!((recovered.last_zxid, recovered.damaged), (Zxid::ZERO, None));
     store.epochs().write(EpochFile::Accepted, Epoch(3)).unwrap();
     drop(store);
-    // A promise alone is no history.
+    // A promised epoch alone is no history.
     let (store, recovered, _) = start();
     assert_eq!((recovered.last_zxid, recovered.damaged), (Zxid::ZERO, None));
     store.epochs().write(EpochFile::Current, Epoch(3)).unwrap();
@@ -159,14 +159,14 @@ fn a_member_whose_files_are_gone_does_not_pass_for_a_new_one() {
     let (store, recovered, _) = start();
     assert_eq!(recovered.last_zxid, Zxid(-1));
     assert_eq!(recovered.damaged.unwrap().what, DamageKind::HistoryMissing(Epoch(3)));
-    // A snapshot of its empty state would make it look like a new one.
+    // A snapshot of its empty state would make it look like a new member.
     let (log, snapshots) = store.split();
     let files = disk.files();
     let snapshot = Run::default().snapshot(&snapshots);
     assert!(matches!(snapshot, Err(StoreError::Untrusted { .. })));
     assert_eq!(disk.files(), files);
     drop((log, snapshots));
-    // Unless its operator says so, once.
+    // Unless the operator permits it, once.
     let marker = Path::new("/srv/data/initialize");
     disk.put(marker, b"");
     assert_eq!(start().1.last_zxid, Zxid::ZERO);
@@ -238,7 +238,7 @@ fn an_observer_may_go_without_a_log() {
     assert_eq!((log.appended(), log.durable(), log.size()), (run.last(), run.last(), 0));
     log.settle().unwrap();
     log.roll().unwrap();
-    // Its state cannot be had back from the disk.
+    // Its state cannot be rebuilt from the disk.
     let truncated = log.truncate(Zxid::new(Epoch(1), 30), &mut History::default()).unwrap();
     assert!(matches!(truncated, Truncated::Lost { .. }));
     log.close().unwrap();
@@ -250,8 +250,8 @@ fn an_observer_may_go_without_a_log() {
     lives_on(&disk, &kept, &|| "with a log again".to_owned());
 }
 
-/// The first snapshot says nothing that logs do not say which start from nothing: without it, a member
-/// goes on.
+/// The first snapshot has nothing that is not in the logs, which begin with the first transaction.
+/// Without the snapshot, a member continues.
 #[test]
 fn a_member_goes_on_from_logs_that_need_no_snapshot() {
     let (disk, mut run, _) = one_log(true);

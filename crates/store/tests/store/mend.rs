@@ -1,4 +1,4 @@
-//! Damaged logs made whole from the records of others.
+//! Damaged logs are repaired with the records of other members.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn member() -> Options {
     Options { member: true, ..options() }
 }
 
-/// A member's start on a damaged disk, and the logs to mend.
+/// A member's start on a damaged disk, and the logs to repair.
 fn wounded(disk: &MemVfs) -> Option<(TxnLog, Snapshots, Vec<Wound>)> {
     let mut state = crate::script::History::default();
     let mut store = Store::open(Arc::new(disk.clone()), member()).unwrap();
@@ -30,7 +30,7 @@ fn wounded(disk: &MemVfs) -> Option<(TxnLog, Snapshots, Vec<Wound>)> {
     Some((log, snapshots, wounds))
 }
 
-/// Offers what another member has whole of what is missing.
+/// Offers the missing transactions that are whole at another member.
 fn ask(wound: &mut Wound, other: &MemVfs, log: &Path) {
     let missing = wound.missing();
     let mut offer = |record: zebu_store::log::read::LogRecord<'_>| {
@@ -41,7 +41,7 @@ fn ask(wound: &mut Wound, other: &MemVfs, log: &Path) {
     mend::whole_records(other, dir, &missing, RECORD_BYTES_MAX, &mut offer).unwrap();
 }
 
-/// Mends a log from a member that is whole, as the driver does it.
+/// Repairs a log from an undamaged member, as the driver does it.
 fn mends(files: &LogFiles, mut wound: Wound, other: &MemVfs, log: &Path) -> Mended {
     for _ in 0..2 {
         ask(&mut wound, other, log);
@@ -51,7 +51,7 @@ fn mends(files: &LogFiles, mut wound: Wound, other: &MemVfs, log: &Path) -> Mend
                 return what;
             }
         }
-        // Another record is in the place of one.
+        // Another record is in the place of a record.
         wound.begin_anew();
     }
     Mended::Differs
@@ -95,7 +95,7 @@ fn whatever_is_damaged_in_a_log_is_made_what_it_was() {
     assert!(mended > 1000, "{mended}");
 }
 
-/// Three members with the same transactions, each with other ones damaged, mend each other.
+/// Three members with the same transactions, each damaged at other places, repair each other.
 #[test]
 fn members_with_damage_at_different_places_mend_each_other() {
     let (whole, run, path) = one_log(true);
@@ -137,12 +137,12 @@ fn what_was_not_here_is_refused() {
     let (files, mut wound) = (snapshots.logs(), wounds.remove(0));
     let missing = wound.missing();
     assert_eq!(missing.len(), 1);
-    // Somebody else's transactions: no shorter and no longer.
+    // Other transactions of the same length.
     let mut offer = |record: zebu_store::log::read::LogRecord<'_>| {
         let mut body = record.body.to_vec();
         *body.last_mut().unwrap() ^= 1;
         wound.offer(record.zxid, &body);
-        // What is not missing, or does not fit, is not taken.
+        // Records that are not missing, or that do not fit, are refused.
         wound.offer(Zxid(1), record.body);
         wound.offer(Zxid(i64::MAX), record.body);
         wound.offer(record.zxid, record.body);

@@ -1,4 +1,4 @@
-//! Purge: what stays are generations from which a start rebuilds the state, and no others count.
+//! Purge: it keeps generations from which a start can rebuild the state, and counts no others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn dir() -> PathBuf {
     Path::new(ROOT).join("data/version-2")
 }
 
-/// A running server with snapshots before each of `lives` logs, none of them purged yet.
+/// A running server with a snapshot before each of `lives` logs; nothing is purged yet.
 fn running(lives: usize) -> (MemVfs, Run, TxnLog, Snapshots) {
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -52,7 +52,7 @@ fn sound(disk: &MemVfs) -> Vec<PathBuf> {
     files.into_iter().map(|file| file.path).collect()
 }
 
-/// Each of the newest snapshots that are sound is enough by itself.
+/// Each of the newest sound snapshots is enough by itself.
 fn check(disk: &MemVfs, run: &Run, what: &str) {
     let sound = sound(disk);
     assert!(sound.len() >= KEEP, "{what}: {sound:?}");
@@ -79,7 +79,7 @@ fn a_purge_keeps_enough_sound_snapshots_whatever_is_damaged_in_others() {
         for (what, content) in damages(&disk.content(&file.path).unwrap()) {
             let Some(content) = content else { continue };
             let what = format!("{:?} {what}", file.path);
-            // By the server, whose disk rots while it runs, and by a program beside it.
+            // By the server, while its disk rots, and by another program.
             let ours = disk.fork();
             let (store, ..) = recover(Arc::new(ours.clone()), options()).unwrap();
             let (_log, snapshots) = store.split();
@@ -120,7 +120,7 @@ fn with_too_few_sound_snapshots_nothing_goes() {
 #[test]
 fn a_snapshot_in_front_of_a_damaged_log_does_not_count() {
     let (disk, mut run, mut log, snapshots) = running(6);
-    // The log behind the second newest snapshot rots: only the newest one leads to the end.
+    // The log after the second newest snapshot rots: only the newest snapshot leads to the end.
     let second = snapshot::list(&disk, &dir()).unwrap()[1].zxid;
     let damaged = dir().join(names::log(second.next().unwrap()));
     let mut content = disk.content(&damaged).unwrap();
@@ -138,7 +138,7 @@ fn a_snapshot_in_front_of_a_damaged_log_does_not_count() {
         more(&mut log);
     }
     assert_eq!(purge(&snapshots, &mut 0).snapshots.len(), 5);
-    // The log in front of the oldest snapshot stays, as always, and goes with the next one.
+    // The log before the oldest snapshot stays, as always, and is removed with the next one.
     more(&mut log);
     assert_eq!(purge(&snapshots, &mut 0).logs, [damaged]);
     log.settle().unwrap();
@@ -164,13 +164,13 @@ fn what_was_read_lately_is_not_read_again() {
     let newest = more(&mut run, &mut log);
     assert_eq!(purge(&snapshots, &mut read).snapshots.len(), 1);
     assert_eq!(read, newest);
-    // After some days a look does not count any more.
+    // After some days, an earlier read no longer counts.
     disk.advance(Duration::from_secs(3 * 24 * 3600));
     let newest = more(&mut run, &mut log);
     read = 0;
     assert_eq!(purge(&snapshots, &mut read).snapshots.len(), 1);
     assert!(read > newest * 2, "{read}");
-    // What is written anew under the same name was not read yet.
+    // A file that was written again under the same name has not been read yet.
     more(&mut run, &mut log);
     snapshots.logs().scrub(&mut |_| true).unwrap();
     run.snapshot(&snapshots).unwrap();

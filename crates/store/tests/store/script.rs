@@ -1,4 +1,4 @@
-//! A server's life on a small scale, and what must be true after any part of it.
+//! The life of a server on a small scale, and the properties that must hold after any part of it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) fn options() -> Options {
     Options { prealloc_bytes: 4096, ..Options::new("/srv/data") }
 }
 
-/// The state: every transaction there was, in order. A snapshot has a znode for each.
+/// The state: all transactions, in order. A snapshot has a znode for each of them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct History(pub(crate) Vec<Vec<u8>>);
 
@@ -57,12 +57,12 @@ impl Recover for History {
     }
 }
 
-/// What was written, and how much of it somebody relies on.
+/// The written transactions, and how many of them are acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) attempted: Vec<(Zxid, Vec<u8>)>,
     pub(crate) acknowledged: usize,
-    /// Tells what was written by one life of the server from what the next one writes.
+    /// Distinguishes the writes of different lives of the server.
     pub(crate) salt: u8,
 }
 
@@ -78,7 +78,8 @@ pub(crate) fn recover(
 }
 
 impl Run {
-    /// Checks that everything acknowledged is there, in order, and nothing that was never written.
+    /// Checks that every acknowledged transaction is present, in order, and that no transaction
+    /// appears that was never written.
     pub(crate) fn check(&self, recovered: &Recovered, history: &History) -> Result<(), String> {
         let found = history.0.len();
         if found < self.acknowledged {
@@ -99,7 +100,7 @@ impl Run {
         Ok(())
     }
 
-    /// Starts a server: recovers, checks, and goes on from what is there.
+    /// Starts a server: recovers, checks, and continues.
     pub(crate) fn start(&mut self, vfs: &Arc<dyn Vfs>) -> Result<(TxnLog, Snapshots), StoreError> {
         let (store, recovered, history) = recover(Arc::clone(vfs), options())?;
         self.check(&recovered, &history).unwrap_or_else(|what| panic!("{what}: {recovered:?}"));
@@ -107,7 +108,7 @@ impl Run {
         self.acknowledged = self.attempted.len();
         self.salt += 1;
         let (log, snapshots) = store.split();
-        // Nothing depends on a snapshot that is there already.
+        // Nothing depends on an existing snapshot.
         if recovered.snapshot.is_none() || recovered.replayed > 0 {
             self.snapshot(&snapshots)?;
         }
@@ -123,7 +124,7 @@ impl Run {
         self.written(snapshots)?.finish(Some((last, 0)), Some(last)).map(drop)
     }
 
-    /// The same as it comes from a leader.
+    /// The same, as a leader sends it.
     pub(crate) fn received(&self, snapshots: &Snapshots) -> Result<Received, StoreError> {
         self.written(snapshots)?.complete(None, Some(self.last()))
     }
@@ -211,7 +212,7 @@ pub(crate) fn script(vfs: &Arc<dyn Vfs>, clock: &MemVfs, run: &mut Run) -> Resul
     log.settle()
 }
 
-/// Checks that a server starts on what a crash has left, goes on, and starts again.
+/// Checks that a server starts on the state after a crash, continues, and starts again.
 pub(crate) fn lives_on(disk: &MemVfs, run: &Run, what: &dyn Fn() -> String) {
     let mut run = run.clone();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -229,7 +230,7 @@ pub(crate) fn lives_on(disk: &MemVfs, run: &Run, what: &dyn Fn() -> String) {
             run.write(&mut log, run.next(), 3).unwrap();
         }
     }
-    // Nothing is left that the original would stumble over.
+    // No file is left that the original would refuse.
     for path in disk.files() {
         if path.to_string_lossy().contains("/log.") {
             let content = disk.content(&path).unwrap();
@@ -243,7 +244,7 @@ pub(crate) fn lives_on(disk: &MemVfs, run: &Run, what: &dyn Fn() -> String) {
     }
 }
 
-/// A disk on which the script has run to its end, cleanly closed.
+/// A disk after the whole script, closed cleanly.
 pub(crate) fn finished() -> (MemVfs, Run) {
     let disk = MemVfs::new(Path::new(ROOT));
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());

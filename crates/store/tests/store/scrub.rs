@@ -1,4 +1,5 @@
-//! The scrub: it finds whatever is damaged of what is durable, and nothing else, also beside a log that is being written.
+//! The scrub finds every damage of durable bytes, and reports nothing else, also while a log is
+//! being written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ fn every_changed_byte_of_what_is_durable_is_found_where_it_is() {
         } else {
             continue;
         };
-        // Version and database in the header are nobody's.
+        // No reader uses version and database in the header.
         for at in (0..4).chain((16..end).step_by(61)) {
             let mut changed = content.clone();
             changed[at] ^= 1 << (at % 8);
@@ -78,7 +79,7 @@ fn what_has_gone_or_is_not_durable_is_no_damage() {
     let (disk, _, _log, snapshots) = running();
     let newest = disk.files().into_iter().filter(|path| names::parse_log(name(path)).is_some());
     let newest = newest.max_by_key(|path| names::parse_log(name(path))).unwrap();
-    // Behind the mark a record is being written.
+    // After the mark, a record is being written.
     let content = disk.content(&newest).unwrap();
     let mark = Mark::read(
         &disk
@@ -94,7 +95,7 @@ fn what_has_gone_or_is_not_durable_is_no_damage() {
     disk.put(&newest, &torn);
     assert_eq!(scrub(&snapshots).damage, []);
     disk.put(&newest, &content);
-    // A purge removes what is being read.
+    // A purge removes the file that the scrub is reading.
     let oldest = disk.files().into_iter().find(|path| name(path).starts_with("snapshot.")).unwrap();
     let found = snapshots
         .logs()
@@ -136,7 +137,7 @@ fn a_fresh_snapshot_behind_a_new_log_makes_a_damaged_log_dispensable() {
     run.snapshot(&snapshots).unwrap();
     run.write(&mut log, run.next(), 3).unwrap();
     assert!(!needs());
-    // And so it is: without the damaged log's content everything is recovered.
+    // And it is so: everything is recovered without the content of the damaged log.
     let path = disk.files().into_iter().find(|path| name(path) == names::log(rotten)).unwrap();
     let mut content = disk.content(&path).unwrap();
     content[40] ^= 1;

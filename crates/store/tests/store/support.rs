@@ -1,4 +1,4 @@
-//! Records of any content, and a file system below a directory.
+//! Records with any content, and a file system below a directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use zebu_proto::Zxid;
 use zebu_store::vfs::{DirLock, Entry, VfsFile};
 use zebu_store::{OsVfs, Vfs};
 
-/// The body of a record with this zxid; what is in it depends on `salt`.
+/// The body of a record with this zxid; `salt` decides its content.
 pub(crate) fn body(zxid: Zxid, salt: u8) -> Vec<u8> {
     let mut body = vec![0; 32];
     body[12..20].copy_from_slice(&zxid.0.to_be_bytes());
@@ -17,7 +17,7 @@ pub(crate) fn body(zxid: Zxid, salt: u8) -> Vec<u8> {
     body
 }
 
-/// The real file system, seen as if a directory were its root.
+/// The real file system, with a directory as its root.
 #[derive(Debug)]
 pub(crate) struct Beneath(pub(crate) PathBuf);
 

@@ -1,4 +1,4 @@
-//! Truncation: nothing behind the transaction survives, nothing in front of it is lost, and a crash
+//! Truncation: nothing after the transaction survives, nothing before it is lost, and a crash
 //! leaves the state before or the state after.
 
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn prepared() -> (MemVfs, Arc<dyn Vfs>, Run, TxnLog, Snapshots) {
     (disk, vfs, run, log, snapshots)
 }
 
-/// What the run would be if it had ended at `zxid`.
+/// The run as if it had ended at `zxid`.
 fn shortened(run: &Run, zxid: Zxid) -> Run {
     let mut run = run.clone();
     run.attempted.retain(|(other, _)| *other <= zxid);
@@ -49,7 +49,7 @@ fn shortened(run: &Run, zxid: Zxid) -> Run {
     run
 }
 
-/// Every zxid of a record or a snapshot on the disk, read by name and content, whatever the sidecars
+/// Every zxid of a record or a snapshot on the disk, by name and content, whatever the sidecars
 /// say.
 fn on_disk(disk: &MemVfs) -> Vec<Zxid> {
     let mut found = Vec::new();
@@ -109,7 +109,7 @@ fn a_stopped_server_is_truncated_as_well() {
     let truncated = store.truncate(zxid, &mut history).unwrap();
     assert_eq!(reaches(&truncated), zxid);
     let mut run = shortened(&run, zxid);
-    // The same directory is read again, without giving it up in between.
+    // The same directory is read again, without releasing it in between.
     let recovered = store.recover(&mut history).unwrap();
     run.check(&recovered, &history).unwrap();
     let (mut log, _snapshots) = store.split();
@@ -145,7 +145,7 @@ fn a_crash_during_a_truncation_leaves_the_state_before_or_after() {
     let targets = [
         Zxid::ZERO,
         Zxid::new(Epoch(1), 5),
-        // A snapshot's, and the end of a log.
+        // The zxid of a snapshot, and that of the end of a log.
         Zxid::new(Epoch(1), 12),
         Zxid::new(Epoch(1), 13),
         Zxid::new(Epoch(1), 21),
@@ -183,7 +183,7 @@ fn a_crash_during_a_truncation_leaves_the_state_before_or_after() {
     assert!(cases > 2_000, "only {cases} crashes");
 }
 
-/// Starts on what a crash has left; both states are right unless the truncation was reported.
+/// Starts on the state after a crash. Both states are right, unless the truncation was reported.
 fn outcome(disk: &MemVfs, all: usize, after: &Run, done: bool, what: &dyn Fn() -> String) {
     let disk = disk.fork();
     let started = recover(Arc::new(disk.clone()), options());
@@ -244,7 +244,7 @@ fn a_call_that_fails_during_a_truncation_ends_the_log() {
             let kind = std::io::ErrorKind::StorageFull;
             let (disk, run, _, _, truncated, poisoned) =
                 calls(Some(Fault { at, for_good, kind, half_written: true }));
-            // A log that cannot be read does not reach: nothing is changed then.
+            // An unreadable log does not lead to the transaction; then nothing is changed.
             lost += u32::from(matches!(truncated, Ok(Truncated::Lost { .. })));
             assert_eq!(truncated.is_err(), poisoned, "call {at}");
             let all = run.attempted.len();
@@ -257,7 +257,7 @@ fn a_call_that_fails_during_a_truncation_ends_the_log() {
 
 #[test]
 fn a_snapshot_with_traces_of_later_transactions_is_not_used() {
-    // Begun at 1.12 and finished when 1.16 was applied; the state is that of a fuzzy snapshot.
+    // The snapshot was begun at 1.12 and finished when 1.16 was applied, so its state is fuzzy.
     let fuzzy = |zxid: u32| {
         let disk = MemVfs::new(Path::new(ROOT));
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -308,7 +308,8 @@ fn a_snapshot_of_a_state_that_was_truncated_does_not_appear() {
 fn a_truncation_that_cannot_be_finished_is_damage_until_a_leader_repairs_it() {
     let (disk, vfs, run, mut log, snapshots) = prepared();
     let zxid = Zxid::new(Epoch(3), 10);
-    // Stopped when the mark is durable and a snapshot is gone; then the disk loses what is needed.
+    // The truncation stops when the mark is durable and a snapshot is removed; then the disk loses
+    // a needed file.
     disk.stop_at(disk.mutations() + 9);
     log.truncate(zxid, &mut History::default()).unwrap_err();
     drop((log, snapshots, vfs));
@@ -363,10 +364,10 @@ fn what_does_not_lead_to_the_transaction_is_lost_and_left_alone() {
     lost(&nothing, Zxid::new(Epoch(1), 22));
     lost(&nothing, Zxid::new(Epoch(2), 0));
     lost(&nothing, Zxid::new(Epoch(3), 18));
-    // A log in front is gone, and the snapshot behind it has later transactions.
+    // A log before it is missing, and the snapshot after it has later transactions.
     let at = |name: &str| Path::new(DIR).join(name);
     lost(&|disk| disk.remove(&at("log.10000000d")).unwrap(), Zxid::new(Epoch(1), 20));
-    // Damage in front of the transaction, and behind it in the same log.
+    // Damage before the transaction, and after it in the same log.
     for offset in [100, 400] {
         let damage = |disk: &MemVfs| {
             let mut content = disk.content(&at("log.10000000d")).unwrap();
@@ -379,7 +380,8 @@ fn what_does_not_lead_to_the_transaction_is_lost_and_left_alone() {
 
 #[test]
 fn a_transaction_that_only_a_snapshot_has_can_be_the_last() {
-    // ZooKeeper keeps the first transaction behind it: the log has none at or in front of it.
+    // ZooKeeper keeps the first transaction after it, because the log has no record at or before
+    // it.
     let (disk, vfs, run, mut log, snapshots) = prepared();
     let mut leader = shortened(&run, Zxid::new(Epoch(1), 5));
     log.install(leader.received(&snapshots).unwrap()).unwrap();
@@ -394,7 +396,8 @@ fn a_transaction_that_only_a_snapshot_has_can_be_the_last() {
     lives_on(&disk, &committed, &|| "truncated to a snapshot".to_owned());
 }
 
-/// Truncates a directory of the original's; the transactions it then has, or `None` when it is lost.
+/// Truncates a directory of the original. Returns its transactions after that, or `None` if the
+/// state is lost.
 fn of_the_original(disk: &MemVfs, zxid: i64) -> Option<(Option<Zxid>, Vec<i64>)> {
     let options = Options::new("/data");
     let mut store = Store::open(Arc::new(disk.clone()), options.clone()).unwrap();
@@ -412,25 +415,27 @@ fn of_the_original(disk: &MemVfs, zxid: i64) -> Option<(Option<Zxid>, Vec<i64>)>
 
 #[test]
 fn directories_of_the_original_are_truncated() {
-    // A snapshot of 3.8.0 does not say reliably what it may contain: a leader has to send one.
+    // A snapshot of 3.8.0 does not reliably show which effects it may contain, so a leader has to
+    // send one.
     for zxid in [0x1, 0x3c, 0x3d] {
         assert_eq!(of_the_original(&fixtures::disk(&[BASIC]), zxid), None);
     }
-    // 3.9.5 says it; a transaction that was being applied when the snapshot ended may be in it too.
+    // A snapshot of 3.9.5 shows it. It may also contain a transaction that was being applied when
+    // the snapshot ended.
     let disk = || fixtures::disk(&["zookeeper-3.9.5/basic/version-2"]);
     let log = Path::new("/data/version-2/log.49");
     let golden = disk().content(log).unwrap();
     assert_eq!(of_the_original(&disk(), 0x4a), Some((Some(Zxid(0x48)), vec![0x49, 0x4a])));
     let truncated = disk();
     assert_eq!(of_the_original(&truncated, 0x49), Some((Some(Zxid(0x48)), vec![0x49])));
-    // What stays is what was there, and nothing behind it.
+    // The remaining transactions are unchanged, and none follows them.
     let left = truncated.content(log).unwrap();
     let mut records = Vec::new();
     let (end, _) = read_log(&golden[..], 1 << 20, &mut |record| records.push(record.end)).unwrap();
     assert!(records.len() == 3 && end.offset == records[2]);
     assert_eq!(left, golden[..records[0] as usize]);
     assert_eq!(of_the_original(&disk(), 0x48), None);
-    // Logs that overlap, as somebody may have copied them: only one of them could be cut.
+    // Overlapping logs, for example after a manual copy: only one of them could be cut.
     let overlapping = disk();
     let rest = [&golden[..16], &golden[records[0] as usize..]].concat();
     overlapping.put(Path::new("/data/version-2/log.4a"), &rest);

@@ -7,7 +7,7 @@ use zebu_zab::ConfigChange;
 use zebu_zab::config::Membership;
 use zebu_zab::history::Txn;
 
-/// What survives a crash, and what the page cache holds on top.
+/// The durable state, and the changes in the page cache.
 #[derive(Clone)]
 pub struct Disk {
     /// The newest snapshot: everything up to its zxid.

@@ -1,5 +1,5 @@
-//! Whole ensembles of peers over a small network and disks that fail: safety while they do, then
-//! convergence once they no longer do.
+//! Ensembles of peers over a small network and disks that fail: safety while there are faults, then
+//! convergence after the last fault.
 
 mod disk;
 mod world;

@@ -1,4 +1,4 @@
-//! The world peers live in: time, connections, disks and what goes wrong with them.
+//! The world of the peers: time, connections, disks and their faults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -24,7 +24,7 @@ use crate::disk::{Disk, newest};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// What goes wrong, in chances of one in so many; 0 is never.
+/// The faults, each with a chance of one in this number; 0 is never.
 #[derive(Clone, Copy)]
 pub struct Faults {
     crash: u64,
@@ -53,7 +53,7 @@ enum Job {
     Identity(Identity),
 }
 
-/// Whose connections a server takes.
+/// The servers whose connections a server accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listening {
     Nobodys,
@@ -67,7 +67,7 @@ struct Node {
     disk: Disk,
     jobs: VecDeque<Job>,
     disk_busy: bool,
-    /// Everything applied, in order.
+    /// All applied transactions, in order.
     tree: Vec<Txn>,
     tree_zxid: Zxid,
     copies: BTreeMap<LinkId, (Vec<Txn>, Zxid)>,
@@ -106,7 +106,7 @@ struct Connection {
     ends: [usize; 2],
     open: [bool; 2],
     election: bool,
-    /// When the last message of each direction arrives.
+    /// The arrival time of the last message of each direction.
     clock: [Duration; 2],
 }
 
@@ -116,11 +116,11 @@ pub struct World {
     random: Random,
     faults: Faults,
     mischief: bool,
-    /// One in how many proposals is a reconfiguration; 0 is none.
+    /// One in this number of proposals is a reconfiguration; 0 is none.
     reconfigs: u64,
     /// Every configuration that was ever in force or proposed.
     configs: BTreeMap<Zxid, Arc<Membership>>,
-    /// How many times one came into force by a transaction.
+    /// The number of times a transaction put a configuration into force.
     changes: usize,
     nodes: Vec<Node>,
     queue: BinaryHeap<Reverse<(Duration, u64)>>,
@@ -129,13 +129,13 @@ pub struct World {
     connections: BTreeMap<u64, Connection>,
     cut: BTreeSet<(usize, usize)>,
     proposals: u32,
-    /// What anybody has delivered, in order.
+    /// The transactions that any server has delivered, in order.
     global: Vec<Txn>,
     leaders: BTreeMap<Epoch, usize>,
     proposing: bool,
-    /// Whether observers log what they are told.
+    /// Whether observers keep a log.
     observers_log: bool,
-    /// Whether they learn from followers.
+    /// Whether observers learn from followers.
     observer_masters: bool,
 }
 
@@ -144,8 +144,8 @@ impl World {
         Self::with_spares(seed, voters, observers, 0, faults)
     }
 
-    /// The last `spares` servers are none of the first configuration's: they believe to be its
-    /// observers. With some, the configuration changes.
+    /// The last `spares` servers are not in the first configuration; they consider themselves its
+    /// observers. With spares, the configuration changes.
     pub fn with_spares(
         seed: u64,
         voters: usize,
@@ -262,7 +262,7 @@ impl World {
         self.proposing = false;
     }
 
-    /// Ends all faults and waits until every server has everything.
+    /// Ends all faults, and waits until every server has everything.
     pub fn settle(&mut self) {
         self.happen(Happening::Heal);
         for node in 0..self.nodes.len() {
@@ -311,7 +311,7 @@ impl World {
         self.global.len()
     }
 
-    /// How often the configuration has changed.
+    /// The number of changes of the configuration.
     pub fn changes(&self) -> usize {
         self.changes
     }
@@ -358,7 +358,7 @@ impl World {
             }
             Happening::Heal => {
                 for (a, b) in std::mem::take(&mut self.cut) {
-                    // What was lost meanwhile breaks the connections.
+                    // If messages were lost meanwhile, the connection breaks.
                     self.break_between(a, b);
                 }
             }
@@ -626,7 +626,7 @@ impl World {
         if let Role::Leading(epoch) = role {
             let before = self.leaders.insert(epoch, node);
             assert_eq!(before, None, "seed {}: two leaders of {epoch:?}", self.seed);
-            // A leader that was stopped in the act may come after others have led.
+            // The message of a paused leader may arrive after other servers have led.
             let tree = &self.nodes[node].tree;
             let count = self.global.partition_point(|txn| txn.zxid.epoch() < epoch);
             assert!(
@@ -634,7 +634,7 @@ impl World {
                 "seed {}: leader {node} lacks what was committed",
                 self.seed
             );
-            // What it has is what a quorum has agreed to.
+            // Its state is one that a quorum has agreed to.
             if tree.len() > self.global.len() {
                 self.global.clone_from(tree);
             }
@@ -649,15 +649,16 @@ impl World {
     fn deliver(&mut self, node: usize, txn: Txn) {
         let at = self.nodes[node].tree.len();
         if self.nodes[node].role == Role::Looking && self.global.get(at) != Some(&txn) {
-            // A leader that is not confirmed yet prepares a copy, or a learner takes what such a leader has: this is
-            // not committed, and may never be. What a server has is compared when it begins to serve.
+            // An unconfirmed leader prepares a snapshot transfer, or a learner takes the state of
+            // such a leader: that state is not committed, and may never be. A server's state is
+            // compared when it begins to serve.
             let it = &mut self.nodes[node];
             it.tree_zxid = txn.zxid;
             it.tree.push(txn);
             return;
         }
         if at >= self.global.len() {
-            // A new leader has just been confirmed, with everything it has.
+            // A new leader has just been confirmed, with its whole history.
             let tree = &self.nodes[node].tree;
             self.global.extend(tree[self.global.len()..].iter().cloned());
             self.changes += usize::from(Membership::in_txn(&txn.record).is_some());
@@ -673,7 +674,7 @@ impl World {
         let logs = matches!(it.role, Role::Following(_) | Role::Leading(_));
         let observes = peer.state() == State::Observing || (self.reconfigs > 0 && !logs);
         if observes && !self.observers_log {
-            // Who had a vote before has a log from that time.
+            // A server that had a vote before has a log from that time.
             let has_voted = self.reconfigs > 0;
             assert!(has_voted || it.disk.log.is_empty(), "seed {}: {node} logs", self.seed);
             return;
@@ -685,7 +686,7 @@ impl World {
 
     fn job(&mut self, node: usize, job: Job) {
         if let Job::Append(txn) = job {
-            // The page cache has it at once, behind everything that is still to be done.
+            // The page cache has the write at once, behind all pending writes.
             self.nodes[node].jobs.push_back(Job::Append(txn));
         } else {
             self.nodes[node].jobs.push_back(job);

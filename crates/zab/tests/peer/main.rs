@@ -1,8 +1,9 @@
-//! Scripts: what happens to a server, a line each after `> `, and what it asks for.
+//! Scripts: each line after `> ` is an input of a server, and the lines below it are the server's
+//! outputs.
 //!
-//! Its disk is quick unless a script says otherwise, and its election network gets through; what it
-//! says there is left out unless it says it aloud. `UPDATE_EXPECT=1` rewrites the scripts; read the difference before you
-//! keep it.
+//! Its disk is fast unless a script says otherwise, and its election network is reliable. The
+//! output leaves out its election messages unless the script shows them. `UPDATE_EXPECT=1` rewrites
+//! the scripts; read the difference before you keep it.
 
 mod run;
 

@@ -1,4 +1,4 @@
-//! How a script's lines become inputs, and outputs lines.
+//! Turns lines of a script into inputs, and outputs into lines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -27,24 +27,24 @@ struct Run {
     now: Duration,
     wires: BTreeMap<ServerId, WireId>,
     wires_made: u64,
-    /// Who has dialled by a line of its own.
+    /// The servers that have dialled by a line of their own.
     knocked: BTreeMap<ServerId, WireId>,
-    /// What the disk has been asked for, while it is slow.
+    /// The unfinished work of the disk, while it is slow.
     disk: VecDeque<Input>,
     slow: bool,
-    /// Whether the script has what it says on the election network.
+    /// Whether the script shows the messages on the election network.
     aloud: bool,
-    /// Whether what the disk is to remember is shown.
+    /// Whether the script shows the state that the disk must keep.
     remembers: bool,
     copied: Zxid,
-    /// What a restart would find.
+    /// The state that a restart would find.
     on_disk: Zxid,
-    /// The configuration that the tree which comes has.
+    /// The configuration in the received tree.
     copied_config: Option<Membership>,
     text: String,
 }
 
-/// What becomes of the inputs of a script.
+/// The outputs for the inputs of a script.
 pub fn script(script: &str) -> String {
     let mut run = Run {
         peer: None,
@@ -115,7 +115,7 @@ fn show_identity(identity: Identity) -> String {
     }
 }
 
-/// The value behind `key=`, if it is there.
+/// The value after `key=`, if there is one.
 fn value<'w>(words: &[&'w str], key: &str) -> Option<&'w str> {
     words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
@@ -138,7 +138,7 @@ fn membership(words: &[&str], version: Zxid) -> Option<Membership> {
     Some(Membership::agreed(text.as_bytes()).expect("members"))
 }
 
-/// A transaction, a reconfiguration if it names `voters`.
+/// A transaction; a reconfiguration if it names `voters`.
 fn record_of(words: &[&str], zxid: Zxid) -> Bytes {
     let Some(config) = membership(words, zxid) else { return record(zxid) };
     let mut record = Vec::new();
@@ -219,7 +219,7 @@ impl Run {
             "accepted" => self.step(Input::Accepted(link())),
             "connected" => self.step(Input::Connected(link())),
             "refused" => self.step(Input::ConnectFailed),
-            // Every dial is refused until it looks for a leader again.
+            // The network refuses every dial until the server looks for a leader again.
             "unreachable" => {
                 while self.peer().state() != State::Looking {
                     self.step(Input::ConnectFailed);
@@ -274,13 +274,13 @@ impl Run {
                 self.carry_out(outputs);
             }
             "sent" => self.step(Input::CopySent(link())),
-            // differs 1.5: the tree's digest behind that transaction is another one than the leader's.
+            // differs 1.5: the tree's digest after that transaction differs from the leader's.
             "differs" | "agrees" => {
                 let zxid = words.first().map_or(Zxid::new(Epoch(1), 4), |word| zxid(word));
                 let digest = TreeDigest { zxid, tree: 0xbad };
                 self.step(Input::Compared(Compared { digest, differs: verb == "differs" }));
             }
-            // moves 1 15000 4: so often, so many milliseconds apart.
+            // moves 1 15000 4: this number of times, with this number of milliseconds in between.
             "moves" => {
                 for _ in 0..number(words[2]) {
                     self.wait(number(words[1]) as u64);
@@ -441,7 +441,7 @@ impl Run {
         }
     }
 
-    /// `KIND zxid ...`: what follows depends on the kind.
+    /// `KIND zxid ...`: the further words depend on the kind.
     fn packet(&self, words: &[&str]) -> QuorumPacket {
         let kind = KINDS.iter().find(|(name, _)| *name == words[0]).expect("a kind").1;
         let zxid = zxid(words[1]);
