@@ -1,7 +1,7 @@
-//! Writes the corpora's seeds anew, from files and conversations of the original.
+//! Writes the seeds of the corpora again, from files and conversations of the original.
 //!
-//! `cargo run -p zebu-fuzz-targets --example seeds`. Files of other names in the corpora, such as
-//! inputs that once broke something, are left alone.
+//! `cargo run -p zebu-fuzz-targets --example seeds`. Files with other names in the corpora, such as
+//! inputs that once failed, stay unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
 use zebu_store::{Nothing, Options, Store, TxnLog};
 
-/// Starts the name of every file written here.
+/// The beginning of the names of all files written here.
 const PREFIX: &str = "seed-";
 
 fn root() -> PathBuf {
@@ -30,7 +30,7 @@ fn fixture(path: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// One corpus; equal seeds are written once.
+/// One corpus; it contains equal seeds once.
 struct Corpus {
     dir: PathBuf,
     known: BTreeSet<Vec<u8>>,
@@ -57,7 +57,7 @@ impl Corpus {
     }
 }
 
-/// What a client sent: the opcode's name and the payload.
+/// The messages of a client: the opcode's name and the payload.
 struct Sent {
     name: String,
     payload: Vec<u8>,
@@ -290,7 +290,7 @@ fn length(bytes: &[u8]) -> [u8; 2] {
     u16::try_from(bytes.len()).expect("seeds are short").to_be_bytes()
 }
 
-/// Logs without their padding, which says nothing twice.
+/// Logs without their padding, which adds no information.
 fn log_bytes(log: &str) -> Vec<u8> {
     let bytes = fixture(log);
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
@@ -337,7 +337,8 @@ fn files() {
     for (at, snapshot) in SNAPSHOTS.iter().enumerate() {
         snapshots.add(&format!("{at}"), &fixture(snapshot));
     }
-    // A megabyte of zeros, and a snapshot's header in front of as many, each packed very well.
+    // A megabyte of zeros, and a snapshot's header before the same number of zeros, each compressed
+    // very well.
     for (name, header) in [("zeros", &b""[..]), ("bomb", &zebu_store::snapshot::HEADER[..])] {
         let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(header).expect("memory can be written");
@@ -369,7 +370,7 @@ fn files() {
     }
 }
 
-/// Data directories: the original's, and ours as it is after a stop and after a loss of power.
+/// Data directories: the original's, and ours after a stop and after a power cut.
 fn data_dirs() {
     let mut corpus = Corpus::of("data_dir");
     let file = |kind: u8, zxid: u8, content: &[u8]| {
@@ -456,8 +457,8 @@ fn scripts() {
         let requests = requests.map(|(at, (op, body))| ((at / 8) as u8 % SLOTS, *op, &body[..]));
         corpus.add(&format!("conversation-{version}"), &conversation_script(requests));
     }
-    // Two sessions; creates in a row, reads behind them, watches, a multi, a snapshot meanwhile, an
-    // ephemeral whose owner leaves, quotas, and time.
+    // Two sessions: consecutive creates, reads after them, watches, a multi, a snapshot meanwhile,
+    // an ephemeral whose owner leaves, quotas, and time.
     let start: &[u8] = &[0, 0, 40, 0xff, 0, 1, 30, 0xff, 13, 0xff];
     let create = |slot: u8, kind: u8, path: u8| [3, slot, kind, path, 9, 0];
     let scripts: [(&str, Vec<u8>); 6] = [
@@ -536,7 +537,7 @@ fn scripts() {
     }
 }
 
-/// Messages between servers, as recorded, each behind the byte of its port.
+/// Recorded messages between servers, each after the byte of its port.
 fn between_servers() {
     let mut messages = Corpus::of("quorum");
     let mut members = Corpus::of("membership");
@@ -597,7 +598,7 @@ fn between_servers() {
     }
 }
 
-/// What an operator's files and a peer before its authentication may say.
+/// Files of an operator, and messages of a peer before its authentication.
 fn auth() {
     let folder = root().join("crates/auth/tests/fixtures");
     let read = |name: &str| fs::read(folder.join(name)).expect("a file of the tests");
@@ -645,7 +646,7 @@ fn auth() {
     library.extend([8, 0x30, 6, 0xa0, 3, 2, 1, 5, 0]);
     tokens.add("library", &library);
     let mut answers = Corpus::of("external_auth");
-    // Those of docs/external-auth.md, and answers that have no meaning.
+    // The answers in docs/external-auth.md, and meaningless answers.
     for (name, said) in [
         ("ok", r#"{"version":1,"id":1,"result":"ok","ids":["amy","group.ops"],"cache_ms":7}"#),
         ("refused", r#"{"version":1,"id":2,"result":"refused","reason":"no such user"}"#),

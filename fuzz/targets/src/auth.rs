@@ -1,5 +1,5 @@
-//! What comes before trust: key stores, JAAS files, rules for names, DIGEST-MD5, answers of OCSP, and the first bytes of a
-//! connection.
+//! Input before authentication: key stores, JAAS files, rules for names, DIGEST-MD5, answers of
+//! OCSP, and the first bytes of a connection.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -21,10 +21,10 @@ use zebu_auth::tls::{Detection, HEADER_BYTES, detect};
 /// The password of the seeds.
 const PASSWORD: &str = "testpass";
 
-/// What may be computed for one store here; the seeds ask for two rounds each.
+/// The maximum number of computed rounds for one store; the seeds need two rounds each.
 const ROUNDS_MAX: u32 = 64;
 
-/// A store of any kind is read, or refused with one line.
+/// A store of any kind is read, or refused with a message of one line.
 pub(crate) fn key_store(bytes: &[u8]) {
     let kind = sniff(bytes);
     let read = || Contents::read_within(bytes, Some(&Secret::from(PASSWORD)), ROUNDS_MAX);
@@ -54,7 +54,7 @@ fn one_line(text: &str) {
     assert!(!text.contains(PASSWORD), "{text:?}");
 }
 
-/// A file means the same when everything in it is written in quotes.
+/// A file means the same when everything in it is quoted.
 pub(crate) fn jaas(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let path = Path::new("jaas.conf");
@@ -84,7 +84,7 @@ pub(crate) fn jaas(bytes: &[u8]) {
             again.push(';');
         }
         again += " };";
-        // Whatever it amounts to, it does so without a panic, and is printed without a value.
+        // The code does not panic on it, and prints no value.
         match jaas.login(name) {
             Ok(login) => drop(format!("{login:?}")),
             Err(error) => drop(error.to_string()),
@@ -118,7 +118,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A side of DIGEST-MD5 hears what an unknown peer says.
+/// One side of DIGEST-MD5 receives the messages of an unknown peer.
 pub(crate) fn digest_md5(bytes: &[u8]) {
     let Some((side, token)) = bytes.split_first() else { return };
     let password = |user: &str| (user == "bob").then(|| Secret::from("bobsecret"));
@@ -149,10 +149,11 @@ pub(crate) fn digest_md5(bytes: &[u8]) {
     assert!(!client.is_done());
 }
 
-/// How long a client waits for the verdict of a program.
+/// The time for which a client waits for the verdict of a program.
 const VERDICT_TIME: Duration = Duration::from_secs(5);
 
-/// A program that judges clients says anything; each of them gets one verdict, and the same however the bytes arrive.
+/// The authentication program may answer anything. Each client gets one verdict, which does not
+/// depend on the sizes of the received pieces.
 pub(crate) fn external_auth(bytes: &[u8]) {
     let Some((clients, said)) = bytes.split_first() else { return };
     let clients = u64::from(clients % 4);
@@ -160,7 +161,8 @@ pub(crate) fn external_auth(bytes: &[u8]) {
     assert_eq!(verdicts(clients, said, 13), whole);
 }
 
-/// What becomes of so many clients when the program says this, so many bytes at a time. All were asked about before.
+/// The verdicts for this number of clients, given the program's answers in pieces of this size. The
+/// program was asked about all of them before.
 fn verdicts(clients: u64, said: &[u8], piece: usize) -> Vec<Output> {
     let rules = outside::Rules { time_max: VERDICT_TIME, asked_max: 3, cache_time: VERDICT_TIME };
     let mut core = Outside::new("fuzzed", rules, [7; 32]);
@@ -202,14 +204,14 @@ const SIGNED: [&[u8]; 4] = [
     include_bytes!("../../../crates/auth/tests/fixtures/ocsp/undated.answer"),
     include_bytes!("../../../crates/auth/tests/fixtures/ocsp/delegated.answer"),
 ];
-/// Bytes behind the head of such an answer that its signature covers.
+/// The signed bytes of such an answer, after its header.
 const COVERED: std::ops::Range<usize> = 60..140;
 
-/// A responder says anything; only what the issuer has signed is believed.
+/// A responder may answer anything. The code believes only answers that the issuer has signed.
 pub(crate) fn ocsp(bytes: &[u8]) {
     let read = |pem| Contents::read(pem, None).and_then(Contents::trusted).expect("a certificate");
     let ocsp = Ocsp::new(&read(ISSUER), &[]).expect("an authority");
-    // Soon after the answers were made.
+    // A time soon after the answers were created.
     let now = "2026-11-28T09:30:00Z".parse().expect("it is a time");
     let questions = ocsp.questions(&read(LEAF), now).expect("the issuer is there");
     let [question] = questions.as_slice() else { panic!("one certificate, one question") };
@@ -233,7 +235,7 @@ pub(crate) fn ocsp(bytes: &[u8]) {
     }
 }
 
-/// Five bytes decide, and what was decided stays.
+/// Five bytes decide, and further bytes do not change the decision.
 pub(crate) fn client_hello(bytes: &[u8]) {
     let whole = detect(bytes);
     let few = &bytes[..bytes.len().min(HEADER_BYTES)];
@@ -246,7 +248,7 @@ pub(crate) fn client_hello(bytes: &[u8]) {
     assert!(whole != Detection::More || bytes.len() < HEADER_BYTES);
 }
 
-/// Rules are refused with one line, or make short names.
+/// Rules are refused with a message of one line, or produce short names.
 pub(crate) fn auth_to_local(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let (rules, names) = text.split_once('\n').unwrap_or((&text, ""));

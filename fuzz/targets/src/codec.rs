@@ -1,4 +1,4 @@
-//! Records: what clients send, and what is logged.
+//! Records: messages of clients, and log records.
 
 use zebu_jute::{Decode, Decoder, Encode, Encoder};
 use zebu_proto::OpCode as Op;
@@ -11,8 +11,8 @@ use zebu_proto::request::{
 };
 use zebu_proto::txn::{Txn, TxnRecord};
 
-/// Decodes a record; if that works, everything that follows from it must hold: encoded and decoded
-/// again it is the same, it does not depend on what comes behind it, and no shorter bytes will do.
+/// Decodes a record. If that succeeds: encoding and decoding it again gives the same record, bytes
+/// after it do not matter, and no shorter input is accepted.
 macro_rules! check_record {
     ($record:ty, $bytes:expr) => {{
         let bytes: &[u8] = $bytes;
@@ -85,7 +85,7 @@ fn multi(body: &[u8], reads: bool) {
     assert_eq!(multi_ops(&mut Decoder::new(&body[..length]), reads).as_ref(), Ok(&ops));
     assert!(multi_ops(&mut Decoder::new(&body[..length - 1]), reads).is_err());
     if !ops.is_empty() {
-        // No operation belongs into both lists.
+        // No operation belongs to both lists.
         assert!(multi_ops(&mut Decoder::new(body), !reads).is_err());
     }
 }
@@ -105,7 +105,7 @@ fn vector(bytes: &[u8]) {
     }
 }
 
-/// What servers send, as clients read it.
+/// The messages of servers, as clients decode them.
 pub(crate) fn reply_record(bytes: &[u8]) {
     check_record!(ReplyHeader, bytes);
     let mut from = Decoder::new(bytes);
@@ -130,14 +130,14 @@ pub(crate) fn reply_record(bytes: &[u8]) {
     }
 }
 
-/// A log record's body: read, written and read again it is the same.
+/// The body of a log record is the same after decoding and encoding.
 pub(crate) fn txn_record(body: &[u8]) {
     let Ok(record) = TxnRecord::decode(body) else { return };
     let encoded = encode(&record);
     let again = TxnRecord::decode(&encoded).expect("what was encoded can be decoded");
     assert_eq!(encode(&again), encoded);
     assert_eq!(again.header, record.header);
-    // A list of paths that is not there can look as if it were, in front of the right digest.
+    // An absent list of paths can look like a present one before the right digest.
     if !matches!(record.txn, Txn::CloseSession { .. }) {
         assert_eq!(again, record);
     }
@@ -145,7 +145,7 @@ pub(crate) fn txn_record(body: &[u8]) {
     if let Txn::Multi(ops) = &record.txn {
         assert_eq!(header.op, Op::MULTI);
         assert!(ops.iter().all(|(op, _)| *op != Op::MULTI), "multis are not nested");
-        // The operations' own bodies stand alone.
+        // The bodies of the operations can be decoded by themselves.
         for (op, txn) in ops {
             let mut bytes = Vec::new();
             txn.encode(*op, &mut Encoder::new(&mut bytes));

@@ -1,5 +1,5 @@
-//! Configuration: properties files, `zoo.cfg` with all that belongs to it, words of a command line,
-//! and four-letter words.
+//! Configuration: properties files, `zoo.cfg` with its related files and variables, words of a
+//! command line, and four-letter words.
 
 use std::cell::Cell;
 use std::io;
@@ -11,7 +11,7 @@ use zebu_server::config::{
 use zebu_server::four_letter::{Effect, Received, Whitelist, Word};
 use zebu_server::properties::{self, Properties, PropertiesError};
 
-/// A properties file: written again, every entry is the same.
+/// A properties file: every entry is the same after it is written again.
 pub(crate) fn properties(bytes: &[u8]) {
     let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() as u32 + 1;
     let found = match properties::parse(bytes) {
@@ -52,8 +52,8 @@ fn escaped(text: &str) -> String {
 }
 
 /// `zoo.cfg`, then the dynamic file, `myid`, the two variables with JVM flags, `-D` and `--set`
-/// words: each behind a line of `%`. Refused with reasons, or taken, and then the settings that it
-/// amounts to are a file that is taken too, and amounts to the same.
+/// words, each after a line of `%`. The configuration is refused with reasons, or accepted. The
+/// effective settings of an accepted one form a file that is accepted, too, and means the same.
 pub(crate) fn zoo_cfg(bytes: &[u8]) {
     let mut parts = bytes.split(|byte| *byte == b'%');
     let main = parts.next().unwrap_or_default();
@@ -84,7 +84,7 @@ pub(crate) fn zoo_cfg(bytes: &[u8]) {
     check_loaded(&result);
     let Ok(loaded) = result else { return };
     let settings = &loaded.effective.settings;
-    // What is masked is lost; a dynamic file and member lines are another file's business.
+    // A masked value is lost; the dynamic file and the lines of members belong to another file.
     let plain = |key: &str| !key.starts_with("server.") && key != "dynamicConfigFile";
     let lost =
         |setting: &config::EffectiveSetting| setting.value == config::MASK || !plain(&setting.key);
@@ -171,7 +171,7 @@ pub(crate) fn four_letter(bytes: &[u8]) {
             assert_eq!(word.effect(7) != Effect::None, changes);
         }
         Some(Received::TelnetInterrupt) => assert_eq!(first, b"\xff\xf4\xff\xfd"),
-        // The length of a frame: no word looks like one that is ever accepted.
+        // The length of a frame: no word equals the length of an accepted frame.
         None => assert!(Word::ALL.iter().all(|word| word.name().as_bytes() != first)),
     }
 }

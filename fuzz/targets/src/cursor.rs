@@ -1,6 +1,6 @@
-//! A script's bytes, read so that every byte means something.
+//! Reads the bytes of a script. Every byte has a meaning.
 
-/// Reads an input piece by piece. Behind its end there is nothing.
+/// Reads an input piece by piece. After its end there are no bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a>(&'a [u8]);
 
@@ -9,19 +9,19 @@ impl<'a> Cursor<'a> {
         Self(bytes)
     }
 
-    /// The next byte, `None` behind the last.
+    /// The next byte; `None` after the last one.
     pub(crate) fn next(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    /// The next byte, 0 behind the last.
+    /// The next byte; 0 after the last one.
     pub(crate) fn byte(&mut self) -> u8 {
         self.next().unwrap_or_default()
     }
 
-    /// As many bytes as the next two say, or those there are.
+    /// The number of bytes that the next two bytes announce, or fewer at the end.
     pub(crate) fn run(&mut self) -> &'a [u8] {
         let length = usize::from(u16::from_be_bytes([self.byte(), self.byte()]));
         let (run, rest) = self.0.split_at(length.min(self.0.len()));

@@ -21,10 +21,10 @@ use crate::cursor::Cursor;
 use crate::state::{Content, OPTIONS, check_tree, create_session, load};
 
 const RECORD_BYTES_MAX: usize = 1 << 20;
-/// A snapshot that becomes larger is not looked at further.
+/// The maximum size of a decompressed snapshot that the target examines.
 const SNAPSHOT_BYTES_MAX: u64 = 16 << 20;
 
-/// Hands out few bytes at once.
+/// Returns few bytes at a time.
 struct Slowly<'a>(&'a [u8], usize);
 
 impl Read for Slowly<'_> {
@@ -34,8 +34,8 @@ impl Read for Slowly<'_> {
     }
 }
 
-/// A log: what is read is what is there, whole records one behind the other, and nothing behind its
-/// end is passed over.
+/// A log: the reader returns the bytes of the file, as consecutive whole records, and skips no data
+/// after its end.
 pub(crate) fn txn_log(bytes: &[u8]) {
     let mut again = bytes[..bytes.len().min(HEADER_BYTES)].to_vec();
     let mut records = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn txn_log(bytes: &[u8]) {
         encode_record(record.body, &mut again);
         assert_eq!(record.end as usize, again.len());
         records.push((record.offset, record.zxid, record.body.len()));
-        // What a whole record means is for others to say, without a panic.
+        // Other code interprets a whole record; it must not panic.
         let _ = TxnRecord::decode(record.body);
     })
     .expect("memory can be read");
@@ -72,7 +72,7 @@ pub(crate) fn txn_log(bytes: &[u8]) {
         assert_eq!(result.expect("memory can be read"), (end, tail), "{step} bytes at once");
         assert_eq!(same, records);
     }
-    // As recovery reads a log of ours, whose lengths it believes.
+    // Reads a log as recovery reads one of our own, whose lengths it trusts.
     let mut reader = LogReader::new(bytes, usize::MAX);
     while reader.next().expect("memory can be read").is_ok() {}
     reader.tail().expect("memory can be read");
@@ -86,7 +86,7 @@ fn compression_of(bytes: &[u8]) -> Compression {
     }
 }
 
-/// How long a snapshot is when decompressed, up to [`SNAPSHOT_BYTES_MAX`].
+/// The length of a decompressed snapshot, up to [`SNAPSHOT_BYTES_MAX`].
 pub(crate) fn decompressed_bytes(bytes: &[u8]) -> usize {
     let source = decompressed(bytes, compression_of(bytes));
     let mut counted = Count(source.take(SNAPSHOT_BYTES_MAX), 0);
@@ -110,8 +110,8 @@ fn read_told(source: impl Read) -> Result<(Sections, Told), SnapshotError> {
     Ok((sections, told))
 }
 
-/// A snapshot, compressed as its first bytes say: a good one can be written again, in every
-/// compression, and is the same.
+/// A snapshot, with the compression that its first bytes show. A valid one is the same after it is
+/// written in every compression.
 pub(crate) fn snapshot(bytes: &[u8]) {
     let source = decompressed(bytes, compression_of(bytes)).take(SNAPSHOT_BYTES_MAX);
     let Ok((sections, told)) = read_told(source) else { return };
@@ -149,7 +149,7 @@ fn write_snapshot(told: &Told, last: Option<Zxid>, compression: Compression) -> 
     written
 }
 
-/// A sidecar: the mark is one of those that are in it, and stays what it is when it is written.
+/// A sidecar: the mark is that of one of its slots, and is the same after writing.
 pub(crate) fn sidecar(bytes: &[u8]) {
     let Some(mark) = Mark::read(bytes) else { return };
     assert_eq!(Mark::read(&mark.file()), Some(mark));
@@ -159,7 +159,7 @@ pub(crate) fn sidecar(bytes: &[u8]) {
     assert!(mark.agrees(&mark));
 }
 
-/// Names of files: what is taken for ours or the original's is written the same way.
+/// File names: a name that is accepted as ours or the original's is written in the same way.
 pub(crate) fn file_name(bytes: &[u8]) {
     let name = String::from_utf8_lossy(bytes);
     let hex = |text: &str| text.trim_start_matches('0').to_ascii_lowercase();
@@ -179,7 +179,7 @@ pub(crate) fn file_name(bytes: &[u8]) {
     }
 }
 
-/// The two epoch files, a line each, behind one byte that says which epoch the log is in.
+/// The two epoch files, one line each, after one byte with the epoch of the log.
 pub(crate) fn epoch(bytes: &[u8]) {
     let mut cursor = Cursor::new(bytes);
     let last = Zxid::new(Epoch(cursor.byte().into()), 1);
@@ -198,7 +198,7 @@ pub(crate) fn epoch(bytes: &[u8]) {
     assert_eq!(files.read(EpochFile::Accepted).expect("it loaded before"), Some(accepted));
 }
 
-/// Bodies of log records with their lengths in front: whatever was logged can be applied, and the
+/// Bodies of log records, each after its length: every logged transaction can be applied, and the
 /// tree keeps its counters and its digest.
 pub(crate) fn tree_apply(bytes: &[u8]) {
     let mut cursor = Cursor::new(bytes);
@@ -224,14 +224,14 @@ pub(crate) fn tree_apply(bytes: &[u8]) {
     assert!(tree.sessions_with_ephemerals().all(|owner| tree.session_timeout(owner).is_some()));
 }
 
-/// What a disk in memory holds.
+/// The content of a disk in memory.
 fn files_of(vfs: &MemVfs) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
     vfs.files().into_iter().map(|path| (path.clone(), vfs.content(&path))).collect()
 }
 
-/// Files of a data directory, each as kind, zxid, length and content, behind one byte of switches:
-/// a start that is refused changes nothing; one that succeeds can be repeated with the same outcome,
-/// and what is logged after it is there at the next start.
+/// Files of a data directory, each as kind, zxid, length and content, after one byte of switches. A
+/// refused start changes nothing. A start that succeeds has the same outcome when it is repeated,
+/// and the next start finds what is logged after it.
 pub(crate) fn data_dir(bytes: &[u8]) {
     let mut cursor = Cursor::new(bytes);
     let switches = cursor.byte();
@@ -274,7 +274,7 @@ pub(crate) fn data_dir(bytes: &[u8]) {
     assert_eq!(Content::of(&again), content, "the same disk gives the same tree");
     assert_eq!(recovered_again.last_zxid, recovered.last_zxid);
     assert_eq!(recovered_again.snapshot, recovered.snapshot);
-    // Going on, as a server does: a snapshot if there is none, then the next transaction.
+    // Continues as a server does: a snapshot if there is none, then the next transaction.
     let Some(next) = tree.last_zxid().next() else { return };
     if options.accept_damage {
         return;

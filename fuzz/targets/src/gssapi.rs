@@ -1,6 +1,8 @@
-//! SASL's GSSAPI: tokens from anybody to both sides of an exchange, and to the library of Kerberos where it is installed.
+//! SASL's GSSAPI: arbitrary tokens for both sides of an exchange, and for the Kerberos library
+//! where it is installed.
 //!
-//! Contexts are played, as tickets need a key distribution centre: their tokens are words, and a letter wraps a message.
+//! The contexts are simulated, because tickets need a key distribution centre: their tokens are
+//! words, and a letter wraps a message.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -48,7 +50,7 @@ impl Secured for Played {
     }
 }
 
-/// Lines of tokens; the first byte says which side hears them.
+/// Lines of tokens; the first byte selects the side that receives them.
 pub(crate) fn tokens(bytes: &[u8]) {
     let Some((side, rest)) = bytes.split_first() else { return };
     let tokens: Vec<&[u8]> = rest.split(|byte| *byte == b'\n').collect();
@@ -72,7 +74,7 @@ fn server(mut server: Server<Played>, tokens: &[&[u8]]) {
         match stepped {
             Ok(Step::Challenge(_)) => {}
             Ok(Step::Done(who)) => {
-                // No way leads here but with a ticket and an agreement on no layer.
+                // This point is reached only with a ticket and an agreement on no security layer.
                 assert_eq!((who.user.as_str(), tokens[0]), (PEER, &b"ticket"[..]));
                 assert!(number > 0 && token.starts_with(b"c\x01"), "{token:?}");
                 is_over = true;
@@ -94,7 +96,7 @@ fn client(mut client: Client<Played>, tokens: &[&[u8]]) {
         match stepped {
             Ok(Some(_)) => {}
             Ok(None) => {
-                // The server has proved itself twice.
+                // The server has proved its identity twice.
                 assert_eq!((number, tokens[0], *token), (2, &b"proof"[..], &b""[..]));
                 assert!(tokens[1].starts_with(b"s"));
                 is_over = true;
@@ -107,7 +109,7 @@ fn client(mut client: Client<Played>, tokens: &[&[u8]]) {
     }
 }
 
-/// A service with a key; `None` where the library is not installed.
+/// A service with a key; `None` if the library is not installed.
 static SERVICE: LazyLock<Option<Acceptor>> = LazyLock::new(|| {
     let key_tab = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../crates/gssapi/tests/fixtures/zookeeper.keytab");
@@ -115,7 +117,7 @@ static SERVICE: LazyLock<Option<Acceptor>> = LazyLock::new(|| {
     Some(gss.acceptor("zookeeper/localhost@ZEBU.TEST", Some(&key_tab)).expect("it has this key"))
 });
 
-/// Nobody has a ticket of this service.
+/// No client has a ticket of this service.
 fn library(token: &[u8]) {
     let Some(service) = &*SERVICE else { return };
     let mut server = Server::new(service.begin());

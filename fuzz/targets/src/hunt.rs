@@ -1,18 +1,18 @@
-//! A small mutator for the tests: seeded, so that every run tries the same inputs.
+//! A small mutator for the tests. A seed decides its inputs, so every run tries the same ones.
 //!
-//! libFuzzer finds more, because it sees which code an input reaches; this one needs nothing but a
-//! stable compiler, runs with the other tests, and keeps what was found from coming back.
+//! libFuzzer finds more, because it sees the code that an input reaches. This mutator needs only a
+//! stable compiler, runs with the other tests, and keeps fixed faults from returning.
 
 use zebu_testkit::Random;
 
-/// Longest input that is made.
+/// The maximum length of an input.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
-/// Most changes made to one seed.
+/// The maximum number of changes of one seed.
 const CHANGES_MAX: u64 = 6;
-/// Most runs spent on making a find smaller.
+/// The maximum number of runs to shrink an input.
 const MINIMISE_RUNS_MAX: usize = 4000;
 
-/// Numbers at which something begins or ends.
+/// Numbers at which ranges begin or end.
 const BOUNDARIES: [i64; 24] = [
     0,
     1,
@@ -40,17 +40,17 @@ const BOUNDARIES: [i64; 24] = [
     i64::MIN,
 ];
 
-/// Bytes that mean something in texts and in binary records.
+/// Bytes with a meaning in texts and in binary records.
 const TELLING: &[u8] = b"\0\x01\x0b\x0e\x1f\x65\x66\x7f\x80\xff/.:,;=-+#\\\n\r ax019B";
 
-/// A part of something `length` long, most often a short one.
+/// A part of `length` bytes, most often a short one.
 fn part(random: &mut Random, length: usize) -> std::ops::Range<usize> {
     let start = random.index(length + 1);
     let most = if random.index(4) == 0 { length } else { length.min(16) };
     start..(start + random.index(most + 1)).min(length)
 }
 
-/// Makes inputs out of seeds.
+/// Creates inputs from seeds.
 #[derive(Clone, Debug)]
 pub struct Mutator<'s> {
     seeds: &'s [Vec<u8>],
@@ -58,10 +58,10 @@ pub struct Mutator<'s> {
 }
 
 impl<'s> Mutator<'s> {
-    /// Inputs made of `seeds`; the same ones for the same `seed`.
+    /// Inputs made from `seeds`; the same ones for the same `seed`.
     ///
     /// # Panics
-    /// Without any seed.
+    /// If there are no seeds.
     pub fn new(seeds: &'s [Vec<u8>], seed: u64) -> Self {
         assert!(!seeds.is_empty(), "a mutator needs something to change");
         Self { seeds, random: Random::new(seed) }
@@ -104,7 +104,7 @@ impl<'s> Mutator<'s> {
             7 => input.truncate(self.random.index(input.len())),
             8 => drop(input.drain(part(&mut self.random, input.len()))),
             9 => {
-                // Once more, or many times.
+                // Repeats a part once or many times.
                 let again = input[part(&mut self.random, input.len())].to_vec();
                 let room = INPUT_BYTES_MAX / again.len().max(1);
                 let times =
@@ -119,7 +119,7 @@ impl<'s> Mutator<'s> {
                 input.splice(at..at, bytes);
             }
             11 => {
-                // The beginning of this one and the end of another.
+                // The beginning of this input and the end of another one.
                 let other = self.seed();
                 input.truncate(self.random.index(input.len() + 1));
                 input.extend_from_slice(&other[self.random.index(other.len() + 1)..]);
@@ -133,7 +133,7 @@ impl<'s> Mutator<'s> {
         }
     }
 
-    /// Writes a number over what is there, most often one of four bytes, as lengths have.
+    /// Overwrites bytes with a number, most often four bytes, like a length.
     fn boundary(&mut self, input: &mut [u8]) {
         let number = match self.random.index(4) {
             0 => input.len() as i64 + *self.random.pick(&[-1, 0, 1]),
@@ -148,13 +148,13 @@ impl<'s> Mutator<'s> {
 /// An input that breaks a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Find {
-    /// The input, made small.
+    /// The input, shrunk.
     pub input: Vec<u8>,
-    /// What goes wrong with it.
+    /// The fault that it causes.
     pub fault: String,
 }
 
-/// Tries the seeds, then `rounds` inputs made of them, and stops at the first fault.
+/// Tries the seeds, then `rounds` inputs made from them, and stops at the first fault.
 pub fn hunt(
     seeds: &[Vec<u8>],
     rounds: u32,
@@ -171,7 +171,7 @@ pub fn hunt(
     Some(Find { input, fault })
 }
 
-/// Makes an input smaller while it still goes wrong: fewer bytes, then plainer ones.
+/// Shrinks an input while it still fails: fewer bytes, then simpler ones.
 pub fn minimise(mut input: Vec<u8>, fails: &mut dyn FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut runs = 0;
     let mut attempt = |smaller: &[u8]| {

@@ -1,4 +1,4 @@
-//! What is fuzzed: one function per target, each taking any bytes there are.
+//! The fuzz targets: one function for each, which accepts arbitrary bytes.
 //!
 //! A target panics when the code under it breaks a promise, and returns otherwise. The libFuzzer
 //! programs in `fuzz/fuzz_targets` are one line each around these functions; the tests of this crate
@@ -19,32 +19,32 @@ pub mod script;
 mod state;
 mod text;
 
-/// One thing that is fuzzed.
+/// One fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of the libFuzzer program and of the corpus.
+    /// The name of the target, of its libFuzzer program and of its corpus.
     pub name: &'static str,
-    /// What is run.
+    /// The function of the target.
     pub run: fn(&[u8]),
-    /// How much memory it may hold at once.
+    /// The maximum memory that it may hold at a time.
     pub memory: Memory,
-    /// How long an input counts as for that.
+    /// The length of an input for that limit.
     pub length: fn(&[u8]) -> usize,
-    /// Mutations in a plain test run, some seconds' worth in a debug build.
+    /// The number of mutations in a normal test run: some seconds in a debug build.
     pub rounds: u32,
 }
 
-/// A bound on the memory a target may hold at once: `fixed + per_byte * input`.
+/// A limit for the memory that a target may hold at a time: `fixed + per_byte * input`.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Bytes whatever the input is.
+    /// The fixed part.
     pub fixed: usize,
-    /// Bytes for each byte of input.
+    /// The part for each byte of input.
     pub per_byte: usize,
 }
 
 impl Memory {
-    /// The bound for an input of so many bytes.
+    /// The limit for an input of this length.
     pub const fn of(self, input: usize) -> usize {
         self.fixed + self.per_byte * input
     }
@@ -73,7 +73,7 @@ pub const TARGETS: &[Target] = &[
     target("reply_record", codec::reply_record, 500_000, 16 * KIB, 64),
     target("txn_log", disk::txn_log, 20_000, 2048 * KIB, 8),
     Target {
-        // What it may cost is measured by what is in it, not by how well that could be compressed.
+        // The limit depends on the content, not on its compression.
         length: disk::decompressed_bytes,
         ..target("snapshot", disk::snapshot, 8_000, 8192 * KIB, 64)
     },
@@ -83,7 +83,7 @@ pub const TARGETS: &[Target] = &[
     target("data_dir", disk::data_dir, 5_000, 8192 * KIB, 128),
     target("tree_apply", disk::tree_apply, 20_000, 1024 * KIB, 256),
     target("properties", config::properties, 50_000, 16 * KIB, 256),
-    // Each of the settings takes some hundred bytes, whatever the file has.
+    // Each setting needs some hundred bytes, whatever the file contains.
     target("zoo_cfg", config::zoo_cfg, 4_000, 320 * KIB, 256),
     target("flags", config::flags, 100_000, 16 * KIB, 256),
     target("four_letter", config::four_letter, 200_000, 16 * KIB, 256),
@@ -93,7 +93,7 @@ pub const TARGETS: &[Target] = &[
     target("jaas", auth::jaas, 50_000, 64 * KIB, 256),
     target("digest_md5", auth::digest_md5, 50_000, 64 * KIB, 64),
     target("gssapi", gssapi::tokens, 50_000, 64 * KIB, 64),
-    // A value of JSON takes some times the memory of its text.
+    // A JSON value needs several times the memory of its text.
     target("external_auth", auth::external_auth, 2_000, 64 * KIB, 512),
     target("ocsp", auth::ocsp, 5_000, 64 * KIB, 64),
     target("client_hello", auth::client_hello, 500_000, 16 * KIB, 16),
@@ -104,7 +104,7 @@ pub const TARGETS: &[Target] = &[
 /// The target of that name.
 ///
 /// # Panics
-/// When there is none; at compile time, where the name is a constant.
+/// If there is no such target; at compile time, where the name is a constant.
 pub const fn find(name: &str) -> Target {
     let mut at = 0;
     while at < TARGETS.len() {

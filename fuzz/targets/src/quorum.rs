@@ -17,12 +17,12 @@ use zebu_proto::snapshot::{
 use zebu_proto::{Acl, ServerId, SessionId, Zxid, properties};
 use zebu_zab::config::{Member, Membership, Rules, Verifier, files, is_config_key};
 
-/// As a server may be configured; small, so that limits are met.
+/// A possible configuration of a server; small, so that inputs reach the limits.
 const FIELD_BYTES_MAX: usize = 4096;
-/// Messages of one input that are looked at.
+/// The maximum number of examined messages of one input.
 const MESSAGES_MAX: usize = 16;
 
-/// A byte that says which port, then what is received there.
+/// A byte that selects the port, then the bytes received there.
 pub(crate) fn quorum(bytes: &[u8]) {
     let Some((port, received)) = bytes.split_first() else { return };
     match port % 6 {
@@ -36,7 +36,7 @@ pub(crate) fn quorum(bytes: &[u8]) {
             },
         ),
         2 => messages(received, FirstMessage::decode, |message| {
-            // Bytes that are no UTF-8 take more room when they have been replaced.
+            // Bytes that are not UTF-8 need more room after their replacement.
             let was_text = std::str::from_utf8(received).is_ok();
             was_text.then(|| message.to_bytes())
         }),
@@ -55,8 +55,8 @@ pub(crate) fn quorum(bytes: &[u8]) {
     }
 }
 
-/// Takes messages off the front: one is taken wholly or not at all, no byte of it is superfluous,
-/// and what `encode` makes of it is it.
+/// Decodes messages one after the other. A message is accepted as a whole or not at all, none of
+/// its bytes is superfluous, and `encode` gives the same bytes.
 fn messages<T: PartialEq + Debug>(
     received: &[u8],
     decode: impl Fn(&mut BytesMut) -> Result<Option<T>, DecodeError>,
@@ -104,7 +104,7 @@ fn packet(packet: &QuorumPacket) -> Option<Vec<u8>> {
     if let Ok(answer) = Revalidated::from_bytes(&data) {
         assert_eq!(Revalidated::from_bytes(&answer.to_bytes()), Ok(answer));
     }
-    // Ids that are no UTF-8 take more room when they have been replaced.
+    // Ids that are not UTF-8 need more room after their replacement.
     let ids = packet.authinfo.iter().flatten();
     let was_text =
         !ids.clone().any(|id| id.scheme.contains('\u{fffd}') || id.id.contains('\u{fffd}'));
@@ -119,7 +119,7 @@ fn notification(message: &Bytes) {
     }
 }
 
-/// A snapshot as it was read.
+/// A decoded snapshot.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     sessions: Vec<(SessionId, i32)>,
@@ -129,7 +129,8 @@ struct Read {
     is_whole: bool,
 }
 
-/// How few bytes come at once makes no difference, and what was read can be written and read again.
+/// The sizes of the received pieces make no difference, and the snapshot is the same after writing
+/// and reading.
 fn snapshot(received: &[u8]) {
     let read = read_snapshot(received, received.len());
     assert_eq!(read_snapshot(received, 23), read);
@@ -139,13 +140,13 @@ fn snapshot(received: &[u8]) {
     encode_tables(&read.sessions, &read.acls, &mut out);
     out.raw(&read.nodes);
     encode_end(&mut out);
-    // Nulls have become empty, and what was no UTF-8 longer.
+    // Nulls have become empty strings, and strings that were not UTF-8 are longer.
     if let Some(again) = read_snapshot(&bytes, bytes.len()) {
         assert_eq!(again, Read { left: 0, ..read });
     }
 }
 
-/// `None` for what is no snapshot.
+/// `None` for bytes that are not a snapshot.
 fn read_snapshot(received: &[u8], step: usize) -> Option<Read> {
     let mut reader = SnapshotReader::new(FIELD_BYTES_MAX);
     let mut read = Read::default();

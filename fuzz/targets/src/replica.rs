@@ -1,5 +1,4 @@
-//! A whole server, driven by the engine that ships: events in, and everything that has to hold of
-//! their effects checked on the way.
+//! A whole server, driven by the shipped engine. The target checks the effects of each event.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -32,10 +31,10 @@ const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 /// Lets time pass between two events without an answer.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Turns until everybody has an answer: each session ends within forty.
+/// The number of turns until every client has an answer: each session ends within forty.
 const TURNS_MAX: usize = 3000;
 
-/// How long a script may let time pass in all.
+/// The maximum time that a script may let pass.
 const TIME_MAX: Duration = Duration::from_secs(600);
 
 /// One client.
@@ -47,20 +46,21 @@ struct Client {
     /// Packets with credentials without an answer.
     auths: usize,
     next_xid: i32,
-    /// Newest zxid it was told.
+    /// The newest zxid in its answers.
     seen: Zxid,
-    /// Notifications of the transaction that it was told of last: kind and path.
+    /// The notifications of the last transaction that it was notified of: kind and path.
     told: Vec<(i32, String)>,
     told_at: Zxid,
 }
 
-/// A snapshot being taken while everything goes on.
+/// A snapshot that is taken during the run.
 struct Snapshot {
     walk: Walk,
     told: Told,
 }
 
-/// Checks each transaction, and remembers which ones may tell a client of a znode several times.
+/// Checks each transaction, and records which transactions may notify a client of one znode several
+/// times.
 #[derive(Default)]
 struct Applied {
     many: Vec<Zxid>,
@@ -91,13 +91,13 @@ impl Watching for Applied {
 struct Run {
     alone: Alone<Applied>,
     clients: BTreeMap<u8, Client>,
-    /// Ids of all sessions that ever were.
+    /// The ids of all sessions of the run.
     sessions: Vec<SessionId>,
     snapshot: Option<Snapshot>,
     types: ExtendedTypes,
-    /// Whether the end of a session says what it removes.
+    /// Whether the end of a session lists its ephemerals.
     lists_paths: bool,
-    /// How long the script may let time pass still: every 200 ms are a turn, which takes its time.
+    /// The time that the script may still let pass. Every 200 ms are a turn, which costs time.
     time_left: Duration,
 }
 
@@ -185,7 +185,7 @@ impl Run {
                 self.hear();
             }
             Event::Flush { records } => {
-                // Only what was handed to the log can be durable.
+                // Only records that were passed to the log can be durable.
                 self.turn();
                 self.alone.flush(records);
                 self.hear();
@@ -263,7 +263,7 @@ impl Run {
         self.hear();
     }
 
-    /// Every client takes what it is sent. What a connection was waiting for may let it go on.
+    /// Every client reads its bytes. That may let a waiting connection continue.
     fn hear(&mut self) {
         let slots: Vec<u8> = self.clients.keys().copied().collect();
         for slot in slots {
@@ -271,7 +271,7 @@ impl Run {
             client.connection.serve(&self.alone);
             let received = client.connection.take();
             client.receive(&received, &self.alone, &mut self.sessions);
-            // What a connection does not answer, it was closed for.
+            // If a connection does not answer a request, the reason is that it was closed.
             if client.connection.is_over() {
                 self.disconnect(slot);
             }
@@ -300,33 +300,34 @@ impl Run {
         }
     }
 
-    /// A snapshot taken while everything went on, and the log since it began, give the tree.
+    /// A snapshot taken during the run, and the log since its beginning, give the tree.
     fn check_snapshot(&self, snapshot: &Snapshot) {
         let current = self.alone.common.tree.read();
         let options = zebu_tree::Options { types: self.types, ..current.options() };
         let mut tree = load(&snapshot.told, options).expect("a snapshot can be loaded");
         let began = snapshot.walk.began();
         tree.set_last_zxid(began);
-        // A tree that is ahead of a transaction has another digest than it announces.
+        // A tree that is ahead of a transaction has another digest than the transaction.
         self.alone.replay(&mut tree, began..=current.last_zxid());
         check_tree(&tree);
         if !self.lists_paths {
-            // The end of a session then says nothing of the parents of what was gone before the walk
-            // came to it (ZOOKEEPER-3145); all that is wrong afterwards is their pzxid.
+            // The end of a session then does not list the parents of znodes that were deleted
+            // before the walk reached them (ZOOKEEPER-3145); only their pzxid is wrong afterwards.
             return;
         }
         assert_eq!(Content::of(&tree), Content::of(&current), "replayed over a snapshot");
     }
 
-    /// Everything becomes durable, everybody leaves, and nothing is left over.
+    /// Everything becomes durable, all clients leave, and nothing is left over.
     fn end(&mut self) {
         self.turn();
-        // Whoever waits to be taken in is, as soon as there is room.
+        // Waiting connections are accepted as soon as there is room.
         for turn in 0.. {
             let waits = self.clients.values().any(|client| !client.in_flight.is_empty());
             let desk = &self.alone.desk;
             let is_durable = desk.durable == desk.log.len();
-            // What a connection has handed in, or that it has ended, counts until it is seen to.
+            // The submitted requests of a connection, and its end, count until the server handles
+            // them.
             let is_idle = self.alone.common.inbox.is_empty() && desk.replica.waiting() == 0;
             if is_durable && is_idle && !waits {
                 break;
@@ -366,8 +367,8 @@ impl Run {
 }
 
 impl Client {
-    /// A client gets frames: whole ones, in the order of its requests, and never of an older state
-    /// than it has seen.
+    /// A client receives whole frames, in the order of its requests, and never an older state than
+    /// it has seen.
     fn receive(&mut self, out: &[u8], alone: &Alone<Applied>, sessions: &mut Vec<SessionId>) {
         for payload in frames(out) {
             if self.session.is_none() {
@@ -393,14 +394,14 @@ impl Client {
                     check_body(op, header.err, body);
                 }
             }
-            // −1 is an unknown request's or a missed event's, 0 an eager check's.
+            // −1 is the zxid of an unknown request or a missed event, 0 that of an early ACL check.
             if header.zxid > Zxid::ZERO {
                 assert!(self.seen <= header.zxid, "{header:?} after {}", self.seen);
                 self.seen = header.zxid;
             }
         }
         if self.connection.is_over() {
-            // The server answers no more.
+            // The server answers no more requests.
             self.in_flight.clear();
             self.auths = 0;
         }
@@ -423,7 +424,7 @@ impl Client {
         self.session = Some(session);
     }
 
-    /// Nobody is told of one change twice.
+    /// No client is notified of one change twice.
     fn notified(&mut self, zxid: Zxid, event: WatcherEvent<'_>, applied: &Applied) {
         if zxid != self.told_at {
             self.told.clear();
@@ -436,7 +437,7 @@ impl Client {
     }
 }
 
-/// Takes frames apart: nothing is left over.
+/// Splits the bytes into frames, without a rest.
 fn frames(mut out: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while !out.is_empty() {
@@ -449,10 +450,10 @@ fn frames(mut out: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-/// An answer has the body of its request's kind, and nothing behind it.
+/// An answer has the body of its request's kind, and no bytes after it.
 fn check_body(op: Op, err: ErrorCode, body: &[u8]) {
     if err != ErrorCode::OK {
-        // A list of reads that cannot be read to its end keeps what came before.
+        // A multiRead that cannot be decoded to its end keeps the reads before.
         assert!(body.is_empty() || op == Op::MULTI_READ, "a failure of {op} has no body");
         return;
     }

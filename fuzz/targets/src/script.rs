@@ -1,5 +1,5 @@
-//! Scripts for the replica: what happens to a server, a byte or a few for each event, so that every
-//! change of a byte is another script.
+//! Scripts for the replica: one or a few bytes for each event, so every change of a byte gives
+//! another script.
 
 use zebu_jute::{Encode, Encoder};
 use zebu_proto::request::{
@@ -10,22 +10,23 @@ use zebu_proto::{AclRef, OpCode as Op, Perms, Version};
 
 use crate::cursor::Cursor;
 
-/// Connections at one time.
+/// The number of connections at a time.
 pub const SLOTS: u8 = 6;
 
-/// Set in an event's first byte: what follows from it is carried out together with the next one's.
+/// A bit in an event's first byte: the effects of this event are executed together with those of
+/// the next one.
 pub const HELD: u8 = 0x80;
 
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A connection asks for a session, a known one if there are so many.
+    /// A connection asks for a session: an existing one if there are that many.
     Connect { slot: u8, timeout_ms: i32, known: u8, right_password: bool, seen: u8 },
-    /// A connection goes away.
+    /// A connection ends.
     Disconnect { slot: u8 },
-    /// A client asks.
+    /// A client sends a request.
     Request { slot: u8, op: Op, body: Vec<u8> },
-    /// Credentials for a connection.
+    /// A client sends credentials.
     Auth { slot: u8, user: u8 },
     /// Time passes.
     Tick { ms: u64 },
@@ -33,7 +34,7 @@ pub(crate) enum Event {
     Flush { records: usize },
     /// An operator ends a session.
     Terminate { known: u8 },
-    /// The walk of a snapshot goes on, or one begins.
+    /// The walk of a snapshot continues, or begins.
     Walk { znodes: usize },
 }
 
@@ -66,7 +67,7 @@ const PATHS: [&str; 24] = [
     "/\u{e9}/../a",
 ];
 
-/// The path behind a byte: one of a table, or one below it.
+/// The path for a byte: one of a table, or one below it.
 fn path(byte: u8) -> String {
     let above = PATHS[usize::from(byte & 31) % PATHS.len()];
     match byte >> 5 {
@@ -87,7 +88,8 @@ fn data(byte: u8) -> Option<Vec<u8>> {
     }
 }
 
-/// The lists of ACLs there are: open, nobody's, one user's, the asker's own, several, bad ones.
+/// The available ACLs: open, for no client, for one user, for the client itself, several entries,
+/// invalid ones.
 fn acl(byte: u8) -> Option<Vec<AclRef<'static>>> {
     const ALICE: &str = "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E=";
     let entry = |perms, scheme: &'static str, id: &'static str| AclRef {
@@ -204,7 +206,7 @@ fn multi(from: &mut Cursor<'_>) -> Vec<u8> {
     body
 }
 
-/// The next event, and whether it is held.
+/// The next event, and whether it is executed together with the next one.
 pub(crate) fn event(from: &mut Cursor<'_>) -> Option<(Event, bool)> {
     let first = from.next()?;
     let kind = first & !HELD;

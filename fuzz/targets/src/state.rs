@@ -1,4 +1,4 @@
-//! A tree built from what a store finds, and what two trees must have in common.
+//! A tree built from the content of a store, and the parts that two trees must have in common.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use zebu_proto::{Acl, ExtendedTypes, OpCode, Owner, SessionId, StatPersisted, Zx
 use zebu_testkit::told::{Told, Znode};
 use zebu_tree::{Loader, Options, Tree, digest_counts, node_digest};
 
-/// All kinds of znode there are.
+/// All kinds of znodes.
 pub(crate) const OPTIONS: Options = Options {
     types: ExtendedTypes { enabled: true, emulate_353: false },
     digest: true,
     hash_seed: 7,
 };
 
-/// The body of the record that makes a session.
+/// The body of the record that creates a session.
 pub(crate) fn create_session(zxid: Zxid, session: SessionId, timeout_ms: i32) -> Vec<u8> {
     let header = TxnHeader { session, cxid: 0, zxid, time_ms: 1, op: OpCode::CREATE_SESSION };
     let txn = Txn::CreateSession { timeout_ms };
@@ -24,7 +24,7 @@ pub(crate) fn create_session(zxid: Zxid, session: SessionId, timeout_ms: i32) ->
     body
 }
 
-/// The tree that a snapshot describes, if it is one.
+/// The tree in a snapshot, if the snapshot is valid.
 pub(crate) fn load(told: &Told, options: Options) -> Option<Tree> {
     let mut loader = Loader::new(options);
     for (id, timeout_ms) in &told.sessions {
@@ -42,7 +42,7 @@ pub(crate) fn load(told: &Told, options: Options) -> Option<Tree> {
 /// Data, stat and ACL of a znode.
 type Values = (Option<Vec<u8>>, StatPersisted, Vec<Acl>);
 
-/// What two trees with the same history have in common.
+/// The parts that two trees with the same history have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     znodes: BTreeMap<String, Values>,
@@ -53,7 +53,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// All of a tree but the usage of quotas, which every start counts afresh.
+    /// The whole tree except the usage of quotas, which every start computes again.
     pub(crate) fn of(tree: &Tree) -> Self {
         let mut znodes = BTreeMap::new();
         each(tree, &mut |path, node| {
@@ -87,8 +87,8 @@ fn each(tree: &Tree, visit: &mut dyn FnMut(&str, zebu_tree::Node<'_>)) {
     }
 }
 
-/// Checks what always holds of a tree: its counters are those of its znodes, and the digest that is
-/// kept up to date is the one computed afresh.
+/// Checks the invariants of a tree: its counters are those of its znodes, and its digest equals the
+/// digest computed from scratch.
 pub(crate) fn check_tree(tree: &Tree) {
     let (mut count, mut digest, mut size, mut ephemerals) = (0, 0_u64, 0, 0);
     each(tree, &mut |path, node| {
@@ -97,7 +97,7 @@ pub(crate) fn check_tree(tree: &Tree) {
         assert_eq!(node.child_count() as usize, node.children().count(), "{path}");
         assert_eq!(node.stat().num_children, node.child_count() as i32);
         if path == "/" {
-            // It is counted under both its names, the other one of which is empty.
+            // The root counts under both its names, one of which is empty.
             size += node.data().map_or(0, <[u8]>::len) as u64;
         }
         assert_eq!(node.path(), path);

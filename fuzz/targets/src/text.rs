@@ -9,10 +9,10 @@ use zebu_replica::auth::{
 };
 use zebu_tree::QuotaText;
 
-/// What `auth` entries may expand to here; a server derives it from its other limits.
+/// The limit to which `auth` entries may expand here; a server derives it from its other limits.
 const EXPANDED_BYTES_MAX: usize = 1 << 20;
 
-/// A path is accepted exactly when a second reading of the rules accepts it.
+/// A path is accepted exactly when a second implementation of the rules accepts it.
 pub(crate) fn path(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let result = path::validate(&text);
@@ -34,7 +34,7 @@ pub(crate) fn path(bytes: &[u8]) {
     }
 }
 
-/// The rules once more, the way the original walks a path: one UTF-16 unit after the other.
+/// The rules again, as the original applies them: one UTF-16 unit after the other.
 fn is_path(text: &str) -> bool {
     let units: Vec<u16> = text.encode_utf16().collect();
     let slash = u16::from(b'/');
@@ -63,7 +63,7 @@ fn is_path(text: &str) -> bool {
     })
 }
 
-/// What a quota says can be written and read again.
+/// A quota is the same after writing and reading.
 pub(crate) fn quota_text(bytes: &[u8]) {
     let Ok(quota) = QuotaText::parse(Some(bytes)) else { return };
     let text = quota.to_string();
@@ -75,7 +75,7 @@ pub(crate) fn quota_text(bytes: &[u8]) {
     assert_eq!(again.bytes_hard(), quota.bytes_hard());
 }
 
-/// A connect string: what it means can be written and means the same.
+/// A connect string means the same after it is written and read.
 pub(crate) fn connect_string(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(meant) = text.parse::<ConnectString>() else { return };
@@ -85,7 +85,7 @@ pub(crate) fn connect_string(bytes: &[u8]) {
     if !chroot.is_empty() {
         assert!(path::validate(chroot).is_ok() && chroot != "/");
     }
-    // A name in brackets may hold what has a meaning outside of them.
+    // A name in brackets may contain characters that have a meaning outside of them.
     if meant.servers.iter().any(|server| server.host.contains(|c| !is_of_hosts(c))) {
         return;
     }
@@ -131,7 +131,7 @@ pub(crate) fn acl(bytes: &[u8]) {
     };
     assert!(!fixed.is_empty());
     assert!(fixed.iter().all(|entry| entry.scheme.as_deref() != Some("auth")));
-    // What is stored can be asked for.
+    // A stored list is a valid argument of a request.
     let again = schemes
         .fix_up(Some(fixed.clone()), &ids, EXPANDED_BYTES_MAX)
         .expect("a fixed list is valid");
@@ -171,7 +171,7 @@ fn entry(line: &str) -> AclRef<'_> {
     AclRef { perms: Perms(perms), scheme: word(), id: word() }
 }
 
-/// A network matches its own address and the first and last one of it, and nothing outside.
+/// A network matches its own address, its first and its last address, and no address outside.
 fn ip(expression: &str) {
     let (address, bits) = expression.split_once('/').unwrap_or((expression, ""));
     let valid = Ip.is_valid(expression);
@@ -180,7 +180,7 @@ fn ip(expression: &str) {
         return;
     }
     assert!(Ip.is_valid(address), "{address:?} without its bits");
-    // The original's form of an address, where both sides read this one the same way.
+    // The original's form of an address, if both implementations read it in the same way.
     let Ok(parsed) = address.parse::<IpAddr>() else { return };
     let number = |address: IpAddr| match address {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
@@ -196,7 +196,8 @@ fn ip(expression: &str) {
     };
     for inside in [value, value & !host, value | host] {
         let inside = at(inside);
-        // Mapped addresses are written as what they mean, and are of the other kind then.
+        // Mapped addresses are written in the form of the other family, and belong to that family
+        // then.
         if inside.to_canonical() == inside {
             assert!(Ip.matches(&ip_text(inside), expression), "{inside} in {expression}");
         }

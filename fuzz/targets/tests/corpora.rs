@@ -1,6 +1,6 @@
 //! Every target over its corpus and a bounded number of mutations of it.
 //!
-//! `ZEBU_FUZZ_ROUNDS` is how many mutations of each corpus are tried, `ZEBU_FUZZ_SEED` which.
+//! `ZEBU_FUZZ_ROUNDS` is the number of mutations of each corpus, `ZEBU_FUZZ_SEED` selects them.
 
 use std::any::Any;
 use std::fs;
@@ -16,15 +16,15 @@ use zebu_fuzz_targets::{TARGETS, Target};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// The memory that is counted is the whole process's.
+/// The counted memory is that of the whole process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// No input takes so long, on however busy a machine.
+/// Longer than any input takes, even on a busy machine.
 const RUN_MAX: Duration = Duration::from_secs(30);
 
-/// Longest file of a corpus.
+/// The maximum size of a file of a corpus.
 const FILE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of all corpora together.
+/// The maximum size of all corpora together.
 const CORPORA_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 fn fuzz_dir() -> PathBuf {
@@ -45,7 +45,7 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Runs one input; the fault if it breaks a promise.
+/// Runs one input. Returns the fault if it breaks a promise.
 fn check(target: &Target, input: &[u8], peak: &mut usize) -> Result<(), String> {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();

@@ -1,4 +1,4 @@
-//! A client that sends a given number of requests and no more.
+//! A client that sends exactly the given number of requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,27 +10,27 @@ use zebu_proto::reply::ReplyHeader;
 use zebu_proto::request::{ConnectRequest, Create, PathWatch, RequestHeader, SetData};
 use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, Version, Xid, Zxid};
 
-/// What clients do.
+/// The load of one count.
 #[derive(Debug)]
 pub(crate) struct Story {
     /// Its name in the table of limits.
     pub(crate) name: &'static str,
-    /// What the server is that it is told to.
+    /// The role of the counted server.
     pub(crate) role: Role,
     /// Requests in flight.
     depth: usize,
-    /// What they ask for.
+    /// The kind of request.
     asks: Asks,
 }
 
-/// What a server is to others.
+/// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It stands alone.
+    /// A standalone server.
     Alone,
-    /// It leads two others.
+    /// The leader of two others.
     Leader,
-    /// It follows a leader, and there is a third one.
+    /// A follower beside another one.
     Follower,
 }
 
@@ -39,14 +39,14 @@ impl Role {
     pub(crate) const ALL: [Self; 3] = [Self::Alone, Self::Leader, Self::Follower];
 }
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug)]
 enum Asks {
-    /// The data of a znode, always the same.
+    /// Reads the data of a znode, always the same one.
     Get,
-    /// To set it.
+    /// Sets these data.
     Set,
-    /// A new znode, each below the same one.
+    /// Creates a znode, always below the same parent.
     Create,
 }
 
@@ -67,12 +67,12 @@ const fn alone(name: &'static str, depth: usize, asks: Asks) -> Story {
     Story { name, role: Role::Alone, depth, asks }
 }
 
-/// Of a client that is connected to the server that is counted.
+/// The story of a client that is connected to the counted server.
 const fn set(name: &'static str, role: Role, depth: usize) -> Story {
     Story { name, role, depth, asks: Asks::Set }
 }
 
-/// Bytes of a value.
+/// The size of a value in bytes.
 const VALUE: [u8; 100] = [b'v'; 100];
 const PATH: &str = "/counted";
 
@@ -83,7 +83,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects as soon as there is a server that serves, and makes the znode, unless it is there.
+    /// Connects as soon as a server serves, and creates the znode if it is missing.
     pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -107,7 +107,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Tells a story of so many requests.
+    /// Runs a story with this number of requests.
     pub(crate) fn tell(&mut self, story: &Story, requests: usize) -> Result<()> {
         for _ in 0..requests / story.depth {
             let mut bytes = Vec::new();

@@ -1,12 +1,12 @@
-//! What a request may cost.
+//! The limits for the costs of a request.
 
-/// The most that one request of a story may cost.
+/// The maximum cost of one request of a story.
 pub(crate) struct Limit {
     /// The story.
     pub(crate) story: &'static str,
-    /// Instructions, the atomic ones among them, allocations, or a system call.
+    /// The unit: instructions, atomic instructions, allocations, or a system call.
     pub(crate) of: &'static str,
-    /// The most of them.
+    /// The maximum.
     pub(crate) most: f64,
 }
 
@@ -14,8 +14,8 @@ const fn limit(story: &'static str, of: &'static str, most: f64) -> Limit {
     Limit { story, of, most }
 }
 
-/// All limits, a tenth above what was counted when they were set; what depends on who is faster, the client
-/// or the server, has more room.
+/// All limits, a tenth above the counts when they were set. Counts that depend on the relative
+/// speed of client and server have more room.
 pub(crate) const LIMITS: &[Limit] = &[
     limit("getData, one at a time", "recvfrom", 1.02),
     limit("getData, one at a time", "sendto", 1.02),

@@ -1,9 +1,10 @@
-//! What a request costs a whole server, counted instead of timed: instructions, allocations and system
-//! calls. These numbers are the same on a busy machine, so they guard the hot paths in the tests.
+//! The cost of a request for a whole server, counted instead of timed: instructions, allocations
+//! and system calls. The counts are the same on a busy machine, so tests can guard the hot paths
+//! with them.
 //!
-//! Each story runs against a server under a tool, once without requests and once with many; the
-//! difference, divided by the number of requests, is what one costs. A story that costs more than its
-//! limit in [`limits`] fails.
+//! Each story runs against a server under a tool, once without requests and once with many. The
+//! difference, divided by the number of requests, is the cost of one request. A story that exceeds
+//! its limit in [`limits`] fails.
 
 mod client;
 mod limits;
@@ -23,9 +24,9 @@ use limits::LIMITS;
 use profile::{Atomics, Profile};
 use tool::{Counts, Tool};
 
-/// The least share of a request's instructions that a line of its steps has.
+/// The minimum share of a request's instructions for a line of the steps.
 const SHARE_MIN: f64 = 0.01;
-/// Requests of a story.
+/// The number of requests of a story.
 const REQUESTS: usize = 4096;
 
 fn main() -> ExitCode {
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Counts everything; false when something costs more than it may.
+/// Counts everything. Returns false if a cost exceeds its limit.
 fn run() -> Result<bool> {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let (zebu, shows_steps) = match &*words {
@@ -72,7 +73,7 @@ fn run() -> Result<bool> {
     Ok(within)
 }
 
-/// Prints where the instructions of a request are.
+/// Prints the parts of the server that execute the instructions of a request.
 fn steps(profile: &Profile) {
     let each = |count: u64| count as f64 / REQUESTS as f64;
     let list =
@@ -93,7 +94,7 @@ fn steps(profile: &Profile) {
     });
 }
 
-/// Prints what a story cost; false when that was too much.
+/// Prints the costs of a story. Returns false if one exceeds its limit.
 fn report(story: &Story, tool: Tool, costs: &Counts) -> bool {
     let mut within = true;
     for limit in LIMITS.iter().filter(|limit| limit.story == story.name) {

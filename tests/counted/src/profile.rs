@@ -1,7 +1,7 @@
-//! Where instructions go: what callgrind wrote, read function by function and address by address.
+//! The places that execute the instructions: callgrind's output, by function and by address.
 //!
-//! The format is callgrind's own: lines of `address line cost`, each relative to the one before, under the
-//! function and file they belong to; a line after `calls=` is what a call cost as a whole.
+//! The format is callgrind's own: lines of `address line cost`, each relative to the previous one,
+//! below their function and file. A line after `calls=` has the whole cost of a call.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -9,15 +9,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Addresses of instructions that read and write a place in memory as one, so that a core has to own its cache
-/// line. On every other core that wants it next, that line is missing.
+/// Addresses of instructions that atomically read and write a place in memory, so that a core must
+/// own its cache line. Every other core that needs the line next must fetch it.
 #[derive(Debug, Default)]
 pub(crate) struct Atomics {
     addresses: HashSet<u64>,
 }
 
 impl Atomics {
-    /// Looks through a program.
+    /// Searches a program for atomic instructions.
     pub(crate) fn of(program: &Path) -> Result<Self> {
         let mut command = Command::new("objdump");
         command.args(["-d", "--no-show-raw-insn"]).arg(program);
@@ -36,9 +36,9 @@ fn atomic_at(line: &str) -> Option<u64> {
     let (name, rest) = instruction.split_once(' ').unwrap_or((instruction, ""));
     let is_atomic = match name {
         "lock" => true,
-        // Always locked, but on a register it is something else.
+        // This instruction is always locked, but with a register operand it is not atomic.
         name if name.starts_with("xchg") => rest.contains('('),
-        // As ARM has them, alone or in a loop.
+        // The forms on ARM, alone or in a loop.
         name => ["cas", "ldadd", "ldclr", "ldset", "swp", "stxr", "stlxr"]
             .iter()
             .any(|prefix| name.starts_with(prefix)),
@@ -46,21 +46,21 @@ fn atomic_at(line: &str) -> Option<u64> {
     if is_atomic { u64::from_str_radix(address, 16).ok() } else { None }
 }
 
-/// What was executed, by place.
+/// The executed instructions, by place.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     /// All instructions.
     pub(crate) total: u64,
-    /// By the crate whose source they come from.
+    /// By crate, according to the source file.
     pub(crate) crates: BTreeMap<String, u64>,
-    /// By function, with what it calls. Calls of a function by itself do not count twice.
+    /// By function, with the functions that it calls. A recursive call does not count twice.
     pub(crate) functions: BTreeMap<String, u64>,
-    /// Atomic instructions by function, without what it calls.
+    /// Atomic instructions by function, without the functions that it calls.
     pub(crate) atomics: BTreeMap<String, u64>,
 }
 
 impl Profile {
-    /// Reads a whole file; `None` when it is not whole.
+    /// Parses a whole file; `None` if the file is incomplete.
     pub(crate) fn parse(text: &str, program: &Path, atomics: &Atomics) -> Option<Self> {
         let mut reader = Reader::default();
         let mut profile = Self::default();
@@ -91,12 +91,12 @@ impl Profile {
         is_whole.then_some(profile)
     }
 
-    /// How many atomic instructions were executed.
+    /// The number of executed atomic instructions.
     pub(crate) fn atomic_count(&self) -> u64 {
         self.atomics.values().sum()
     }
 
-    /// What is here beyond `base`.
+    /// The difference from `base`.
     pub(crate) fn less(mut self, base: &Self) -> Self {
         self.total = self.total.saturating_sub(base.total);
         subtract(&mut self.crates, &base.crates);
@@ -112,7 +112,7 @@ fn subtract(from: &mut BTreeMap<String, u64>, base: &BTreeMap<String, u64>) {
     }
 }
 
-/// Where a line of the file is, and the names that stand for numbers.
+/// The present position in the file, and the names that stand for numbers.
 #[derive(Debug, Default)]
 struct Reader {
     address: u64,
@@ -121,7 +121,7 @@ struct Reader {
     file: String,
     function: String,
     callee: String,
-    /// The function that the next line of costs is a call of.
+    /// The function that the next line of costs belongs to, if it is a call.
     called: Option<String>,
     objects: HashMap<String, String>,
     files: HashMap<String, String>,
@@ -129,7 +129,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The cost of a line of costs.
+    /// The cost in a line of costs.
     fn cost(&mut self, line: &str) -> Option<u64> {
         let mut words = line.split_ascii_whitespace();
         self.address = moved(self.address, words.next()?)?;
@@ -137,7 +137,7 @@ impl Reader {
         words.next().map_or(Some(0), |cost| cost.parse().ok())
     }
 
-    /// A line that says what the following ones belong to.
+    /// A line that names the place of the following lines.
     fn head(&mut self, line: &str) {
         let Some((key, value)) = line.split_once('=') else { return };
         match key {
@@ -153,7 +153,7 @@ impl Reader {
     }
 }
 
-/// A position from the one before: `+n` and `-n` are relative to it, `*` is the same.
+/// A position relative to the previous one: `+n` and `-n` are offsets, `*` is the same.
 fn moved(before: u64, word: &str) -> Option<u64> {
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -167,7 +167,7 @@ fn moved(before: u64, word: &str) -> Option<u64> {
     }
 }
 
-/// `(7) name` is a name from now on called `(7)`.
+/// `(7) name` defines `(7)` as an abbreviation of the name.
 fn named(names: &mut HashMap<String, String>, value: &str) -> String {
     match value.split_once(' ') {
         Some((number, name)) if number.starts_with('(') => {
@@ -178,7 +178,8 @@ fn named(names: &mut HashMap<String, String>, value: &str) -> String {
     }
 }
 
-/// The crate of a source file: ours by folder, others by name, and the libraries of language and system.
+/// The crate of a source file: ours by folder, others by name, and the libraries of language and
+/// system.
 fn crate_of(file: &str) -> String {
     if let Some((_, rest)) = file.split_once("/registry/src/") {
         let package = rest.split('/').nth(1).unwrap_or_default();
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn costs_go_to_function_crate_and_address() {
-        // After the manual of the format, with its abbreviations.
+        // As in the manual of the format, with its abbreviations.
         let text = "version: 1\npositions: instr line\nevents: Ir\nsummary: 36\n\n\
                     ob=(1) /bin/zebu\nfl=(1) /src/crates/tree/src/a.rs\nfn=(1) zebu_tree::main\n\
                     0x100 16 2\n+4 +1 1\ncfn=(2) zebu_tree::sub\ncalls=1 0x200 20\n+4 * 30\n\

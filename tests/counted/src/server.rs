@@ -14,11 +14,11 @@ use crate::client::{Client, Role, Story};
 use crate::profile::{Atomics, Profile};
 use crate::tool::{Counts, Tool};
 
-/// How long a start, an end or a report may take.
+/// The time limit for a start, an end or a report.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A process that does not outlive its owner.
+/// A process that ends with its owner.
 struct Running(Child);
 
 impl Drop for Running {
@@ -28,14 +28,14 @@ impl Drop for Running {
     }
 }
 
-/// The server that is counted, and those that make an ensemble with it.
+/// The counted server, and the other members of its ensemble.
 struct Servers {
     counted: Running,
     client: Client,
     _others: Vec<Running>,
 }
 
-/// Runs a server under a tool while a client of it tells a story.
+/// Runs a server under a tool while a client runs a story.
 pub(crate) fn count(
     zebu: &Path,
     atomics: &Atomics,
@@ -60,10 +60,10 @@ pub(crate) fn count(
     })
 }
 
-/// Starts what a role needs.
+/// Starts the servers that a role needs.
 ///
-/// Of members that know equally much the one with the highest id leads. So the first two that are started decide who
-/// does, and the third one follows.
+/// Among members with equal histories, the one with the highest id leads. So the first two that
+/// start decide the leader, and the third one follows.
 fn start(zebu: &Path, tool: Tool, role: Role, dir: &Path, report: &Path) -> Result<Servers> {
     let counted = tool.command(report);
     let (order, of_counted): (&[usize], usize) = match role {
@@ -91,7 +91,7 @@ fn start(zebu: &Path, tool: Tool, role: Role, dir: &Path, report: &Path) -> Resu
         } else {
             others.push(server)
         }
-        // The first one of several waits for the second.
+        // The first of several members waits for the second.
         if at > 0 || order.len() == 1 {
             let is_mine = id == of_counted;
             let server = if is_mine { mine.as_mut() } else { others.last_mut() };
@@ -106,7 +106,7 @@ fn start(zebu: &Path, tool: Tool, role: Role, dir: &Path, report: &Path) -> Resu
 
 /// The configuration and the client's address of each of `count` servers.
 fn configure(dir: &Path, count: usize) -> Result<Vec<(PathBuf, SocketAddr)>> {
-    // All are bound at a time, so that they differ.
+    // All ports are bound at the same time, so that they differ.
     let listeners: Vec<TcpListener> = (0..3 * count)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
         .collect::<Result<_, _>>()?;
@@ -128,7 +128,7 @@ fn configure(dir: &Path, count: usize) -> Result<Vec<(PathBuf, SocketAddr)>> {
         );
         if count > 1 {
             fs::write(data.join("myid"), id.to_string())?;
-            // Whoever is counted is slow, and is not to be given up for it.
+            // The counted server is slow; the others must not give it up for that.
             text.push_str("tickTime=5000\ninitLimit=20\nsyncLimit=20\n");
             text.push_str(&members);
         }

@@ -1,4 +1,4 @@
-//! The programs that count, and how their reports are read.
+//! The tools that count, and the parsers of their reports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::profile::{Atomics, Profile};
 
-/// A program that runs another and counts what it does.
+/// A tool that runs a program and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     /// `valgrind --tool=callgrind`: instructions executed, and the atomic ones among them.
@@ -19,17 +19,17 @@ pub(crate) enum Tool {
     Strace,
 }
 
-/// What was counted, by name.
+/// The counts, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(BTreeMap<String, u64>);
 
 impl Counts {
-    /// What is counted under that name.
+    /// The count with that name.
     pub(crate) fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// What is here beyond `base`.
+    /// The difference from `base`.
     pub(crate) fn less(mut self, base: &Self) -> Self {
         for (name, count) in &mut self.0 {
             *count = count.saturating_sub(base.get(name));
@@ -50,7 +50,7 @@ impl Tool {
         }
     }
 
-    /// The name under which this tool counts what a limit is `of`, if it does.
+    /// The name under which this tool counts the unit of a limit, if it counts it.
     pub(crate) fn reading(self, of: &str) -> Option<&str> {
         match (self, of) {
             (Self::Callgrind, "instructions" | "atomics") | (Self::Memcheck, "allocations") => {
@@ -63,8 +63,8 @@ impl Tool {
         }
     }
 
-    /// A command that runs what is added to it and reports to `report`; the process it starts is
-    /// that of what is added.
+    /// A command that runs the added program and writes a report to `report`. The process that it
+    /// starts is that of the added program.
     pub(crate) fn command(self, report: &Path) -> Command {
         let mut command = Command::new(self.program());
         match self {
@@ -75,7 +75,7 @@ impl Tool {
             Self::Memcheck => {
                 command.args(["--tool=memcheck", "--undef-value-errors=no", "--leak-check=no"]);
             }
-            // -D: the server stays our own child, so that it can be ended.
+            // -D: the server stays a child of this process, so that it can be ended.
             Self::Strace => {
                 command.args(["-D", "-f", "-c", "-U", "name,calls"]);
             }
@@ -92,7 +92,8 @@ impl Tool {
         command
     }
 
-    /// Reads a report on a program; `None` as long as it is not whole. Only callgrind's has a profile.
+    /// Parses a report on a program; `None` while the report is incomplete. Only callgrind's report
+    /// has a profile.
     pub(crate) fn parse(
         self,
         report: &str,
@@ -111,7 +112,7 @@ impl Tool {
         Some((counts, profile))
     }
 
-    /// What a report of few lines counts.
+    /// The counts in a report of few lines.
     fn counts(self, report: &str) -> Option<Counts> {
         let mut counts = Counts::default();
         let mut whole = false;
@@ -136,10 +137,10 @@ impl Tool {
         whole.then_some(counts)
     }
 
-    /// Whether this machine has it.
+    /// Whether the tool is installed on this machine.
     ///
     /// # Errors
-    /// It has not.
+    /// The tool is not installed.
     pub(crate) fn check(self) -> Result<()> {
         let program = self.program();
         Command::new(program).arg("--version").output().with_context(|| {

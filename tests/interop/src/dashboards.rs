@@ -1,4 +1,4 @@
-//! What dashboards and alert rules of the community ask a Prometheus for.
+//! The queries of the community's dashboards and alert rules.
 //!
 //! `$` stands where a dashboard selects a job and instances.
 

@@ -54,12 +54,12 @@ pub fn options_with_cuts() -> Options {
     quick_options().config("initLimit", 25)
 }
 
-/// What the processes notice of a power cut.
+/// The effect of a power cut on the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// They run on for a moment, and see their calls fail.
+    /// They continue for a moment, and their calls fail.
     Running,
-    /// Nothing: they stand still.
+    /// None: they are paused.
     Frozen,
 }
 
@@ -131,8 +131,8 @@ impl Ensemble {
         Ok(Self { members, network, clocks: None })
     }
 
-    /// Prepares members to which everything may happen: with clocks of their own, a port for
-    /// operators, and a membership that can be changed. `more`: further options.
+    /// Prepares members for every kind of fault: with their own clocks, a port for operators, and a
+    /// membership that can be changed. `more`: further options.
     ///
     /// # Errors
     /// A folder cannot be created.
@@ -156,7 +156,8 @@ impl Ensemble {
                 .config("admin.serverAddress", admin[index].0)
                 .config("admin.serverPort", admin[index].1)
                 .keep_config();
-            // Members that see each other at different addresses must not tell each other theirs.
+            // Members that see each other at different addresses must not send each other their
+            // addresses.
             if is_uniform {
                 options = options.config("reconfigEnabled", true);
             }

@@ -266,8 +266,9 @@ fn again(server: &mut Server, kind: Kind) -> Result<()> {
     server.launch()
 }
 
-/// What the original sends becomes the state of a running Zebu server, and the original goes on from what is on the disk
-/// then. What it does itself with the same request is in COMPAT: its disk keeps the old state.
+/// A snapshot that the original sends becomes the state of a running Zebu server, and the original
+/// continues with the files on the disk. COMPAT describes the original's own reaction to the same
+/// request: its disk keeps the old state.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_snapshot_of_the_original_is_restored_and_the_original_goes_on_from_it() -> Result<()> {
@@ -338,7 +339,8 @@ fn a_kill_during_a_restore_leaves_the_old_state_or_the_new_one() -> Result<()> {
     Ok(())
 }
 
-/// A disk that is full during a restore: the state is the old one, and the server serves on or returns by itself.
+/// The disk is full during a restore: the state is the old one, and the server continues to serve
+/// or returns by itself.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_restore_onto_a_full_disk_changes_nothing() -> Result<()> {

@@ -1,7 +1,8 @@
-//! The tests of the original's C client, built from its source with TLS and SASL, against both servers; and those of them that
-//! concern any library, over ours.
+//! The tests of the original's C client, built from its source with TLS and SASL, against both
+//! servers. Those that concern any library also run over ours.
 //!
-//! They name ports in their text: 22181, and 22281 for TLS. So one run at a time has this machine.
+//! Their text contains the ports: 22181, and 22281 for TLS. So only one run at a time is possible
+//! on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +17,8 @@ use zebu_interop::server::Kind;
 /// The longest suite takes a minute.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The suites that need a server, how many tests of each pass at least, and those of TLS and SASL.
+/// The suites that need a server, the minimum number of passed tests of each, and those of TLS and
+/// SASL.
 const SUITES: [(&str, usize, &[&str]); 5] = [
     ("Zookeeper_simpleSystem", 25, &["testSSL", "testAcl", "testAuth"]),
     ("Zookeeper_readOnly", 2, &["testReadOnlyWithSSL"]),
@@ -34,13 +36,13 @@ const SUITES: [(&str, usize, &[&str]); 5] = [
     ("Zookeeper_clientretry", 1, &[]),
 ];
 
-/// The C client, in what is installed.
+/// The C client, in the installed source.
 const CLIENT: &str = "source/zookeeper-client/zookeeper-client-c";
 
-/// The ports are for one run at a time.
+/// The ports permit one run at a time.
 static PORTS: Mutex<()> = Mutex::new(());
 
-/// The suites over our library, and how many tests of each pass.
+/// The suites over our library, and the number of passed tests of each.
 const OURS: [(&str, usize); 4] = [
     ("Zookeeper_simpleSystem", 23),
     ("Zookeeper_multi", 13),
@@ -48,7 +50,8 @@ const OURS: [(&str, usize); 4] = [
     ("Zookeeper_clientretry", 1),
 ];
 
-/// Their files, and what these need. The other files replace functions inside the original's library.
+/// The files of the tests, and the files that these need. The other files replace functions inside
+/// the original's library.
 const FILES: [&str; 9] = [
     "TestDriver",
     "TestClient",
@@ -64,13 +67,13 @@ const FILES: [&str; 9] = [
 /// Tests that read the private fields of a handle.
 const PRIVATE: [&str; 2] = ["testServersResolutionDelay", "testLastZxid"];
 
-/// In place of the original's private header, so that the text of those tests compiles.
+/// Replaces the original's private header, so that these tests compile.
 const FIELDS: &str = "#include <sys/time.h>
 #include <zookeeper.h>
 struct _zhandle { int io_count, resolve_delay_ms; zsock_t *fd; int64_t last_zxid; struct timeval last_resolve; };
 ";
 
-/// Stops the server that a suite has left, in this folder.
+/// Stops the server that a suite has left running, in this folder.
 struct Stops(PathBuf);
 
 impl Drop for Stops {
@@ -113,7 +116,7 @@ fn prepared(program: &Path, folder: &Path, server: Kind) -> Command {
     command
 }
 
-/// Runs one suite, asserts that so many of its tests pass, and returns its output.
+/// Runs one suite, asserts the number of passed tests, and returns the output.
 fn passes(command: &mut Command, suite: &str, count: usize) -> String {
     let output = run(command, LIMIT).expect("the suite ends");
     let text = output.text;
@@ -122,7 +125,7 @@ fn passes(command: &mut Command, suite: &str, count: usize) -> String {
     text
 }
 
-/// The files of the suite, compiled with our headers and linked to our library.
+/// The files of the suite, compiled with our headers and linked against our library.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_tests_of_the_c_client_over_our_library() {

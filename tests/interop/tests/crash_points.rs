@@ -20,7 +20,7 @@ use zebu_interop::server::{Kind, Options, PATIENCE, Server};
 use zebu_interop::tamper::Tampered;
 use zebu_testkit::wire::{Reader, Writer, op};
 
-/// The calls that change files, and how many of them are left out between two points.
+/// The calls that change files, and the number of calls that are skipped between two points.
 const CALLS: [(&str, u32); 6] = [
     ("pwrite64", 3),
     ("fsync,fdatasync", 2),
@@ -30,16 +30,16 @@ const CALLS: [(&str, u32); 6] = [
     ("write", 5),
 ];
 
-/// How long a member may take for what it does while it may be killed.
+/// The time limit of a member for its work while it may be killed.
 const ACTIVITY: Duration = Duration::from_secs(5);
 
-/// How many points are tried, unless more are asked for.
+/// The number of points, unless the command line sets another one.
 fn points() -> usize {
     let given = std::env::var("ZEBU_CRASH_POINTS").ok();
     given.map_or(24, |text| text.parse().unwrap_or_else(|_| panic!("ZEBU_CRASH_POINTS: {text}")))
 }
 
-/// Which call comes next, of each kind in turn.
+/// The next call, of each kind in turn.
 #[derive(Default)]
 struct Points {
     turn: usize,
@@ -55,7 +55,8 @@ impl Points {
         (kind, CALLS[kind].0, self.next[kind] + 1)
     }
 
-    /// Goes on behind a call that came, or begins again: then the last one has been passed.
+    /// Continues after a call that was reached, or begins again: then the last call has been
+    /// passed.
     fn done(&mut self, kind: usize, was_killed: bool) {
         let (calls, step) = CALLS[kind];
         if was_killed {
@@ -71,7 +72,7 @@ impl Points {
     }
 }
 
-/// Creates znodes, and says how far that was acknowledged, until something fails.
+/// Creates znodes until a request fails. Returns the number of acknowledged ones.
 fn create_until_killed(server: &mut Server, next: &mut u32) -> Result<()> {
     let start = Instant::now();
     let mut session = loop {
@@ -94,7 +95,7 @@ fn create_until_killed(server: &mut Server, next: &mut u32) -> Result<()> {
     Ok(())
 }
 
-/// Everything that was acknowledged is there.
+/// Every acknowledged znode exists.
 fn check(server: &Server, next: u32) -> Result<()> {
     let mut session = Session::open(server.address(), 60_000)?;
     let requests: Vec<(i32, Writer)> = (0..next)
@@ -113,7 +114,7 @@ fn alone() -> Result<()> {
     let (mut points, wanted) = (Points::default(), points());
     let mut fresh: Option<(Server, u32)> = None;
     while points.count() < wanted {
-        // A first start is a point like any other, so some begin with nothing.
+        // A first start is a point, too, so some runs begin without data.
         let (mut server, mut next) = match fresh.take().filter(|_| points.turn % 10 != 0) {
             Some(before) => before,
             None => (Server::prepare(Kind::Zebu, &options, |_| Ok(()))?, 0),
@@ -125,12 +126,12 @@ fn alone() -> Result<()> {
         let was_killed = !server.is_alive();
         points.done(kind, was_killed);
         if !was_killed {
-            // What still counts calls must not kill the next start.
+            // A counter that still runs must not kill the next start.
             server.kill().ok();
         }
         server.spawn_if_ended()?;
         server.wait_until_serving().with_context(what)?;
-        // The client of a write without an answer does not know, so its znode may exist.
+        // The client of an unanswered write does not know the outcome, so its znode may exist.
         check(&server, next).with_context(what)?;
         let mut session = Session::open(server.address(), 60_000)?;
         session.call(op::DELETE, Writer::new().string(&format!("/n-{next}")).int(-1))?;
@@ -142,18 +143,18 @@ fn alone() -> Result<()> {
     Ok(())
 }
 
-/// What a member does while it may be killed.
+/// The work of a member while it may be killed.
 #[derive(Clone, Copy, Debug)]
 enum Activity {
-    /// It has lost its data, and takes a snapshot transfer.
+    /// It has lost its data, and receives a snapshot transfer.
     Snap,
-    /// It takes what it has missed.
+    /// It receives missing transactions.
     Diff,
     /// The leader is killed, so there is a new epoch.
     Epoch,
-    /// It has logged a transaction that nobody else has.
+    /// It has logged a transaction that no other member has.
     Trunc,
-    /// It becomes an observer and a voter again.
+    /// It becomes an observer, and a voter again.
     Reconfigure,
 }
 
@@ -194,7 +195,7 @@ impl Party {
         Ok(())
     }
 
-    /// Kills the member while it leads and has logged a transaction that nobody else has.
+    /// Kills the member while it leads and has logged a transaction that no other member has.
     fn leave_more_than_others(&mut self) -> Result<()> {
         let start = Instant::now();
         let victim = VICTIM + 1;
@@ -225,7 +226,7 @@ impl Party {
             }
             Ok(false)
         };
-        // Without a quorum it does not lead for long, and may then log nothing any more.
+        // Without a quorum it soon stops leading, and may then log nothing more.
         while sent.is_ok() && !is_logged()? && start.elapsed() < ACTIVITY {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -274,7 +275,7 @@ impl Party {
         self.write(20)?;
         let was_killed = !self.ensemble.member(VICTIM).is_alive();
         if !was_killed {
-            // What still counts calls must not kill the member later.
+            // A counter that still runs must not kill the member later.
             self.ensemble.member(VICTIM).kill().ok();
         }
         self.ensemble.member(VICTIM).spawn_if_ended()?;
