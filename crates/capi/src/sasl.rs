@@ -1,4 +1,4 @@
-//! SASL of a handle: what `zookeeper_init_sasl` is given, and the exchange of each connection.
+//! SASL of a handle: the parameters of `zookeeper_init_sasl`, and the exchange of each connection.
 //!
 //! The program's functions say who the client is, as in Cyrus SASL, whose types these are. The tokens are `zebu-auth`'s.
 

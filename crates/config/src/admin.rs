@@ -1,4 +1,4 @@
-//! The settings of what is served over HTTP: the admin server and the Prometheus page.
+//! The settings of the HTTP interfaces: the admin server and the Prometheus page.
 
 use super::DEFAULT_METRICS;
 use super::build::Reader;

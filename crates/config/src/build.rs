@@ -1,4 +1,4 @@
-//! From merged text to the typed configuration.
+//! Turns the merged text into the typed configuration.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

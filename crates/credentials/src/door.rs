@@ -1,4 +1,5 @@
-//! Connections that are made one by one, with TLS or without: blocking, and with one deadline for all that is done.
+//! Connections that are made one by one, with or without TLS: blocking, and with one deadline for
+//! all steps.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

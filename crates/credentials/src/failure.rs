@@ -1,4 +1,4 @@
-//! What cannot be used, and what helps.
+//! Unusable settings and files, with the remedy.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What needs no key distribution centre: the library itself, key tables, and tokens that are none.
+//! Tests without a key distribution centre: the library itself, key tables, and invalid tokens.
 //!
 //! `tests/fixtures/zookeeper.keytab` was made by MIT's `kadmin.local`, with `ktadd` for `zookeeper/localhost@ZEBU.TEST`.
 //! Contexts that are established are tested against a centre: `tests/interop/tests/kerberos.rs`.

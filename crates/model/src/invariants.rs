@@ -1,4 +1,5 @@
-//! What must hold in every state. The ids are those of `docs/protocol/properties.md`.
+//! The properties that must hold in every state. The ids are those of
+//! `docs/protocol/properties.md`.
 
 use crate::rules::{Quorums, Rules};
 use crate::state::{Role, State, Txn, common};

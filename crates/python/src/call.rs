@@ -12,16 +12,16 @@ use zebu_client::SessionThread;
 
 use crate::error::{Answer, Failure, answer};
 
-/// How long a waiting thread may be deaf to signals such as Ctrl-C.
+/// The maximum time for which a waiting thread does not react to signals such as Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(50);
 
 enum State {
-    /// Nobody is told of the answer.
+    /// No caller waits for the answer.
     Running,
-    /// This is called when the answer is there.
+    /// The callback for the answer.
     Told(Py<PyAny>),
     Done(Answer),
-    /// Somebody has the answer, or nobody wants it any more.
+    /// The answer was taken, or the call was cancelled.
     Taken,
 }
 
@@ -35,19 +35,19 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs on the session's thread, so it waits for nobody who has the interpreter.
+    /// Runs on the session's thread, so it never waits for a thread that holds the interpreter.
     fn fill(&self, answer: Answer) {
         self.put(State::Done(answer));
     }
 
-    /// Takes back the answer, whether it is there or not.
+    /// Withdraws the call, whether the answer has arrived or not.
     fn withdraw(&self) {
         self.put(State::Taken);
     }
 
     fn put(&self, next: State) {
         let mut state = self.lock();
-        // What nobody wants any more is dropped: a lock that was got too late is released.
+        // The answer to a cancelled call is dropped: a lock that was granted too late is released.
         let before = match &*state {
             State::Taken => next,
             _ => std::mem::replace(&mut *state, next),
@@ -60,7 +60,7 @@ impl Slot {
     }
 }
 
-/// Fills the slot, also when the future is dropped before it is ready.
+/// Fills the slot, also if the future is dropped before it is ready.
 struct Filler(Option<Arc<Slot>>);
 
 impl Filler {
@@ -79,17 +79,17 @@ impl Drop for Filler {
 
 /// Whether the interpreter is ending. A callback holds this while it runs.
 ///
-/// The interpreter ends each thread that waits for it then, in the middle of our code, which aborts the process. So nobody
-/// waits for it any more.
+/// At its end, the interpreter stops each thread that waits for it, in the middle of our code, and
+/// that aborts the process. So from then on no thread waits for it.
 static IS_ENDING: Mutex<bool> = Mutex::new(false);
 
-/// The interpreter is about to end: waits for the callback that runs, and lets no other begin.
+/// The interpreter is about to end: waits for the running callback, and lets no other begin.
 #[pyfunction]
 pub(crate) fn end_callbacks(py: Python<'_>) {
     py.detach(|| *IS_ENDING.lock().unwrap_or_else(PoisonError::into_inner) = true);
 }
 
-/// Calls these on a thread that may wait for the interpreter, unlike that of a session.
+/// Calls these on a thread that may wait for the interpreter. A session's thread may not.
 fn tell(callback: Py<PyAny>) {
     static TELLER: OnceLock<Option<Sender<Py<PyAny>>>> = OnceLock::new();
     let teller = TELLER.get_or_init(|| {
@@ -98,11 +98,12 @@ fn tell(callback: Py<PyAny>) {
             for callback in callbacks {
                 let is_ending = IS_ENDING.lock().unwrap_or_else(PoisonError::into_inner);
                 if *is_ending {
-                    // Nobody listens, and without the interpreter nothing of it can be dropped.
+                    // No callback listens any more, and without the interpreter the answer cannot
+                    // be dropped.
                     std::mem::forget(callback);
                     continue;
                 }
-                // `None`: the interpreter is ending all the same.
+                // `None`: the interpreter is ending.
                 Python::try_attach(|py| {
                     if let Err(error) = callback.call0(py) {
                         error.write_unraisable(py, None);
@@ -118,9 +119,9 @@ fn tell(callback: Py<PyAny>) {
     }
 }
 
-/// An answer to come.
+/// The future answer to a request.
 ///
-/// Dropped before the answer is there, it takes back what was asked for, as far as that is possible.
+/// Dropping it before the answer has arrived withdraws the request, if that is still possible.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Call {
     slot: Arc<Slot>,
@@ -146,7 +147,7 @@ impl Call {
         Self { slot, task: task.abort_handle() }
     }
 
-    /// The answer, when it is there.
+    /// The answer, once it has arrived.
     fn taken(&self) -> PyResult<Option<Answer>> {
         let mut state = self.slot.lock();
         match &*state {
@@ -167,7 +168,8 @@ impl Drop for Call {
 
 #[pymethods]
 impl Call {
-    /// Waits for the answer, so many seconds at most. After a `TimeoutError` it can be waited for again.
+    /// Waits for the answer, at most this number of seconds. After a `TimeoutError` the caller can
+    /// wait again.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         let end = timeout.map(|seconds| Instant::now() + duration(seconds));
@@ -189,7 +191,8 @@ impl Call {
         }
     }
 
-    /// Calls this, on a thread of the package, once when the answer is there. The last one who asks is told.
+    /// Calls this once, on a thread of the package, when the answer has arrived. Only the callback
+    /// of the last call counts.
     fn on_done(&self, callback: Py<PyAny>) {
         let mut state = self.slot.lock();
         match &*state {
@@ -201,7 +204,7 @@ impl Call {
         }
     }
 
-    /// The answer, when it is there.
+    /// The answer, once it has arrived.
     fn take(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.taken()? {
             Some(answer) => answer(py),
@@ -209,19 +212,19 @@ impl Call {
         }
     }
 
-    /// Whether the answer is there.
+    /// Whether the answer has arrived.
     fn is_done(&self) -> bool {
         matches!(&*self.slot.lock(), State::Done(_) | State::Taken)
     }
 
-    /// Takes back what was asked for, and wakes whoever waits for it.
+    /// Withdraws the request, and wakes the thread that waits for it.
     fn cancel(&self) {
         self.slot.withdraw();
         self.task.abort();
     }
 }
 
-/// Seconds as Python has them. What is too long for a clock is a hundred years.
+/// Seconds as a Python number. A time that is too long for a clock becomes a hundred years.
 pub(crate) fn duration(seconds: f64) -> Duration {
     const LONGEST: f64 = 100.0 * 365.0 * 86400.0;
     Duration::try_from_secs_f64(seconds.clamp(0.0, LONGEST)).unwrap_or_default()

@@ -10,7 +10,7 @@ use crate::call::{Call, duration};
 use crate::error::Failure;
 use crate::session::{Entry, Session, acls};
 
-/// Settings of a session; those that are missing have the client's defaults.
+/// The settings of a session. Missing ones have the client's defaults.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {
@@ -26,7 +26,7 @@ pub(crate) struct Settings {
     sasl: Option<SaslSettings>,
 }
 
-/// The stores of keys and certificates, and what is asked of a server's certificate.
+/// The stores of keys and certificates, and the checks of a server's certificate.
 #[derive(FromPyObject)]
 struct TlsSettings {
     trust_store: Option<String>,
@@ -56,7 +56,8 @@ impl TlsSettings {
     }
 }
 
-/// Who the client is: a name and a password, or Kerberos with a key table or the ticket cache.
+/// The identity of the client: a name and a password, or Kerberos with a key table or the ticket
+/// cache.
 #[derive(FromPyObject)]
 struct SaslSettings {
     user: Option<String>,
@@ -107,7 +108,7 @@ fn connector(py: Python<'_>, settings: Settings, thread: &SessionThread) -> PyRe
     Ok(connector)
 }
 
-/// Opens a session; the answer is there when it stands.
+/// Opens a session. The answer arrives when the session is established.
 #[pyfunction]
 pub(crate) fn connect(py: Python<'_>, hosts: String, settings: Settings) -> PyResult<Call> {
     let thread = SessionThread::start()

@@ -4,11 +4,11 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use zebu_client::{ErrorCode, ErrorKind};
 
-/// Why something failed, without the interpreter.
+/// The reason of a failure, without the interpreter.
 pub(crate) enum Failure {
     /// A request was refused, or could not be made.
     Client(zebu_client::Error),
-    /// A recipe cannot go on.
+    /// A recipe has failed.
     Recipe(zebu_recipes::Error),
     /// The session's thread has ended, or could not start.
     Thread(String),
@@ -30,7 +30,7 @@ impl From<zebu_recipes::Error> for Failure {
 }
 
 impl Failure {
-    /// The exception. `zebu.exceptions` knows which class belongs to a code.
+    /// The exception. `zebu.exceptions` maps codes to classes.
     pub(crate) fn raise(&self, py: Python<'_>) -> PyErr {
         let (message, code, kind, path, operation) = match self {
             Self::Client(error) => (
@@ -71,10 +71,10 @@ fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// A value that becomes an object when somebody fetches it.
+/// A value that becomes a Python object when the program takes it.
 pub(crate) type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-/// What a thread without the interpreter hands over.
+/// An answer from a thread that does not hold the interpreter.
 pub(crate) fn answer<T, E>(result: Result<T, E>) -> Answer
 where
     T: for<'py> IntoPyObject<'py> + Send + 'static,

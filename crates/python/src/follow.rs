@@ -1,4 +1,4 @@
-//! What follows znodes: the data of one, its children, and whole subtrees in memory.
+//! Objects that follow znodes: the data of one, its children, and whole subtrees in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,14 +42,14 @@ impl DataWatch {
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct ChildrenWatch {
     seen: Arc<Mutex<Seen>>,
-    /// How long the names must not change before they are told.
+    /// The time without a change after which the names are reported.
     quiet: Option<Duration>,
     thread: SessionThread,
 }
 
 struct Seen {
     children: Children,
-    /// The names that were told last.
+    /// The last reported names.
     told: Option<Names>,
 }
 
@@ -124,7 +124,7 @@ impl Cache {
         Ok(Self { cache: builder.start(), thread: session.client.thread().clone() })
     }
 
-    /// Waits until it is complete.
+    /// Waits until the cache is complete.
     fn current(&self) -> Call {
         let cache = self.cache.clone();
         Call::new(&self.thread, async move { cache.current().await })
@@ -168,7 +168,8 @@ impl Changes {
                 Change::Deleted(znode) => ("deleted", Some(entry(&znode))),
                 Change::Current => ("current", None),
                 Change::Suspended => ("suspended", None),
-                // `Reset`, and whatever there may be more: what was told before counts no longer.
+                // `Reset`, and kinds that a later version may add: the earlier reports are no
+                // longer valid.
                 _ => ("reset", None),
             })
         })

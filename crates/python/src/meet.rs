@@ -86,7 +86,7 @@ impl DoubleBarrier {
 
 #[pymethods]
 impl Inside {
-    /// Leaves together with the others. A second time, there is nothing to do.
+    /// Leaves together with the others. A second call does nothing.
     fn leave(&self) -> Call {
         let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner).take();
         Call::new(&self.thread, async move {
@@ -121,7 +121,7 @@ impl Party {
         Self { party, thread: session.client.thread().clone() }
     }
 
-    /// Joins, and returns when the others can see that.
+    /// Joins, and returns when the others can see this program.
     fn join(&self, name: String) -> Call {
         let (party, thread) = (self.party.clone(), self.thread.clone());
         Call::new(&self.thread, async move {
@@ -139,7 +139,7 @@ impl Party {
 
 #[pymethods]
 impl Member {
-    /// Leaves. A second time, there is nothing to do.
+    /// Leaves. A second call does nothing.
     fn leave(&self) -> Call {
         let member = self.member.lock().unwrap_or_else(PoisonError::into_inner).take();
         Call::new(&self.thread, async move {
@@ -185,7 +185,7 @@ impl Partitions {
 
 #[pymethods]
 impl Participant {
-    /// The items, their fencing tokens, and what holds them.
+    /// The items, their fencing tokens, and the object that holds them.
     fn acquire(&self) -> PyResult<Call> {
         let participant = self.participant.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let error = || PyRuntimeError::new_err("this member has left");
@@ -199,11 +199,11 @@ impl Participant {
         }))
     }
 
-    /// Leaves. A second time, there is nothing to do.
+    /// Leaves. A second call does nothing.
     fn leave(&self) -> Call {
         let participant = self.participant.lock().unwrap_or_else(PoisonError::into_inner).take();
         Call::new(&self.thread, async move {
-            // A call that waits for the items leaves at its end.
+            // A call that waits for the items leaves when it ends.
             match participant.and_then(Arc::into_inner) {
                 Some(participant) => participant.leave().await,
                 None => Ok(()),

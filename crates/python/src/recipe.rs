@@ -11,24 +11,24 @@ use zebu_recipes::{Error, News, Token};
 use crate::call::Call;
 use crate::session::{Data, Entry, Session, acls};
 
-/// Why another layout is refused.
+/// The reason why another layout is refused.
 pub(crate) const LAYOUTS: &str = "layout is 'zebu' or 'kazoo'";
 
-/// What is known of a lock or a leadership.
+/// The state of a lock or a leadership.
 #[derive(Clone, Copy)]
 struct Standing {
-    /// Whether it is certain that it is held.
+    /// Whether it is certainly held.
     is_certain: bool,
-    /// Whether somebody asks for it.
+    /// Whether another program asks for it.
     is_wanted: bool,
-    /// Whether it was released, or lost.
+    /// Whether it was released or lost.
     is_over: bool,
 }
 
-/// A request to release, and where its result goes.
+/// A request to release, and the receiver of its result.
 type Release = oneshot::Sender<Result<(), Error>>;
 
-/// A lock or a leadership: held until it is released, lost, or forgotten.
+/// A lock or a leadership: held until it is released, lost, or dropped.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Held {
     /// The fencing token.
@@ -38,12 +38,12 @@ pub(crate) struct Held {
     #[pyo3(get)]
     path: String,
     standing: watch::Receiver<Standing>,
-    /// Dropped without a word, it releases in the background.
+    /// If it is dropped, the release happens in the background.
     release: Mutex<Option<oneshot::Sender<Release>>>,
     thread: SessionThread,
 }
 
-/// What a program may hold.
+/// The guards that a program may hold.
 pub(crate) trait Holding: Send + 'static {
     fn news(&mut self) -> impl Future<Output = News> + Send;
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
@@ -92,18 +92,18 @@ impl Held {
         Self::new(lease, Some(token), path, thread)
     }
 
-    /// Waits until the standing is so.
+    /// Waits until the state satisfies the condition.
     fn until(&self, is_so: fn(&Standing) -> bool) -> Call {
         let mut standing = self.standing.clone();
         Call::new(&self.thread, async move {
-            // The task that tells ends only when all is over.
+            // The task that reports the state ends only when the ownership has ended.
             let _ = standing.wait_for(is_so).await;
             Ok::<_, Error>(())
         })
     }
 }
 
-/// Listens for news of what is held until it is over.
+/// Receives news of the ownership until it has ended.
 async fn look_after(
     mut held: impl Holding,
     tell: watch::Sender<Standing>,
@@ -117,7 +117,7 @@ async fn look_after(
                 if let Ok(answer) = release {
                     let released = held.release().await;
                     tell.send_modify(over);
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let _ = answer.send(released);
                 }
                 return;
@@ -153,22 +153,22 @@ impl Held {
         self.standing.borrow().is_over
     }
 
-    /// Waits until it is over.
+    /// Waits until the ownership has ended.
     fn over(&self) -> Call {
         self.until(|standing| standing.is_over)
     }
 
-    /// Waits until it is not certain that it is held.
+    /// Waits until the ownership is not certain.
     fn doubt(&self) -> Call {
         self.until(|standing| !standing.is_certain)
     }
 
-    /// Waits until somebody asks for it, or it is over.
+    /// Waits until another program asks for it, or the ownership has ended.
     fn wanted(&self) -> Call {
         self.until(|standing| standing.is_wanted || standing.is_over)
     }
 
-    /// Releases it. A second time, it waits until that is done.
+    /// Releases it. A second call waits until that is done.
     fn release(&self) -> Call {
         let asking = self.release.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut standing = self.standing.clone();
@@ -288,7 +288,7 @@ impl Semaphore {
         })
     }
 
-    /// What the holders of leases call themselves.
+    /// The names of the holders of leases.
     fn holders(&self) -> Call {
         let semaphore = self.semaphore.clone();
         Call::new(&self.thread, async move {

@@ -23,7 +23,7 @@ pub(crate) fn acls(entries: Vec<Entry>) -> Acls {
     entries.into()
 }
 
-/// What kind of znode is created.
+/// The kind of znode to create.
 #[derive(FromPyObject)]
 pub(crate) struct Mode {
     #[pyo3(item)]
@@ -53,7 +53,7 @@ impl Mode {
     }
 }
 
-/// Data of a znode, which become `bytes`.
+/// The data of a znode, which become `bytes`.
 pub(crate) struct Data(Vec<u8>);
 
 impl<'py> IntoPyObject<'py> for Data {
@@ -298,7 +298,7 @@ impl Session {
         }
     }
 
-    /// Seconds until the session may end.
+    /// The number of seconds until the session may end.
     fn session_left(&self) -> f64 {
         self.client.session_left().as_secs_f64()
     }
@@ -308,7 +308,8 @@ impl Session {
         self.client.ticket().map(|ticket| (ticket.id.0, Data::from(ticket.password)))
     }
 
-    /// Ends the connection and leaves the session to whoever has its ticket.
+    /// Ends the connection, but not the session; a program with the ticket can continue the
+    /// session.
     fn leave(&self) -> Option<(i64, Data)> {
         self.client.leave().map(|ticket| (ticket.id.0, Data::from(ticket.password)))
     }

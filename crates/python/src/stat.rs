@@ -8,21 +8,21 @@ use pyo3::prelude::*;
 pub(crate) struct Stat {
     /// The transaction that created the znode.
     czxid: i64,
-    /// The transaction that set its data last.
+    /// The last transaction that set its data.
     mzxid: i64,
-    /// The transaction that changed its list of children last.
+    /// The last transaction that changed its list of children.
     pzxid: i64,
-    /// When it was created.
+    /// The time of its creation.
     ctime: i64,
-    /// When its data were set last.
+    /// The time at which its data were last set.
     mtime: i64,
-    /// How often its data were set.
+    /// The number of times that its data were set.
     version: i32,
-    /// How often its list of children changed.
+    /// The number of times that its list of children changed.
     cversion: i32,
-    /// How often its ACL was set.
+    /// The number of times that its ACL was set.
     aversion: i32,
-    /// The session whose end deletes it, or 0.
+    /// The session that owns the ephemeral, or 0.
     ephemeral_owner: i64,
     /// The length of its data.
     data_length: i32,

@@ -22,7 +22,7 @@ fn told(event: Event) -> Told {
     (kind, event.path, event.zxid.map(|zxid| zxid.0))
 }
 
-/// A watch that a read has left: one event.
+/// A watch that a read has set: one event.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct Watch {
     watch: Arc<Mutex<zebu_client::Watch>>,
@@ -44,7 +44,7 @@ impl Watch {
     }
 }
 
-/// A watch that tells of every change.
+/// A watch that reports every change.
 #[pyclass(frozen, module = "zebu._native")]
 pub(crate) struct PersistentWatch {
     watch: Arc<Mutex<zebu_client::PersistentWatch>>,
@@ -59,7 +59,7 @@ impl PersistentWatch {
 
 #[pymethods]
 impl PersistentWatch {
-    /// The next event, or word that events may be missing.
+    /// The next event, or the report that events may be missing.
     fn next(&self) -> Call {
         let watch = self.watch.clone();
         Call::new(&self.thread, async move {

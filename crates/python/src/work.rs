@@ -18,7 +18,7 @@ pub(crate) struct Queue {
     thread: SessionThread,
 }
 
-/// Whose znodes a queue has.
+/// The owner of a queue's znode format.
 #[derive(Clone)]
 enum Kind {
     Own(zebu_recipes::Queue),
@@ -45,7 +45,7 @@ impl Queue {
         Ok(Self { queue, thread: client.thread().clone() })
     }
 
-    /// Several items are all put in, or none. Only kazoo's queue takes several.
+    /// Several items are put in together, or none of them. Only kazoo's queue takes several.
     fn put(&self, items: Vec<Vec<u8>>, priority: u16) -> PyResult<Call> {
         match self.queue.clone() {
             Kind::Kazoo(queue) => {
@@ -134,13 +134,13 @@ impl Item {
         Ok(Call::new(&self.thread, item.finish()))
     }
 
-    /// Lets others take the item, in the background.
+    /// Lets other workers take the item, in the background.
     fn give_back(&self) {
         drop(self.taken());
     }
 }
 
-/// How often a change is tried while other programs are faster.
+/// The number of attempts while other programs are faster.
 const CHANGES_MAX: usize = 64;
 
 /// A number as text, in the form of kazoo's `Counter`.
@@ -152,7 +152,7 @@ pub(crate) struct Counter {
     thread: SessionThread,
 }
 
-/// The number in these data.
+/// The number in the data.
 fn number(data: &[u8], default: i64, path: &str) -> Result<i64, Error> {
     // kazoo creates a counter without data.
     if data.is_empty() {
@@ -175,7 +175,7 @@ impl Counter {
         Call::new(&self.thread, async move { number(&value.get().await?.value, default, &path) })
     }
 
-    /// Adds to the number, and returns the new one.
+    /// Adds to the number, and returns the new number.
     fn add(&self, change: i64) -> Call {
         let (value, path, default) = (self.value.clone(), self.path.clone(), self.default);
         Call::new(&self.thread, async move {

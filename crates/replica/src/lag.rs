@@ -1,5 +1,5 @@
-//! How far a learner's tree is behind what its leader has committed. A learner's disk may stall
-//! while the leader's pings continue.
+//! The distance of a learner's tree from the transactions that its leader has committed. A
+//! learner's disk may stall while the leader's pings continue.
 //!
 //! The leader disconnects a follower that acknowledges nothing, but expects no acknowledgements
 //! from an observer. So a learner stops serving when it has not applied, for `syncLimit`, a

@@ -1,5 +1,5 @@
-//! What each session will own once everything in flight is applied: the paths in flight, and the
-//! size of a list of all its paths.
+//! The znodes that each session will own when everything in flight is applied: the paths in flight,
+//! and the size of a list of all its paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Why a server cannot start, and why a running server has to stop.
+//! The reasons why a server cannot start, and why a running server has to stop.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,5 +1,5 @@
-//! Operators: how long clients wait that have one request each in flight, with and without requests to the HTTP server of a
-//! server with many znodes, sessions and watches.
+//! Operators: the latency of clients with one request each in flight, with and without requests to
+//! the HTTP server of a server with many znodes, sessions and watches.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,6 +1,6 @@
-//! Noisy neighbours: how long clients wait that have one request each in flight, beside clients that list very many
-//! children, beside one whose pipeline is deep, beside very many that watch one znode, and while very many sessions
-//! expire.
+//! Noisy neighbours: the latency of clients with one request each in flight, beside clients that
+//! list very many children, beside a client with a deep pipeline, beside very many watchers of one
+//! znode, and while very many sessions expire.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};

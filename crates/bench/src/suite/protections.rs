@@ -1,5 +1,5 @@
-//! What the protections of Zebu cost: two servers in turn, one with all of them, and one without those that can be turned
-//! off, which are digests, scrub and purge. Syncs and sidecars stay.
+//! The cost of Zebu's protections: two servers in turn, one with all of them, and one without those
+//! that can be turned off, which are digests, scrub and purge. Syncs and sidecars stay on.
 
 use std::fs;
 use std::path::Path;

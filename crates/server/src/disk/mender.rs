@@ -1,8 +1,9 @@
-//! Mends damaged logs: a thread of a member whose start has found damage.
+//! Repairs damaged logs: a thread of a member whose start has found damage.
 //!
-//! It asks the other members for the transactions that its logs lack, as [`Mending`] decides. When every log is again what its
-//! sidecar says, it stops the server, and the process starts again with them: one piece of code derives from the data what a
-//! member begins with. A leader's snapshot makes all this needless.
+//! It asks the other members for the transactions that its logs lack, as [`Mending`] decides. When
+//! every log agrees with its sidecar again, it stops the server, and the process starts again with
+//! these logs: one piece of code derives the initial state of a member from its data. If a leader's
+//! snapshot arrives first, the repair is not needed.
 
 use std::path::Path;
 use std::sync::Arc;

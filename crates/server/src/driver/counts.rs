@@ -1,4 +1,4 @@
-//! What is counted of the effects of a turn.
+//! Counts the effects of a turn.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The effects of one turn: what the engine asks for, and where it goes.
+//! The effects of one turn: the requests of the engine, and their destinations.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Warnings about requests that take too long, with where their time goes.
+//! Warnings about requests that take too long, with the time of each phase.
 
 use std::time::Duration;
 

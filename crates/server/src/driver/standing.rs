@@ -1,5 +1,5 @@
-//! What others may know of this server's role: its status, its lines in the log, and the evidence for a
-//! tree that differs.
+//! The public facts about this server's role: its status, its lines in the log, and the evidence
+//! for a tree that differs.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! The file in which an oracle says whether this server, one of two, may continue alone.
+//! The file in which an oracle permits this server, one of two, to continue alone.
 
 use std::fs::File;
 use std::io::Read as _;
