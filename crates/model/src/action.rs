@@ -7,55 +7,59 @@ use std::fmt;
 use crate::rules::{Fault, Quorums, Rules};
 use crate::state::{Promise, Role, Server, Servers, State, Term, TermId, Txn, common};
 
-/// Something that may happen.
+/// An action of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// A server that was elected chooses an epoch, and accepts it itself. Who is elected is not modelled.
+    /// An elected server chooses an epoch, and accepts it itself. The model does not say which
+    /// server is elected.
     LeaderProcessCEPOCH {
         /// The epoch, and the server.
         term: TermId,
     },
-    /// A server hears of a leader's epoch, accepts it, and promises it if it has not accepted it before.
+    /// A server learns a leader's epoch, and accepts it. It promises the epoch if it has not
+    /// accepted it before.
     FollowerProcessNEWEPOCH {
         /// The server.
         server: usize,
-        /// Whose epoch.
+        /// The leadership with this epoch.
         term: TermId,
     },
-    /// A server on which no leader counts hears of a leader of an older epoch than it has accepted, and learns from it.
+    /// A server on which no leader counts learns from a leader of an older epoch than the server
+    /// has accepted.
     ObserverProcessNEWEPOCH {
         /// The server.
         server: usize,
-        /// Whose epoch.
+        /// The leadership with this epoch.
         term: TermId,
     },
-    /// A leader has the promises of a quorum, none with a better history, and begins to synchronize.
+    /// A leader has the promises of a quorum without a better history, and begins to synchronize.
     LeaderProcessACKEPOCH {
         /// The leader.
         leader: usize,
     },
-    /// A leader begins to synchronize a follower anew, and counts nothing more of what it has acknowledged before.
+    /// A leader begins a new synchronization of a follower, and no longer counts the follower's
+    /// earlier acknowledgements.
     LeaderSyncFollower {
         /// The leader.
         leader: usize,
         /// The follower.
         server: usize,
     },
-    /// A follower removes what its leader does not have, or does not count on (TRUNC).
+    /// A follower removes transactions that its leader does not have, or does not count on (TRUNC).
     FollowerTruncates {
         /// The follower.
         server: usize,
-        /// How much of its history is left.
+        /// The length of the remaining history.
         len: usize,
     },
     /// A follower replaces its history by its leader's (SNAP).
     FollowerRestores {
         /// The follower.
         server: usize,
-        /// How much of the leader's history it has then.
+        /// The length of the part of the leader's history that it has then.
         len: usize,
     },
-    /// A follower logs what follows in its leader's history (DIFF, PROPOSAL).
+    /// A follower logs the next transaction of its leader's history (DIFF, PROPOSAL).
     FollowerProcessPROPOSE {
         /// The follower.
         server: usize,
@@ -67,7 +71,7 @@ pub enum Action {
         /// The server.
         server: usize,
     },
-    /// A leader has the acknowledgements of NEWLEADER of a quorum, which commits its initial history.
+    /// A quorum has acknowledged NEWLEADER to a leader, which commits its initial history.
     LeaderProcessACKLD {
         /// The leader.
         leader: usize,
@@ -79,47 +83,48 @@ pub enum Action {
         /// The transaction.
         txn: Txn,
     },
-    /// A server's disk has a part of its history.
+    /// A part of a server's history becomes durable.
     Flush {
         /// The server.
         server: usize,
-        /// How much of its history.
+        /// The length of the durable part.
         len: usize,
     },
     /// A follower acknowledges a part of its history to its leader.
     FollowerSendsACK {
         /// The follower.
         server: usize,
-        /// How much of its history.
+        /// The length of the acknowledged part.
         len: usize,
     },
-    /// A leader has the acknowledgements of a quorum, and commits.
+    /// A quorum has acknowledged a part of the history, and the leader commits it.
     LeaderProcessACK {
         /// The leader.
         leader: usize,
-        /// How much of its history is committed.
+        /// The length of the committed part.
         len: usize,
     },
-    /// A server, leader or follower, delivers what its leader has committed.
+    /// A server, leader or follower, delivers a part of the history that its leader has committed.
     FollowerProcessCOMMIT {
         /// The server.
         server: usize,
-        /// How much of its history it has delivered then.
+        /// The length of the part that it has delivered then.
         len: usize,
     },
-    /// A server leaves its leader, or its leadership (`FollowerTimeout`, `LeaderTimeout`).
+    /// A server leaves its leader, or stops leading (`FollowerTimeout`, `LeaderTimeout`).
     Timeout {
         /// The server.
         server: usize,
     },
-    /// A server crashes, perhaps losing the end of its history that is not on its disk, and starts again.
+    /// A server crashes, perhaps loses the end of its history that is not on its disk, and starts
+    /// again.
     Restart {
         /// The server.
         server: usize,
-        /// How much of its history is left.
+        /// The length of the remaining history.
         len: usize,
     },
-    /// A server starts again with a later promise than it has given. Nobody counts on it.
+    /// A server starts again with a later promise than it has given. No leader counts on it.
     Promise {
         /// The server.
         server: usize,
@@ -133,12 +138,12 @@ pub enum Action {
     },
 }
 
-/// An action that may not happen.
+/// An action that the model refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The action.
     pub action: Action,
-    /// Which part of its guard does not hold.
+    /// The part of its guard that does not hold.
     pub why: &'static str,
 }
 
@@ -154,7 +159,7 @@ fn ensure(holds: bool, why: &'static str) -> Guard {
     if holds { Ok(()) } else { Err(why) }
 }
 
-/// Sees to it that a server's history is a prefix of what its leader has said.
+/// Makes sure that a server's history is a prefix of its leader's messages.
 fn agree(server: &mut Server, term: &Term) -> Guard {
     if !server.agrees {
         let is_prefix = common(&server.history, &term.history) == server.history.len();
@@ -164,8 +169,9 @@ fn agree(server: &mut Server, term: &Term) -> Guard {
     Ok(())
 }
 
-/// What decides which of two servers has the better history. With a transaction of an epoch comes all that its leader
-/// had before, so the epoch of the last one counts like the current epoch (B-14).
+/// The rank that decides which of two servers has the better history. A transaction of an epoch
+/// comes with the whole history of that leader, so the epoch of the last transaction counts like
+/// the current epoch (B-14).
 fn summary<Q>(server: &Server, rules: &Rules<Q>) -> (u32, (u32, u32)) {
     let last = server.last();
     match rules.has(Fault::CountsUnproven) {
@@ -174,16 +180,16 @@ fn summary<Q>(server: &Server, rules: &Rules<Q>) -> (u32, (u32, u32)) {
     }
 }
 
-/// Whether a leader may count on what a server adopts and acknowledges.
+/// Whether a leader may count on a server to keep the history that it adopts and acknowledges.
 fn counts<Q>(server: &Server, id: TermId, rules: &Rules<Q>) -> bool {
     id.epoch >= server.accepted || rules.has(Fault::OldEpochAccepted)
 }
 
 impl State {
-    /// `Next`: does an action.
+    /// `Next`: performs an action.
     ///
     /// # Errors
-    /// The guard of the action does not hold. The state is as before.
+    /// The guard of the action does not hold. The state is unchanged.
     pub fn next<Q: Quorums>(&mut self, action: Action, rules: &Rules<Q>) -> Result<(), Refused> {
         let done = match action {
             Action::LeaderProcessCEPOCH { term } => self.choose_epoch(term, rules),
@@ -221,7 +227,7 @@ impl State {
         done.map_err(|why| Refused { action, why })
     }
 
-    /// What a server leads.
+    /// The leadership of a server.
     fn led(&self, leader: usize) -> Result<TermId, &'static str> {
         match self.servers[leader].role {
             Role::Leading(term) => Ok(term),
@@ -229,7 +235,7 @@ impl State {
         }
     }
 
-    /// What a server learns from.
+    /// The leadership from which a server learns.
     fn followed(&self, server: usize) -> Result<TermId, &'static str> {
         match self.servers[server].role {
             Role::Following(term) => Ok(term),
@@ -319,7 +325,7 @@ impl State {
         )?;
         term.initial = Some(it.history.len());
         term.history = it.history.clone();
-        // Nobody asks for them any more.
+        // No server needs them any more.
         term.promises.clear();
         it.agrees = true;
         Ok(())
@@ -330,7 +336,7 @@ impl State {
     fn sync(&mut self, leader: usize, server: usize) -> Guard {
         let id = self.led(leader)?;
         let (_, term) = self.pair(leader, id);
-        // What it has called committed, it does not cut away.
+        // A leader does not truncate a history that it has called committed.
         term.acked[server] = term.acked[server].min(term.committed);
         Ok(())
     }
@@ -493,7 +499,7 @@ impl State {
         let term = terms.iter_mut().rev().find(|term| term.id == id);
         let term = term.expect("it is led");
         term.committed = term.committed.max(len);
-        // An invariant says that the shorter is a prefix of the longer.
+        // An invariant ensures that the shorter history is a prefix of the longer one.
         if len > agreed.len() {
             let from = if agreed.last() == agreed.len().checked_sub(1).map(|at| &term.history[at]) {
                 agreed.len()
@@ -523,7 +529,7 @@ impl State {
         Ok(())
     }
 
-    // ---- what goes wrong
+    // ---- faults
 
     fn leave(&mut self, server: usize) -> Guard {
         ensure(self.servers[server].role != Role::Looking, "it looks for a leader already")?;
@@ -531,7 +537,8 @@ impl State {
         Ok(())
     }
 
-    /// A server takes part in no leadership any more. Nobody asks a leader that has left what was said to it.
+    /// A server takes part in no leadership any more. A leader that has left ignores later
+    /// messages.
     fn looks(&mut self, server: usize) {
         if let Role::Leading(id) = self.servers[server].role {
             let (_, term) = self.pair(server, id);
@@ -542,8 +549,8 @@ impl State {
         self.servers[server].agrees = false;
     }
 
-    /// A server has another disk than it had: an older one, or one with less on it. That is no action: whether the
-    /// ensemble survives it is for others to decide.
+    /// A server has another disk than before: an older one, or one with fewer transactions. This is
+    /// no action: other checks decide whether the ensemble survives it.
     pub fn replace_disk(
         &mut self,
         server: usize,

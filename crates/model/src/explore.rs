@@ -1,7 +1,7 @@
 //! Visits every state that a small ensemble can reach, breadth first, and checks the invariants in each.
 //!
-//! Servers that differ in nothing but their index are the same: of the states that a permutation of the servers maps
-//! onto each other, one is visited. A state is remembered by 64 bits of a hash.
+//! Servers that differ only in their index are equal: of the states that a permutation of the
+//! servers maps onto each other, the search visits one. It remembers a state by 64 bits of a hash.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -13,41 +13,41 @@ use crate::invariants::Broken;
 use crate::rules::{Majority, Rules};
 use crate::state::{Role, State, Term, TermId, Txn};
 
-/// How much is explored.
+/// The scope of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// Servers, all of them voters. At most 5.
     pub servers: usize,
     /// The last epoch.
     pub epochs: u32,
-    /// The most transactions that are proposed.
+    /// The maximum number of proposed transactions.
     pub txns: usize,
     /// Whether one server may lose its disk.
     pub disk_loss: bool,
-    /// Whether servers also hear of leaders that have left meanwhile.
+    /// Whether servers also receive messages of leaders that have left meanwhile.
     pub late: bool,
-    /// Whether servers deliver what is committed.
+    /// Whether servers deliver committed transactions.
     pub deliveries: bool,
     /// Whether servers also learn from leaders that do not count on them.
     pub observes: bool,
-    /// The most states that are visited.
+    /// The maximum number of visited states.
     pub states_max: usize,
 }
 
-/// What an exploration came to.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Report {
-    /// How many different states were visited.
+    /// The number of different visited states.
     pub states: usize,
-    /// How many actions were done.
+    /// The number of performed actions.
     pub actions: usize,
-    /// The most actions from the first state to another, on the shortest way.
+    /// The largest number of actions on a shortest way from the first state to another one.
     pub depth: usize,
     /// Whether these are all states of the scope.
     pub is_complete: bool,
     /// The longest history that was committed.
     pub agreed_max: usize,
-    /// The shortest way to a state in which something does not hold.
+    /// The shortest way to a state in which an invariant does not hold.
     pub broken: Option<(Broken, Vec<Action>)>,
 }
 
@@ -68,8 +68,8 @@ fn permutations(n: usize) -> Vec<Vec<usize>> {
     shorter.iter().flat_map(with_last).collect()
 }
 
-/// Forgets the leaderships that have come to nothing: their leaders have left before they said more than the epoch.
-/// Their followers leave them.
+/// Forgets leaderships without effect: their leaders left after they had sent only the epoch. Their
+/// followers leave them.
 fn forget_void(state: &mut State) {
     let State { servers, terms, .. } = state;
     terms.retain(|term| {
@@ -84,7 +84,8 @@ fn forget_void(state: &mut State) {
 /// The hash of a state in which server `n` is called `names[n]`.
 fn named(state: &State, names: &[usize], hashes: &FixedState) -> u64 {
     let rename = |id: TermId| (id.epoch, names[id.leader]);
-    // What belongs to several servers or leaderships is summed up: its order says nothing.
+    // The parts that concern several servers or leaderships are added up, because their order has
+    // no meaning.
     let mut sum = hashes.hash_one(&state.agreed);
     for (n, it) in state.servers.iter().enumerate() {
         let mut hasher = hashes.build_hasher();
@@ -133,7 +134,7 @@ fn epochs(state: &State, leader: usize) -> Vec<u32> {
 }
 
 impl Scope {
-    /// A scope without lost disks, late messages, deliveries, and learners on which nobody counts.
+    /// A scope without lost disks, late messages, deliveries, and learners that no leader counts.
     pub fn new(servers: usize, epochs: u32, txns: usize) -> Self {
         let (disk_loss, late, deliveries, observes) = (false, false, false, false);
         Self {
@@ -148,7 +149,7 @@ impl Scope {
         }
     }
 
-    /// All actions that may happen in a state, and some that may not.
+    /// All actions that are possible in a state, and some that are not.
     fn actions(&self, state: &State, into: &mut Vec<Action>) {
         for (server, it) in state.servers.iter().enumerate() {
             into.extend(
@@ -235,7 +236,7 @@ impl Scope {
         );
         let most = it.history.len();
         for len in [it.durable, most] {
-            // What is older is committed when the leader is established.
+            // The older part is committed when the leader is established.
             if len > term.acked[server].max(initial) {
                 into.push(Action::FollowerSendsACK { server, len });
             }
@@ -257,7 +258,8 @@ impl Scope {
             agreed_max: 0,
             broken: None,
         };
-        // By the number of a state: the number of the one before, and the action between them.
+        // Indexed by the number of a state: the number of the previous state, and the action
+        // between the two.
         let mut from: Vec<(u32, Action)> = Vec::new();
         let mut seen = hashbrown::HashSet::with_hasher(FixedState::with_seed(11));
         let first = State::init(self.servers);
@@ -277,7 +279,7 @@ impl Scope {
                 report.actions += 1;
                 let mut after = std::mem::replace(&mut next, state.clone());
                 if !self.late {
-                    // Nobody hears of them any more.
+                    // No server receives their messages any more.
                     forget_void(&mut after);
                 }
                 if !seen.insert(print(&after)) {

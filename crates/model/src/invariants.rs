@@ -31,7 +31,7 @@ fn leadership(state: &State) -> bool {
     })
 }
 
-/// A server has accepted its current epoch, and that of all that it has logged.
+/// A server has accepted its current epoch, and the epoch of every transaction in its log.
 fn epochs_in_order(state: &State) -> bool {
     let holds = |it: &crate::state::Server| it.accepted >= it.current.max(it.last().0);
     state.servers.iter().all(holds)
@@ -46,7 +46,8 @@ fn is_log(history: &[Txn]) -> bool {
     })
 }
 
-/// What was proposed: every transaction of a committed history is in that of the leader of its epoch.
+/// Every transaction of a committed history was proposed: it is in the history of the leader of its
+/// epoch.
 fn integrity(state: &State) -> bool {
     let proposed = |txn: &Txn| {
         let mut terms = state.terms.iter().filter(|term| term.id.epoch == txn.epoch);
@@ -55,7 +56,7 @@ fn integrity(state: &State) -> bool {
     state.agreed.iter().all(proposed)
 }
 
-/// A transaction is delivered behind everything that its leader has proposed before.
+/// A transaction is delivered after everything that its leader has proposed before.
 fn local_primary_order(state: &State) -> bool {
     let holds = |delivered: &[Txn]| {
         state.terms.iter().filter(|term| term.initial.is_some()).all(|term| {
@@ -67,7 +68,7 @@ fn local_primary_order(state: &State) -> bool {
     state.servers.iter().all(|it| holds(it.has_delivered()))
 }
 
-/// An established leader has all that is committed of earlier epochs.
+/// An established leader has every committed transaction of earlier epochs.
 fn primary_integrity(state: &State) -> bool {
     state.terms.iter().filter(|term| term.established).all(|term| {
         let earlier = state.agreed.partition_point(|txn| txn.epoch < term.id.epoch);
@@ -75,7 +76,7 @@ fn primary_integrity(state: &State) -> bool {
     })
 }
 
-/// What is committed is on the disks of a quorum, but for those that were lost.
+/// Committed transactions are on the disks of a quorum, except for lost disks.
 fn never_lost<Q: Quorums>(state: &State, rules: &Rules<Q>) -> bool {
     let has = |server: &usize| {
         let it = &state.servers[*server];
@@ -85,7 +86,7 @@ fn never_lost<Q: Quorums>(state: &State, rules: &Rules<Q>) -> bool {
     state.agreed.is_empty() || rules.quorums.is_quorum(&state.agreed, 0, having)
 }
 
-/// A server that has adopted its leader's history has no other one.
+/// A server that has adopted its leader's history has no other history.
 fn followers_agree(state: &State) -> bool {
     state.servers.iter().enumerate().all(|(server, it)| match it.role {
         Role::Following(id) | Role::Leading(id) => state.term(id).is_some_and(|term| {
@@ -129,7 +130,7 @@ impl State {
         }
     }
 
-    /// Whether this state may follow the other: epochs only grow while no disk is lost (S-2).
+    /// Whether this state may follow the other one: epochs only grow while no disk is lost (S-2).
     pub fn follows(&self, before: &Self) -> Result<(), Broken> {
         let pairs = self.servers.iter().zip(&before.servers);
         let grows = |(after, before): (&crate::state::Server, &crate::state::Server)| {

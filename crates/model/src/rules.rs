@@ -8,8 +8,8 @@ use crate::state::{Servers, Txn};
 pub trait Quorums: fmt::Debug {
     /// Whether `servers` are enough to commit the history, or to establish a leader with it.
     ///
-    /// `committed`: how much of the history is known to be committed. A reconfiguration behind it is under way, and
-    /// quorums of both configurations count.
+    /// `committed`: the length of the history that is known to be committed. If a reconfiguration
+    /// after it is in progress, quorums of both configurations count.
     fn is_quorum(&self, history: &[Txn], committed: usize, servers: Servers) -> bool;
 }
 
@@ -24,12 +24,12 @@ impl Quorums for Majority {
     }
 }
 
-/// A guard that is left out, or an effect that is wrong, to show that the invariants notice.
+/// A guard that is left out, or a wrong effect, to show that the invariants detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A leader does not wait for promises.
     NoQuorumOfPromises,
-    /// A leader with an older history than those that promised does not give up.
+    /// A leader with an older history than a promising server does not give up.
     OlderHistory,
     /// A server promises the same epoch to two leaders.
     PromisesTwice,
@@ -41,20 +41,20 @@ pub enum Fault {
     NoQuorumOfHistories,
     /// A server adopts a history that is not on its disk.
     AdoptsBeforeFlush,
-    /// A server acknowledges what is not on its disk.
+    /// A server acknowledges transactions that are not on its disk.
     AcksBeforeFlush,
-    /// A server without its disk promises as if it had never had one.
+    /// A server that has lost its disk promises as if it had not.
     EmptyPromises,
-    /// A leader commits what only it has.
+    /// A leader commits transactions that only it has.
     CommitsAlone,
     /// A leader counts acknowledgements of servers that have not adopted its history, and histories are compared by the
     /// current epoch alone, as the original's servers do.
     CountsUnproven,
-    /// A follower keeps what its leader does not have.
+    /// A follower keeps transactions that its leader does not have.
     NotTruncated,
     /// A follower leaves out a proposal.
     SkipsProposal,
-    /// A follower delivers what its leader has not committed.
+    /// A follower delivers transactions that its leader has not committed.
     DeliversEarly,
 }
 
@@ -78,12 +78,12 @@ impl Fault {
     ];
 }
 
-/// What the actions go by.
+/// The rules that the actions use.
 #[derive(Debug)]
 pub struct Rules<Q> {
     /// Which servers are a quorum.
     pub quorums: Q,
-    /// What is wrong on purpose.
+    /// The fault of the rules.
     pub fault: Option<Fault>,
 }
 
@@ -93,7 +93,7 @@ impl<Q> Rules<Q> {
         Self { quorums, fault: None }
     }
 
-    /// Whether something is wrong on purpose.
+    /// Whether the rules have this fault.
     pub(crate) fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }

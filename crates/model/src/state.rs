@@ -78,7 +78,7 @@ impl fmt::Debug for TermId {
     }
 }
 
-/// What a server does.
+/// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// It takes part in no leadership.
@@ -89,27 +89,27 @@ pub enum Role {
     Following(TermId),
 }
 
-/// What a server has.
+/// The state of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// The newest epoch that it has accepted, durable (acceptedEpoch).
     pub accepted: u32,
     /// The epoch of the newest leader whose history it has, durable (currentEpoch).
     pub current: u32,
-    /// What it has logged.
+    /// Its log.
     pub history: Vec<Txn>,
-    /// How much of the history is on its disk.
+    /// The length of the history on its disk.
     pub durable: usize,
-    /// How much of the history it has delivered.
+    /// The length of the history that it has delivered.
     pub delivered: usize,
-    /// What it does.
+    /// Its role.
     pub role: Role,
     /// Whether it has lost its disk, and no leader has synchronized it since.
     pub empty: bool,
-    /// The epoch that it had accepted when it lost its disk last. It does not know that.
+    /// The epoch that it had accepted when it last lost its disk. The server does not know it.
     pub forgotten: u32,
-    /// Whether its history is known to be a prefix of what its leader has said. Follows from the rest of the state;
-    /// kept so that a replay need not compare again.
+    /// Whether its history is known to be a prefix of its leader's messages. This follows from the
+    /// rest of the state; it is kept so that a replay need not compare again.
     pub agrees: bool,
 }
 
@@ -133,7 +133,7 @@ impl Server {
         self.history.last().map_or((0, 0), |txn| txn.zxid())
     }
 
-    /// What it has delivered.
+    /// The transactions that it has delivered.
     pub fn has_delivered(&self) -> &[Txn] {
         &self.history[..self.delivered]
     }
@@ -142,41 +142,43 @@ impl Server {
 /// A promise to follow no leader of an earlier epoch, with the promising server's epoch and end of history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Promise {
-    /// Who has promised.
+    /// The server that has promised.
     pub server: usize,
     /// Its current epoch, and the zxid at the end of its history.
     pub summary: (u32, (u32, u32)),
 }
 
-/// What a leader has said, and what was said to it.
+/// The messages from and to a leader.
 #[derive(Clone, Debug)]
 pub struct Term {
-    /// Its epoch, and who it is.
+    /// Its epoch, and the server.
     pub id: TermId,
-    /// Until synchronization begins: who has promised this epoch to this leader, in the order of their indexes.
+    /// Until synchronization begins: the servers that have promised this epoch to this leader, in
+    /// the order of their indexes.
     pub promises: Vec<Promise>,
-    /// Once synchronization has begun: how much of the history is what the leader had at its election.
+    /// After synchronization has begun: the length of the leader's history at its election.
     pub initial: Option<usize>,
-    /// What a follower that has everything has: what the leader had, then what it has proposed.
+    /// The history of a follower that has everything: the leader's history at its election, then
+    /// its proposals.
     pub history: Vec<Txn>,
-    /// Who has adopted the initial history: those that may acknowledge NEWLEADER.
+    /// The servers that have adopted the initial history. Only these may acknowledge NEWLEADER.
     pub adopted: Servers,
-    /// Whether the leader was established by a quorum of those.
+    /// Whether a quorum of them has established the leader.
     pub established: bool,
-    /// Up to where each server has acknowledged the history.
+    /// The length of the history that each server has acknowledged.
     pub acked: Vec<usize>,
-    /// How much of the history the leader has called committed.
+    /// The length of the history that the leader has called committed.
     pub committed: usize,
 }
 
 impl Term {
-    /// How much of this history is counted on a server to keep: what others may have committed, and what it has
-    /// acknowledged.
+    /// The length of this history that the leader counts on a server to keep: the part that others
+    /// may have committed, and the part that the server has acknowledged.
     pub fn counts_on(&self, server: usize) -> usize {
         self.initial.unwrap_or(0).max(self.acked[server])
     }
 
-    /// What the leader has called committed.
+    /// The part that the leader has called committed.
     pub fn has_committed(&self) -> &[Txn] {
         &self.history[..self.committed]
     }
@@ -187,9 +189,9 @@ impl Term {
 pub struct State {
     /// The servers.
     pub servers: Vec<Server>,
-    /// All leaderships there ever were, in the order in which they began.
+    /// All leaderships of the run, in the order of their beginning.
     pub terms: Vec<Term>,
-    /// The longest history that was ever called committed.
+    /// The longest history that a leader has called committed.
     pub agreed: Vec<Txn>,
 }
 
@@ -205,15 +207,16 @@ impl State {
         self.terms.iter().rev().find(|term| term.id == id)
     }
 
-    /// How many transactions were ever proposed.
+    /// The number of transactions proposed so far.
     pub fn proposed(&self) -> usize {
         let own = |term: &Term| term.history.len() - term.initial.unwrap_or(0);
         self.terms.iter().map(own).sum()
     }
 }
 
-/// How long a history begins like another.
+/// The length of the common beginning of two histories.
 pub(crate) fn common(one: &[Txn], other: &[Txn]) -> usize {
-    // Two histories that agree at one zxid agree before, unless something is wrong, so this is quick.
+    // Two histories that agree at one zxid agree before it, unless there is a fault, so this is
+    // fast.
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

@@ -38,7 +38,7 @@ use crate::shared::Shared;
 use effects::Effects;
 use silences::Silences;
 
-/// Runs the replica's thread until nothing is in the inbox any more, and nothing comes.
+/// Runs the replica's thread until the inbox is empty and no further inputs can come.
 pub fn run(driver: &Mutex<Driver>, shared: &Shared) {
     stop_on_failure(shared, drive(driver, shared));
 }
@@ -77,8 +77,8 @@ fn drive(driver: &Mutex<Driver>, shared: &Shared) -> Result<(), Failed> {
     }
 }
 
-/// Takes a turn on the thread of the caller, unless somebody else does at the moment: then what is in the inbox is
-/// seen to there.
+/// Takes a turn on the calling thread, unless another thread is taking one: that thread then
+/// processes the inbox.
 pub fn turn_here(driver: &Mutex<Driver>, shared: &Shared) {
     zebu_engine::turn_here(driver, shared.inbox(), |driver| {
         if driver.over {
@@ -94,17 +94,17 @@ pub fn turn_here(driver: &Mutex<Driver>, shared: &Shared) {
     });
 }
 
-/// An engine, and what its effects go to.
+/// An engine, and the destinations of its effects.
 pub struct Driver {
     engine: Engine<Side>,
     parts: Parts,
-    /// Until when the replica's thread sleeps at most.
+    /// The latest time until which the replica's thread sleeps.
     sleeps_until: Duration,
-    /// Nothing is taken from the inbox any more.
+    /// No inputs are taken from the inbox any more.
     over: bool,
 }
 
-/// What the effects of an engine go to.
+/// The destinations of an engine's effects.
 struct Parts {
     shared: Arc<Shared>,
     replica: Replica,
@@ -113,19 +113,19 @@ struct Parts {
     snapshotter: Snapshotter,
     /// The network between servers, in an ensemble.
     peers: Option<peers::Handle>,
-    /// What is on its way to them.
+    /// The collected messages for them.
     post: peers::Post,
     digests: Digests,
     /// The time since which this server leads, and its proposals.
     leading: Option<(Duration, ProposalSizes)>,
-    /// What it counts of its dealings with the others, in an ensemble.
+    /// Counters of the work with the other servers, in an ensemble.
     between: Option<Between>,
     silences: Silences,
     /// The evidence for a tree that differs from the leader's, in an ensemble.
     recent: Recent,
-    /// Since when it is doubted, so that no client is served.
+    /// The time since which the tree is in doubt, so that no client is served.
     doubted: Option<Zxid>,
-    /// What is on its way to the audit log, where there is one.
+    /// The collected events for the audit log, if there is one.
     audit: Option<audit::Pending>,
     /// The times at which the appended records arrived, were prepared, and were synced.
     batches: Batches,
@@ -175,7 +175,7 @@ impl Driver {
         Self { engine, parts, sleeps_until: Duration::ZERO, over: false }
     }
 
-    /// To be called once, before the first turn.
+    /// Call this once, before the first turn.
     fn begin(&mut self) {
         match &mut self.parts.between {
             // The whole log has been applied.
@@ -184,13 +184,14 @@ impl Driver {
         }
     }
 
-    /// When the replica's thread, which is about to sleep, has to look at it next, whatever happens.
+    /// The time at which the replica's thread, which is about to sleep, must look again in any
+    /// case.
     fn sleeps(&mut self) -> Duration {
         self.sleeps_until = self.engine.next(&self.parts.replica);
         self.sleeps_until
     }
 
-    /// Whether a turn on another thread has made something due before the replica's thread would look.
+    /// Whether a turn on another thread needs the replica's thread earlier than that.
     fn is_due_earlier(&mut self) -> bool {
         let next = self.engine.next(&self.parts.replica);
         let is_earlier = next < self.sleeps_until;

@@ -1,4 +1,4 @@
-//! What all threads of a running server share.
+//! The state that all threads of a running server share.
 
 mod clients;
 mod counting;
@@ -64,9 +64,10 @@ impl Clock {
 
 /// State that all threads of a running server share, grouped by the task of the threads.
 ///
-/// A field that only one group of threads uses belongs into that group.
+/// A field that only one group of threads uses belongs to that group.
 pub struct Shared {
-    /// The settings that the server was started with. Every thread reads them, nobody changes them.
+    /// The settings with which the server was started. Every thread reads them, and none changes
+    /// them.
     pub config: Config,
     /// The tree, the inbox and the connections, which the engine needs: the driver, the network
     /// workers, and the network between servers.
@@ -93,7 +94,7 @@ pub struct Shared {
     pub counting: Counting,
     /// For the admin server alone.
     pub http: HttpPorts,
-    /// Whether and why the server is to stop. Every thread that waits, waits for it, too.
+    /// Whether and why the server must stop. Every waiting thread also waits for this.
     pub ending: Ending,
     /// For the admin server's command `restore`, at a standalone server: the driver that it waits for.
     pub restoring: Restoring,
@@ -105,18 +106,18 @@ pub struct Shared {
 /// The program brings it: a server without it depends on no reader of backups.
 pub type ReadHistory = fn(&Path, &Path, &str, bool) -> Result<HistoryFacts, String>;
 
-/// What is served over HTTP.
+/// The HTTP interfaces.
 #[derive(Default)]
 pub struct HttpPorts {
-    /// Those of the admin server, where it has TLS.
+    /// The certificates of the admin server, if it has TLS.
     pub admin: OnceLock<Arc<HttpPort>>,
-    /// Those of the Prometheus page, where it has TLS.
+    /// The certificates of the Prometheus page, if it has TLS.
     pub metrics: OnceLock<Arc<HttpPort>>,
     /// Reads the history of a znode for the console.
     pub history: OnceLock<ReadHistory>,
 }
 
-/// What connections must obey.
+/// The limits of connections.
 fn client_rules(config: &Config, sasl: Option<ClientSasl>) -> ClientRules {
     let limits = &config.limits;
     ClientRules {
@@ -174,7 +175,7 @@ impl Shared {
         self.conns().each(|conn| conn.side.stats.reset());
     }
 
-    /// Another configuration is committed.
+    /// Another configuration was committed.
     pub fn set_members(&self, members: Arc<Membership>) {
         *self.ensemble.members.lock() = Some(members);
         self.divide_load(self.serving());
@@ -186,7 +187,7 @@ impl Shared {
         &self.common.tree
     }
 
-    /// The way into the replica.
+    /// The inbox of the replica.
     pub fn inbox(&self) -> &Inbox {
         &self.common.inbox
     }
@@ -196,12 +197,13 @@ impl Shared {
         &self.common.conns
     }
 
-    /// Lets a connection in, unless its address or the server has enough of them.
+    /// Accepts a connection, unless its address or the server has reached its limit.
     pub fn enter(&self, address: IpAddr, make: impl FnOnce(ConnId) -> Conn) -> Option<Arc<Conn>> {
         self.common.conns.enter(address, self.clients.conn_limits, make)
     }
 
-    /// Asks the server to stop; the first failure counts, whether it was asked before or not.
+    /// Asks the server to stop. The first failure counts, even if the server was asked to stop
+    /// before.
     pub fn stop(&self, why: Result<(), RunError>) {
         self.ending.decide(why);
         self.common.serve(Duration::ZERO, || None);
@@ -213,7 +215,7 @@ impl Shared {
         self.common.serving()
     }
 
-    /// How long it has been that.
+    /// The time since which it has this mode.
     pub fn uptime(&self) -> Duration {
         let since = self.common.serving_since();
         since.map_or(Duration::ZERO, |since| self.clock.monotonic().saturating_sub(since))
@@ -239,7 +241,7 @@ impl Shared {
     /// Waits, blocking, until the server is asked to stop.
     ///
     /// # Errors
-    /// The failure, when that is why.
+    /// The failure, if that is the reason.
     pub fn wait_stopped(&self) -> Result<(), Failure> {
         self.ending.wait()
     }

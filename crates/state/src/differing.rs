@@ -1,24 +1,24 @@
-//! How a tree that was replaced differs from the one in its place, znode by znode.
+//! The difference between a replaced tree and the tree that replaces it, znode by znode.
 //!
-//! The new tree has transactions that the old one never had, and it goes on changing. So a difference counts only where no
-//! transaction behind the old tree's last one can have made it: stats tell, but for ACLs. An ACL counts where both trees have
-//! changed it equally often.
+//! The new tree has transactions that the old one never had, and it continues to change. So a
+//! difference counts only if no transaction after the old tree's last one can have caused it. Stats
+//! show that, except for ACLs. An ACL counts if both trees have changed it equally often.
 
 use zebu_proto::{StatPersisted, Zxid};
 use zebu_tree::{Node, Tree, Walk, digest_counts};
 
 use crate::Step;
 
-/// A znode that two trees do not have alike.
+/// A znode that differs between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The znode.
     pub path: String,
-    /// How: what the old tree had, and what the new one has.
+    /// The difference: the state in the old tree, and the state in the new one.
     pub what: String,
 }
 
-/// A comparison under way: first through the old tree, then through the new one.
+/// A comparison in progress: first through the old tree, then through the new one.
 #[derive(Debug)]
 pub struct Differing {
     old: Tree,
@@ -26,18 +26,18 @@ pub struct Differing {
     is_over_old: bool,
     found: Vec<Difference>,
     found_max: usize,
-    /// How many were found, those beyond `found_max` included.
+    /// The number of differences, including those beyond `found_max`.
     count: u64,
 }
 
 impl Differing {
-    /// Begins; as many differences are described at most.
+    /// Begins a comparison that describes at most this number of differences.
     pub fn new(old: Tree, found_max: usize) -> Self {
         let walk = Walk::new(&old);
         Self { old, walk, is_over_old: true, found: Vec::new(), found_max, count: 0 }
     }
 
-    /// Looks at so many znodes.
+    /// Compares this number of znodes.
     pub fn step(&mut self, new: &Tree, znodes: usize) -> Step {
         let Self { old, walk, found, found_max, count, .. } = self;
         let mut add = |path: &str, what: String| {
@@ -82,7 +82,7 @@ impl Differing {
         self.old.last_zxid()
     }
 
-    /// What was found, and how many there are in all.
+    /// The described differences, and the number of all.
     pub fn found(self) -> (Vec<Difference>, u64) {
         (self.found, self.count)
     }
@@ -92,7 +92,7 @@ fn shown(path: &str) -> &str {
     if path.is_empty() { "/" } else { path }
 }
 
-/// How a znode of the old tree differs in the new one.
+/// The difference of a znode of the old tree from the new one.
 fn compare(
     old: &Tree,
     new: &Tree,
@@ -148,7 +148,7 @@ fn compare(
     (!what.is_empty()).then(|| what.join("; "))
 }
 
-/// The nearest ancestor that there is.
+/// The nearest existing ancestor.
 fn ancestor<'t>(tree: &'t Tree, path: &str) -> Option<Node<'t>> {
     let mut path = path;
     loop {
@@ -224,7 +224,7 @@ mod tests {
         assert!(
             all[1].1.contains("the leader does not have it") && all[2].1.contains("missing here")
         );
-        // As many are described as are wanted, and all are counted.
+        // Only the wanted number is described, and all are counted.
         assert_eq!((found(old(), &new, 1).0.len(), found(old(), &new, 1).1), (1, 3));
     }
 

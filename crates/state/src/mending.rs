@@ -1,9 +1,10 @@
-//! Decides how a member makes its damaged logs whole without an operator: which transactions it asks
-//! which member for, and when a log is whole.
+//! Decides how a member repairs its damaged logs without an operator: which transactions it
+//! requests from which member, and when a log is whole.
 //!
-//! One log is mended at a time, oldest first, so no more than the missing part of one log is in
-//! memory. The members are asked in turn, each round beginning with another one. A record that came
-//! first is kept until the whole log is compared with its sidecar. The driver asks, reads and writes.
+//! It repairs one log at a time, oldest first, so memory holds at most the missing part of one log.
+//! It asks the members in turn, and begins each round with another member. The first version of a
+//! record is kept until the whole log is compared with its sidecar. The driver asks, reads and
+//! writes.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use zebu_proto::quorum::{MISSING_MAX, Missing};
 use zebu_proto::{ServerId, Zxid};
 use zebu_store::mend::{Mended, Wound, zxid_of};
 
-/// Pause after the first round in vain; it doubles.
+/// The pause after the first round without success; it doubles.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -21,17 +22,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The damaged logs of a member.
 #[derive(Debug)]
 pub struct Mending {
-    /// Those that are not whole yet; the first one is worked on.
+    /// The logs that are not whole yet; the first one is being repaired.
     wounds: VecDeque<Wound>,
     mended: usize,
     rounds: usize,
-    /// Who is asked in this round, and later.
+    /// The members to ask in this round, and later.
     queue: VecDeque<ServerId>,
     asked: Option<Asked>,
-    /// What was missing when this round began.
+    /// The missing transactions at the beginning of this round.
     lacked: u64,
     pause: Duration,
-    /// No round begins earlier.
+    /// The earliest time of the next round.
     rest_until: Duration,
 }
 
@@ -39,17 +40,17 @@ pub struct Mending {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     server: ServerId,
-    /// It has said what it has up to here.
+    /// It has answered up to here.
     up_to: Option<Zxid>,
     /// The last record that it has sent.
     last: Option<Zxid>,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask this member for these transactions; report each with [`Mending::received`], then
-    /// [`Mending::answered`].
+    /// Ask this member for these transactions. Report each record with [`Mending::received`], then
+    /// the end with [`Mending::answered`].
     Ask(ServerId, Vec<Missing>),
     /// Write the log of [`Mending::current`] and report [`Mending::written`].
     Write,
@@ -59,28 +60,28 @@ pub enum Next {
     Whole,
 }
 
-/// How an answer ended.
+/// The end of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// The member has sent everything that it has.
+    /// The member has sent all its transactions.
     Complete,
     /// It has sent a part, and may have more.
     More,
-    /// There was no answer, or not to its end.
+    /// There was no answer, or an incomplete one.
     Failed,
 }
 
-/// What a log waits for.
+/// The transactions that a log waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The log.
     pub log: PathBuf,
-    /// The stretches in which it has something missing.
+    /// The ranges with missing transactions.
     pub missing: Vec<Missing>,
 }
 
 impl Mending {
-    /// To mend these logs, oldest first. `None` if there are none.
+    /// Begins to repair these logs, oldest first. `None` if there are none.
     pub fn new(wounds: Vec<Wound>) -> Option<Self> {
         let wounds = VecDeque::from(wounds);
         (!wounds.is_empty()).then_some(Self {
@@ -95,30 +96,30 @@ impl Mending {
         })
     }
 
-    /// The log that is worked on.
+    /// The log that is being repaired.
     pub fn current(&self) -> Option<&Wound> {
         self.wounds.front()
     }
 
-    /// How many logs are whole again.
+    /// The number of logs that are whole again.
     pub fn mended(&self) -> usize {
         self.mended
     }
 
-    /// What it waits for, log by log.
+    /// The transactions that it waits for, log by log.
     pub fn waiting(&self) -> Vec<Waiting> {
         let waits =
             |wound: &Wound| Waiting { log: wound.path().to_owned(), missing: wound.lacks() };
         self.wounds.iter().map(waits).collect()
     }
 
-    /// How many bytes are missing in that log. No answer has more.
+    /// The number of missing bytes in that log. No answer has more.
     pub fn missing_bytes(&self) -> usize {
         let missing = self.current().map_or(0, Wound::missing_bytes);
         usize::try_from(missing).unwrap_or(usize::MAX)
     }
 
-    /// What is to be done at this time. `others`: all other members.
+    /// The step at this time. `others`: all other members.
     pub fn next(&mut self, now: Duration, others: &[ServerId]) -> Next {
         let Some(wound) = self.wounds.front_mut() else { return Next::Whole };
         if wound.is_filled() {
@@ -126,7 +127,8 @@ impl Mending {
         }
         let mut missing = wound.missing();
         if missing.is_empty() {
-            // There is a record for every transaction, and they do not fit.
+            // There is a record for every transaction, but the result does not agree with the
+            // sidecar.
             wound.begin_anew();
             if wound.missing().is_empty() {
                 wound.begin_anew();
@@ -158,7 +160,7 @@ impl Mending {
     fn begin_round(&mut self, now: Duration, others: &[ServerId]) {
         let Some(wound) = self.wounds.front_mut() else { return };
         if wound.missing_bytes() == self.lacked {
-            // Something may be where it does not belong, and keep the rest out.
+            // A record may be in a wrong place, and keep the right one out.
             wound.begin_anew();
         }
         self.lacked = wound.missing_bytes();
@@ -169,7 +171,7 @@ impl Mending {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// The member that was asked has sent the body of a transaction.
+    /// The asked member has sent the body of a transaction.
     pub fn received(&mut self, body: &[u8]) {
         let Some(zxid) = zxid_of(body) else { return };
         if let (Some(asked), Some(wound)) = (&mut self.asked, self.wounds.front_mut()) {
@@ -178,17 +180,18 @@ impl Mending {
         }
     }
 
-    /// The member that was asked has no more to say.
+    /// The asked member has ended its answer.
     pub fn answered(&mut self, how: Answered) {
         let Some(asked) = &mut self.asked else { return };
-        // Who promises more without sending anything is not asked again in this round.
+        // A member that announces more transactions without sending any is not asked again in this
+        // round.
         match (how, asked.last) {
             (Answered::More, Some(last)) if asked.up_to < Some(last) => asked.up_to = Some(last),
             _ => self.asked = None,
         }
     }
 
-    /// The log was written, or it was not the right one.
+    /// The log was written, or it did not agree with its sidecar.
     pub fn written(&mut self, what: Mended) {
         match what {
             Mended::Whole => {
@@ -210,7 +213,7 @@ impl Mending {
     }
 }
 
-/// The first of these stretches, from behind a transaction on.
+/// The first of these ranges, from after a transaction on.
 fn behind(missing: &[Missing], up_to: Option<Zxid>) -> Vec<Missing> {
     let from = up_to.unwrap_or(Zxid(i64::MIN));
     let cut = |it: &Missing| Missing { after: it.after.max(from), up_to: it.up_to };
@@ -277,16 +280,16 @@ mod tests {
         mending.received(&body(3));
         mending.received(b"no transaction");
         mending.answered(Answered::More);
-        // The same member is asked for what is behind that.
+        // The same member is asked for the transactions after that.
         let rest = vec![missing(3, 4), missing(8, 9)];
         assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], rest.clone()));
         mending.answered(Answered::More);
-        // It sent nothing.
+        // It has sent no transaction.
         assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[1], rest.clone()));
         mending.answered(Answered::Failed);
         let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("too soon") };
         assert!(until > SECOND);
-        // The next round begins with the other one.
+        // The next round begins with the other member.
         assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], rest));
         mending.received(&body(9));
         mending.received(&body(4));
@@ -352,7 +355,7 @@ mod tests {
         assert!(asked.contains(&vec![missing(2, 4)]) && asked.contains(&vec![missing(3, 4)]));
         assert!(asked.contains(&vec![missing(0, 20)]), "{asked:?}");
         assert_eq!(mending.waiting()[0].missing, [missing(2, 4)]);
-        // Nobody is there to be asked.
+        // There is no member to ask.
         assert!(matches!(mending.next(now + SECOND * 100, &[]), Next::Wait(_) | Next::Ask(..)));
     }
 }

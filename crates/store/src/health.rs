@@ -1,4 +1,4 @@
-//! What reading files again has shown, so that a purge need not read what a scrub has read.
+//! The results of rereading files, so that a purge need not read the files that a scrub has read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use zebu_proto::Zxid;
 use crate::scrub::{Rotten, RottenFile, is_needed};
 use crate::snapshot::SnapshotFile;
 
-/// How long a look at a snapshot counts: twice the time between two scrubs, unless that is configured.
+/// The time for which a result counts: twice the time between two scrubs, unless configured
+/// otherwise.
 const LOOK_COUNTS_FOR: Duration = Duration::from_secs(2 * 24 * 3600);
 
-/// What is known of the files of a directory.
+/// The known results for the files of a directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     snapshots: BTreeMap<PathBuf, Look>,
@@ -20,7 +21,7 @@ pub(crate) struct Health {
     damaged_logs: BTreeSet<Zxid>,
 }
 
-/// A look at a snapshot.
+/// The result of reading a snapshot.
 #[derive(Clone, Debug)]
 struct Look {
     at: Duration,
@@ -51,14 +52,14 @@ impl Health {
         self.snapshots.remove(path);
     }
 
-    /// Whether the snapshot is sound or has damage; `None` if nobody has looked lately.
+    /// Whether the snapshot is sound or has damage; `None` if it was not read recently.
     pub(crate) fn of(&self, file: &SnapshotFile, now: Duration) -> Option<Option<Rotten>> {
         let look = self.snapshots.get(&file.path)?;
         let counts = look.bytes == file.bytes && now.saturating_sub(look.at) <= LOOK_COUNTS_FOR;
         counts.then(|| look.damage.clone())
     }
 
-    /// Whether a log that continues a snapshot of `zxid` is damaged; `logs` are those on disk.
+    /// Whether a log that continues a snapshot of `zxid` is damaged; `logs` are the present ones.
     pub(crate) fn is_cut_off(&self, zxid: Zxid, logs: &[Zxid]) -> bool {
         let mut damaged = self.damaged_logs.iter();
         damaged.any(|first| is_needed(RottenFile::Log(*first), Some(zxid), logs))

@@ -1,7 +1,7 @@
 //! Purge: removes snapshots and logs that no start needs.
 //!
-//! What stays are generations, from each of which a start can rebuild the state: snapshots that
-//! were read to their end and are sound, and the logs behind the oldest of them.
+//! It keeps generations: snapshots that were read to their end and are sound, and the logs after
+//! the oldest of them. A start can rebuild the state from each generation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,12 @@ pub struct Purged {
     pub snapshots: Vec<PathBuf>,
     /// Logs, oldest first.
     pub logs: Vec<PathBuf>,
-    /// Snapshots that are damaged and therefore do not count, newest first. They go in their turn.
+    /// Snapshots that are damaged and therefore do not count, newest first. They are removed with
+    /// the others.
     pub damaged: Vec<Rotten>,
 }
 
-/// Keeps the newest `keep` generations. Removes nothing unless there are so many.
+/// Keeps the newest `keep` generations. Removes nothing if there are fewer.
 pub(crate) fn purge(shared: &Shared, keep: usize, pace: Pace<'_>) -> Result<Purged, StoreError> {
     let vfs = shared.vfs.as_ref();
     let find = |is_sound: &mut dyn FnMut(&SnapshotFile) -> bool| {
@@ -49,7 +50,7 @@ pub(crate) fn purge(shared: &Shared, keep: usize, pace: Pace<'_>) -> Result<Purg
         match state {
             Some(Some(rotten)) => damaged.push(rotten),
             Some(None) => return true,
-            // It has gone, or the caller does not go on.
+            // The file has disappeared, or the caller has ended the purge.
             None => {}
         }
         false
@@ -66,11 +67,11 @@ pub(crate) fn purge(shared: &Shared, keep: usize, pace: Pace<'_>) -> Result<Purg
     Ok(Purged { damaged, ..found.remove(vfs, &mut |path| vfs.remove(path))? })
 }
 
-/// Purges from a program other than the server. It takes no lock, and keeps what only the server
-/// can judge. `remove` is called for each file.
+/// Purges from a program other than the server. It takes no lock, and keeps files that only the
+/// server can judge. `remove` is called for each file.
 ///
-/// Each call that has something to remove reads the snapshots that it counts. Logs are not read.
-/// Files that are already gone are no error: the server purges too.
+/// Each call that removes files reads the snapshots that it counts, but no logs. A file that has
+/// already disappeared is no error, because the server purges, too.
 ///
 /// # Errors
 /// A directory cannot be read, or a file cannot be removed.
@@ -91,7 +92,7 @@ pub fn purge_beside(
     let mut read = Scrubbed::default();
     let found = find(&mut |file| {
         let (files, damaged) = (read.files, read.damage.len());
-        // Nobody has told this program the longest record.
+        // This program does not know the length of the longest record.
         look_at_snapshot(vfs, file, usize::MAX, &mut read, &mut |_| true);
         read.files > files && read.damage.len() == damaged
     })?;
@@ -118,8 +119,8 @@ struct Superfluous {
 }
 
 impl Superfluous {
-    /// `None` unless `keep` snapshots are sound. `is_sound` is asked for the newest first, and for
-    /// no more than that many sound ones.
+    /// `None` unless `keep` snapshots are sound. `is_sound` is called for the newest snapshots
+    /// first, until that many are sound.
     fn find(
         vfs: &dyn Vfs,
         snap_dir: &Path,

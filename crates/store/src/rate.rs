@@ -1,8 +1,9 @@
-//! How quickly files may be read or sent, so that clients do not wait for the disk or the network.
+//! The maximum rate for reading or sending files, so that clients do not wait for the disk or the
+//! network.
 
 use std::time::Duration;
 
-/// Shorter pauses are left for later: a thread that is woken often costs more than it reads.
+/// The reader skips shorter pauses, because a thread that is woken often costs more than it reads.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// A limit in bytes a second. Several users of one limit share it.
@@ -14,7 +15,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many bytes a second, from `now` on.
+    /// This number of bytes a second, from `now` on.
     ///
     /// # Panics
     /// The rate is 0.
@@ -23,9 +24,10 @@ impl Rate {
         Self { bytes_per_second, began: now, bytes: 0 }
     }
 
-    /// Counts what was read; says how long to wait before more is read.
+    /// Counts the read bytes. Returns the time to wait before the next read.
     ///
-    /// Time in which the reader was held up is not made good for: a burst would disturb the others.
+    /// A reader that was delayed does not catch up, because a burst would disturb other users of
+    /// the disk.
     pub fn pause(&mut self, now: Duration, bytes: u64) -> Duration {
         self.bytes = self.bytes.saturating_add(bytes);
         let takes = |bytes: u64| {
@@ -56,7 +58,7 @@ mod tests {
         let mut rate = Rate::new(1_000, Duration::ZERO);
         assert_eq!(rate.pause(Duration::ZERO, 500), second / 2);
         assert_eq!(rate.pause(second / 2, 1_000), second);
-        // It stood still for an hour, and goes on as before.
+        // The reader was paused for an hour, and continues at the same rate.
         assert_eq!(rate.pause(second * 3600, 1_000), Duration::ZERO);
         assert_eq!(rate.pause(second * 3600, 1_000), second);
         assert!(rate.pause(second * 3600, u64::MAX) > second * 1_000_000);

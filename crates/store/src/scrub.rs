@@ -1,8 +1,8 @@
-//! Reading again what is durable, while a server runs, to find damage before a start needs the file.
+//! Rereads durable files while a server runs, to find damage before a start needs the file.
 //!
-//! A log is read up to its sidecar's mark, so a server that writes it is not disturbed. Damage counts only when a second look
-//! finds it, too, and the file is still there: a purge, a truncation or the installation of a leader's snapshot may have
-//! removed it meanwhile.
+//! The scrub reads a log up to its sidecar's mark, so it does not disturb a server that writes the
+//! log. Damage counts only if a second read finds it, too, and the file still exists: a purge, a
+//! truncation or the installation of a leader's snapshot may have removed it meanwhile.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,38 +20,38 @@ use crate::store::Shared;
 use crate::vfs::{Sequential, Vfs};
 use crate::{Nothing, StoreError, names, recover};
 
-/// How often a snapshot is asked for while a start would need a damaged file. Never sooner than the
-/// last one can be done.
+/// The minimum time between two requests for a snapshot while a start would need a damaged file. A
+/// snapshot is never requested before the last one can be complete.
 pub const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// Told how many bytes were read since the last call; says whether to go on.
+/// Gets the number of bytes read since the last call. Returns whether to continue.
 pub type Pace<'a> = &'a mut dyn FnMut(u64) -> bool;
 
-/// What one pass over all files has found.
+/// The result of one pass over all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// How many files were read to their end.
+    /// The number of files that were read to their end.
     pub files: usize,
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// What is damaged.
+    /// The damage found.
     pub damage: Vec<Rotten>,
 }
 
-/// A file that is not what was written.
+/// A damaged file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotten {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Which file it is.
+    /// The kind of file.
     pub file: RottenFile,
-    /// Where in the file it starts, in bytes; 0 where only the whole file is known to be damaged.
+    /// The offset of the damage in bytes; 0 if only the file as a whole is known to be damaged.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
 }
 
-/// Which file is damaged.
+/// The kind of a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RottenFile {
     /// The snapshot of this transaction.
@@ -61,9 +61,9 @@ pub enum RottenFile {
 }
 
 impl LogFiles {
-    /// Reads every snapshot and every log once. A caller that does not go on ends the pass early.
+    /// Reads every snapshot and every log once. The caller can end the pass early.
     ///
-    /// Memory: the longest record. Takes no lock while it reads.
+    /// Needs memory for the longest record. Takes no lock while it reads.
     ///
     /// # Errors
     /// A directory cannot be listed.
@@ -71,7 +71,7 @@ impl LogFiles {
         let mut done = Scrubbed::default();
         let shared = &self.shared;
         let mut snapshots = snapshot::list(shared.vfs.as_ref(), &shared.snap_dir)?;
-        // The newest one is the next start's.
+        // A start uses the newest one.
         snapshots.sort_by_key(|file| std::cmp::Reverse(file.zxid));
         for file in snapshots {
             if !shared.look_at_snapshot(&file, &mut done, pace) {
@@ -92,7 +92,8 @@ impl LogFiles {
         Ok(done)
     }
 
-    /// Whether a start needs the file, by what is on the disk now: it is the newest snapshot, or a log that continues it.
+    /// Whether a start needs the file, according to the present files: it is the newest snapshot,
+    /// or a log that continues it.
     ///
     /// # Errors
     /// A directory cannot be listed.
@@ -116,7 +117,7 @@ impl LogFiles {
         };
         let mut body = Vec::new();
         loop {
-            // Behind the mark a server writes.
+            // After the mark, a server may be writing.
             if log.is_at_mark() {
                 return Look::Sound;
             }
@@ -140,7 +141,7 @@ impl LogFiles {
                 Err(error) => return self.unless_gone(&path, before, error.to_string()),
             }
         }
-        // A log without a mark: of the original's, or begun just now.
+        // A log without a mark: a log of the original, or one that has just begun.
         match log.tail() {
             _ if is_newest => Look::Sound,
             Ok(Tail::Clean | Tail::Torn) => Look::Sound,
@@ -157,7 +158,7 @@ impl LogFiles {
 }
 
 impl Shared {
-    /// Reads a snapshot, and notes what it has shown; says whether to go on.
+    /// Reads a snapshot, and records the result for later. Returns whether to continue.
     pub(crate) fn look_at_snapshot(
         &self,
         file: &SnapshotFile,
@@ -174,7 +175,7 @@ impl Shared {
     }
 }
 
-/// Reads a snapshot, and counts it and its damage; says whether to go on.
+/// Reads a snapshot, and counts it and its damage. Returns whether to continue.
 pub(crate) fn look_at_snapshot(
     vfs: &dyn Vfs,
     file: &SnapshotFile,
@@ -220,7 +221,7 @@ fn read_whole(
     }
 }
 
-/// Damage, unless the file has gone: then nobody needs it.
+/// Records the damage, unless the file has disappeared: then it is no longer needed.
 fn unless_gone(vfs: &dyn Vfs, path: &Path, offset: u64, reason: String) -> Look {
     match vfs.exists(path) {
         Ok(false) => Look::Gone,
@@ -228,19 +229,19 @@ fn unless_gone(vfs: &dyn Vfs, path: &Path, offset: u64, reason: String) -> Look 
     }
 }
 
-/// What a look at a file has shown.
+/// The result of reading a file.
 enum Look {
-    /// It is what was written.
+    /// The content is as it was written.
     Sound,
-    /// It is not there any more.
+    /// The file no longer exists.
     Gone,
-    /// It is damaged: where, and how.
+    /// The file is damaged: the offset, and the fault.
     Damaged(u64, String),
-    /// The caller does not go on.
+    /// The caller has ended the pass.
     Ended,
 }
 
-/// Looks at a file, and once more where it seems to be damaged; says whether to go on.
+/// Reads a file, and reads it again if it seems damaged. Returns whether to continue.
 fn twice(
     done: &mut Scrubbed,
     pace: Pace<'_>,
@@ -265,20 +266,21 @@ fn twice(
     true
 }
 
-/// Whether a start that finds these files needs this one.
+/// Whether a start with these files needs this one.
 pub(crate) fn is_needed(file: RottenFile, newest_snapshot: Option<Zxid>, logs: &[Zxid]) -> bool {
     match file {
         RottenFile::Snapshot(zxid) => newest_snapshot.is_none_or(|newest| newest <= zxid),
         RottenFile::Log(first) => {
             let next = newest_snapshot.map_or(0, |zxid| zxid.0).saturating_add(1);
-            // The last log that begins no later than the next transaction may have it; see `Recovery::replay`.
+            // The last log that begins no later than the next transaction may contain it; see
+            // `Recovery::replay`.
             let from = logs.iter().filter(|first| first.0 <= next).max();
             logs.contains(&first) && from.is_none_or(|from| *from <= first)
         }
     }
 }
 
-/// A file that is read no quicker than its caller wants.
+/// A file that is read no faster than its caller wants.
 struct Paced<'a> {
     inner: Sequential,
     read: &'a mut u64,
@@ -321,16 +323,17 @@ impl fmt::Display for Rotten {
     }
 }
 
-/// The damage that is known, so that each file is told of once.
+/// The known damage, so that each file is reported once.
 #[derive(Clone, Debug, Default)]
 pub struct Incidents {
     known: Vec<Rotten>,
-    /// When a snapshot was asked for last, and of which state; not since the last pass.
+    /// The time and the state of the last request for a snapshot, since the last pass.
     asked: Option<(Duration, Zxid)>,
 }
 
 impl Incidents {
-    /// Takes what a whole pass has found; returns what was not known. What is not damaged any more is forgotten.
+    /// Takes the result of a whole pass. Returns the new damage. Damage that no longer exists is
+    /// forgotten.
     pub fn found(&mut self, damage: Vec<Rotten>) -> Vec<Rotten> {
         self.asked = None;
         let known = std::mem::replace(&mut self.known, damage);
@@ -338,18 +341,18 @@ impl Incidents {
         self.known.iter().filter(is_new).cloned().collect()
     }
 
-    /// What is damaged.
+    /// The known damage.
     pub fn known(&self) -> &[Rotten] {
         &self.known
     }
 
-    /// Whether nothing is damaged.
+    /// Whether there is no damage.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Whether a snapshot is to be taken now, of a state whose last transaction is `last`: a start
-    /// would need a damaged file, and no snapshot of that state was asked for just now.
+    /// Whether to take a snapshot now, of a state whose last transaction is `last`: a start would
+    /// need a damaged file, and no snapshot of that state was requested recently.
     pub fn ask(&mut self, files: &LogFiles, now: Duration, last: Zxid) -> bool {
         let is_due = self.asked.is_none_or(|(at, of)| of != last && at + RETRY_AFTER <= now);
         let asks = is_due && self.is_needed(files);
@@ -359,12 +362,12 @@ impl Incidents {
         asks
     }
 
-    /// Whether a start would need a file that is damaged.
+    /// Whether a start would need a damaged file.
     pub fn is_needed(&self, files: &LogFiles) -> bool {
         if zebu_proto::mutant!("incident ignored") {
             return false;
         }
-        // A directory that cannot be listed has more trouble than this.
+        // If the directory cannot be listed, another part of the server reports that.
         self.known.iter().any(|rotten| files.needs(rotten.file).unwrap_or(true))
     }
 }

@@ -31,18 +31,18 @@ use crate::metrics::Gather;
 use crate::shared::{Shared, StopOnPanic};
 use crate::traced;
 
-/// How long an answer in flight may still take to leave when the connection is closed.
+/// The time for an answer in flight to be sent when the connection is closed.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Why a network worker serves a connection no longer.
+/// The reason why a network worker no longer serves a connection.
 enum Turn {
     /// It has ended.
     Over,
-    /// Another one is to serve it.
+    /// Another worker takes it over.
     Elsewhere,
 }
 
-/// Forgets the task of a connection: what it is woken by keeps its runtime, and that the server.
+/// Forgets the task of a connection: its waker keeps the runtime alive, and the runtime the server.
 struct Forget(Arc<Conn>);
 
 impl Drop for Forget {
@@ -51,18 +51,18 @@ impl Drop for Forget {
     }
 }
 
-/// A connection between two turns: all of it but its socket.
+/// A connection between two turns: everything except its socket.
 pub struct Client {
     shared: Arc<Shared>,
     client: zebu_engine::client::Client<Side>,
-    /// When its connect request must be complete, and when it must have authenticated where that is required.
+    /// The deadlines of its connect request, and of its authentication if one is required.
     due: Instant,
-    /// Since when it waits for this server, which does not count.
+    /// The time since which it waits for this server. This time does not count.
     waits: Option<Instant>,
 }
 
-/// Serves a connection until it ends, or until another network worker than `worker` is to serve it: then
-/// it goes on from what is returned.
+/// Serves a connection until it ends, or until a network worker other than `worker` takes it over,
+/// with the returned value.
 pub async fn serve(
     mut client: Client,
     mut stream: Stream,
@@ -88,7 +88,7 @@ pub async fn serve(
         Err(end) => Err(end),
     };
     stream.finish();
-    // The socket has room for it, or a client that reads nothing does without.
+    // The socket has room for it, or a client that does not read loses it.
     let _ = stream.flush();
     client.leave();
     let peer = client.conn().side.peer;
@@ -116,12 +116,12 @@ impl Client {
         Self { shared, client: zebu_engine::client::Client::new(conn), due, waits: None }
     }
 
-    /// The connection as others see it.
+    /// The connection as other threads see it.
     pub fn conn(&self) -> &Conn {
         self.client.conn()
     }
 
-    /// The connection is over, for everybody.
+    /// The connection has ended for all threads.
     pub fn leave(&self) {
         self.client.leave(&self.shared.common);
         drop(std::mem::take(&mut *self.conn().side.entered.lock()));
@@ -159,7 +159,7 @@ impl Client {
                 return Ok(Turn::Elsewhere);
             }
             self.client.process(common, &mut Desk::new(&shared))?;
-            // Send as much as fits now, and no more than a turn's share.
+            // Sends as much as fits now, at most a turn's share.
             let waiting = loop {
                 let waiting = self.client.collect()?;
                 while !self.client.unsent().is_empty() {
@@ -264,7 +264,8 @@ impl Client {
         }
     }
 
-    /// Moves the deadline by the time in which the client has waited for this server. `waits`: whether it does now.
+    /// Moves the deadline by the time for which the client has waited for this server. `waits`:
+    /// whether it waits now.
     fn gives_back_time(&mut self, waits: bool) {
         match (waits, self.waits) {
             (true, None) => self.waits = Some(Instant::now()),
@@ -299,7 +300,7 @@ impl Client {
     }
 }
 
-/// Tells of a client that does not take its answers.
+/// Reports a client that does not read its answers.
 fn tell_slow_client(shared: &Shared, conn: &Conn, waited: Duration) {
     if shared.config.logging.slow_request.is_none_or(|most| waited < most) {
         return;

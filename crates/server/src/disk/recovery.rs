@@ -17,12 +17,13 @@ use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{Recover, Recovered, Store, StoreError};
 use zebu_tree::Options;
 
-/// Bytes of a batch, roughly: few enough to stay in a processor's cache until they are looked at.
+/// Bytes of a batch, roughly: few enough to stay in a processor's cache until the builder uses
+/// them.
 const BATCH_BYTES: usize = 64 << 10;
-/// Batches that wait to be looked at.
+/// The number of batches that wait for the builder.
 const BATCHES_MAX: usize = 8;
 
-/// What was read.
+/// A batch of read records.
 #[derive(Debug)]
 enum Work {
     Restart,
@@ -35,7 +36,7 @@ enum Work {
     Txns(Txns),
 }
 
-/// Znodes in a row.
+/// Consecutive znodes.
 #[derive(Debug, Default)]
 struct Nodes {
     paths: String,
@@ -78,7 +79,7 @@ impl Nodes {
     }
 }
 
-/// Transactions in a row.
+/// Consecutive transactions.
 #[derive(Debug, Default)]
 struct Txns {
     bytes: Vec<u8>,
@@ -112,8 +113,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// What waits to be a batch goes before it. Who builds is there for as long as anything can come, unless it has
-    /// panicked: then that is what everybody will hear of.
+    /// Incomplete batches are sent before it. The builder exists as long as the reader sends,
+    /// unless it has panicked; then the panic is the error that is reported.
     fn pass(&mut self, work: Work) {
         if !self.nodes.nodes.is_empty() {
             let _ = self.to.send(Work::Nodes(std::mem::take(&mut self.nodes)));
@@ -172,7 +173,7 @@ impl Recover for Ahead {
     }
 
     fn txn(&mut self, body: &[u8]) -> Result<(), String> {
-        // All that can be wrong with one: none is refused when it is applied.
+        // The only possible fault of a transaction: applying one never fails.
         TxnRecord::decode(body).map_err(|error| error.to_string())?;
         self.txns.add(body);
         if self.txns.bytes.len() >= BATCH_BYTES {
@@ -209,10 +210,10 @@ fn build(
     state
 }
 
-/// Recovers what `store` has, and builds the tree of it.
+/// Recovers the content of `store`, and builds its tree.
 ///
 /// # Errors
-/// What is wrong with what the disk has; or there are no threads left.
+/// The fault of the files, or no threads are left.
 pub fn recover(store: &mut Store, options: Options) -> Result<(Recovered, Rebuilt), StartError> {
     let mut rebuild = Rebuild::new(options);
     let (to, from) = sync_channel(BATCHES_MAX);
