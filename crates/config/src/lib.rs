@@ -63,7 +63,7 @@ const LOG_OUTPUTS: &[&str] = &["stderr", "file", "journald"];
 const PERIODS: &[&str] = &["never", "hourly", "daily"];
 const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
 
-/// A configuration that cannot be used: every fault that was found, so that they can be mended in one go.
+/// A configuration that cannot be used: every fault that was found, so that the operator can correct all of them at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// At least one.

@@ -53,7 +53,7 @@ pub struct Config {
     pub audit: Option<FileConfig>,
     /// Reading logs and snapshots again; `None` is off.
     pub scrub: Option<ScrubConfig>,
-    /// `zebu.shipRateInKb`, in bytes: how much is sent to backups and to members that mend their logs.
+    /// `zebu.shipRateInKb`, in bytes: how much is sent to backups and to members that repair their logs.
     pub ship_bytes_per_second: u64,
     /// `4lw.commands.whitelist`: words, or `*`.
     pub four_letter_words: Vec<String>,

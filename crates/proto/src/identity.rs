@@ -42,22 +42,23 @@ impl FromStr for EnsembleId {
     }
 }
 
-/// What a member knows of the id of its ensemble.
+/// A member's knowledge of the id of its ensemble.
 ///
 /// Members agree on the id as on a single value in Paxos: leaders propose it, their epochs are the ballots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Nothing.
+    /// The member knows no id.
     #[default]
     Unknown,
-    /// A leader has proposed this id, and may have failed before a quorum had it. It binds nobody yet.
+    /// A leader has proposed this id, and may have failed before a quorum stored it. It does not
+    /// bind any member yet.
     Proposed {
         /// The id.
         id: EnsembleId,
         /// The leader's epoch.
         epoch: Epoch,
     },
-    /// A quorum has the id, or a server that runs alone has made it: it is never changed again.
+    /// A quorum has stored the id, or a standalone server has created it. It never changes again.
     Settled(EnsembleId),
 }
 
@@ -70,7 +71,7 @@ impl Identity {
         }
     }
 
-    /// The id, if it is settled here and is not `other`'s, where that is settled too.
+    /// The id, if it is settled here, and `other` has settled a different one.
     pub fn contradicts(self, other: Self) -> bool {
         matches!((self.settled(), other.settled()), (Some(one), Some(other)) if one != other)
     }
@@ -79,8 +80,8 @@ impl Identity {
 /// Bytes of an id on the wire, with its checksum.
 pub(crate) const ID_BYTES: usize = 16 + 4;
 
-/// The id, and the CRC-32 of its bytes: whoever keeps an id keeps it for good, so one that changed on its way must not
-/// be believed.
+/// The id, and the CRC-32 of its bytes. A member keeps an id for ever, so it must not accept one
+/// that was damaged on the way.
 impl Encode for EnsembleId {
     fn encode(&self, out: &mut Encoder<'_>) {
         out.long((self.0 >> 64) as i64);

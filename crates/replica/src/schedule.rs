@@ -12,7 +12,7 @@ use std::time::Duration;
 use zebu_tree::Tree;
 use zebu_zab::random::Random;
 
-/// When a snapshot that could not be written is tried again.
+/// The time after which a failed snapshot is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// How often snapshots are taken.
@@ -22,8 +22,8 @@ pub struct SnapshotOptions {
     pub every_txns: u64,
     /// Bytes of log between snapshots; `None` is no limit.
     pub every_bytes: Option<u64>,
-    /// Percent of a snapshot's bytes that the log has to have as well before `every_txns` counts; 0: none.
-    /// `every_bytes` counts whatever this is.
+    /// The share of a snapshot's bytes, in percent, that the log must also have before `every_txns`
+    /// counts; 0: none. `every_bytes` counts regardless of it.
     pub log_percent: u32,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct SnapshotSchedule {
     running: bool,
     /// Whether to start a snapshot as soon as this server serves.
     wanted: bool,
-    /// When one that failed is tried again.
+    /// When a failed snapshot is tried again.
     retry_at: Option<Duration>,
 }
 
@@ -107,7 +107,7 @@ impl SnapshotSchedule {
         !std::mem::replace(&mut self.running, true)
     }
 
-    /// Whether one is due that would have so many bytes.
+    /// Whether a snapshot of so many bytes is due.
     fn is_due(&self, snapshot: impl FnOnce() -> u64) -> bool {
         let is_worth =
             || u128::from(self.bytes) * 1000 >= u128::from(snapshot()) * u128::from(self.share_due);
@@ -139,13 +139,14 @@ impl SnapshotSchedule {
         self.retry_at = None;
     }
 
-    /// One could not be written, as on a full disk. The log goes on growing, so the next count is not waited for.
+    /// A snapshot could not be written, for example because the disk is full. The log continues to
+    /// grow, so the retry does not wait for the next count.
     pub(crate) fn failed(&mut self, now: Duration) {
         self.running = false;
         self.retry_at = Some(now.saturating_add(RETRY_AFTER));
     }
 
-    /// Time has passed: says whether one that failed is tried again now.
+    /// Time has passed. Returns whether a failed snapshot is tried again now.
     pub(crate) fn retries(&mut self, now: Duration) -> bool {
         if self.running || self.retry_at.is_none_or(|at| now < at) {
             return false;
@@ -156,9 +157,10 @@ impl SnapshotSchedule {
     }
 }
 
-/// About how many bytes a snapshot of a tree has: each znode's path and data, and what is the same for all of them.
+/// The approximate bytes of a snapshot of a tree: each znode's path and data, and a constant for
+/// each znode.
 fn snapshot_bytes(tree: &Tree) -> u64 {
-    /// Two lengths, the number of the ACL, and the stat as far as it is kept.
+    /// Two lengths, the number of the ACL, and the stored part of the stat.
     const ZNODE_BYTES: u64 = 4 + 4 + 8 + 60;
     tree.approximate_data_size() + tree.znode_count() as u64 * ZNODE_BYTES
 }
@@ -235,7 +237,7 @@ mod tests {
         let options =
             |every_bytes| SnapshotOptions { every_txns: 1000, every_bytes, log_percent: 100 };
         for seed in 0..20 {
-            // Records of 100 bytes, and a tree whose snapshot has a million.
+            // Records of 100 bytes, and a tree whose snapshot has a million bytes.
             let due_after = |every_bytes| {
                 let mut schedule = SnapshotSchedule::new(options(every_bytes), seed);
                 (1_u64..)

@@ -17,16 +17,16 @@ use zebu_store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// A scheme that clients must use is not there.
+    /// A scheme that clients must use is missing.
     #[error("enforce.auth.schemes names {0}, which has no authentication provider")]
     NoProvider(String),
-    /// The algorithm of the scheme `digest` does not exist.
+    /// The setting names no known algorithm for the scheme `digest`.
     #[error(transparent)]
     Algorithm(#[from] UnknownAlgorithm),
-    /// What is on the disk cannot be used.
+    /// The files on the disk cannot be used.
     #[error(transparent)]
     Data(#[from] StoreError),
-    /// What is on the disk makes no tree.
+    /// The data on the disk are no valid tree.
     #[error("{0}")]
     Tree(String),
     /// There is no database where one must be.
@@ -48,10 +48,10 @@ pub enum StartError {
         origin: String,
         /// The voters when the data were written.
         then: BTreeSet<i64>,
-        /// The voters now.
+        /// The voters in the configuration.
         now: BTreeSet<i64>,
     },
-    /// These are the data of a member of an ensemble, and the configuration names no other servers.
+    /// The data belong to a member of an ensemble, but the configuration names no other servers.
     #[error(
         "{}: the data are those of an ensemble with voters {then:?}, but this server would run alone: \
          what it acknowledges would be lost to the others\n\
@@ -68,22 +68,22 @@ pub enum StartError {
     /// The files of the configuration cannot be written.
     #[error(transparent)]
     Configuration(#[from] ConfigError),
-    /// The epochs cannot be read.
+    /// The epoch files cannot be read.
     #[error("the epochs of this server cannot be used")]
     Epochs(#[source] StoreError),
-    /// What this server knows to be committed cannot be read.
+    /// The file with the newest transaction that this server knows to be committed cannot be read.
     #[error("the list of committed transactions that this server knows cannot be read")]
     Committed(#[source] StoreError),
-    /// What this server knows of the id of its ensemble cannot be read or written.
+    /// The file with the id of the ensemble cannot be read or written.
     #[error("the id of this server's ensemble cannot be read or written")]
     Ensemble(#[source] StoreError),
-    /// The system gives no random bytes for an id.
+    /// The system provides no random bytes for an id.
     #[error("the system gives no random bytes for the id of an ensemble")]
     NoRandomBytes,
     /// The configuration does not name this server.
     #[error("this server, {}, is not in its own configuration", .0.0)]
     NotAMember(ServerId),
-    /// The name of an address leads nowhere.
+    /// The host name of an address cannot be resolved.
     #[error("{0} has no addresses")]
     NoAddress(&'static str),
     /// The certificates of a port for TLS.
@@ -92,10 +92,10 @@ pub enum StartError {
     /// The certificates of this server as a member.
     #[error("TLS between servers")]
     PeerTls(#[source] zebu_auth::tls::PortError),
-    /// A section of the JAAS file asks for Kerberos, which cannot be had.
+    /// A section of the JAAS file requires Kerberos, which is not available.
     #[error("{place}: {fault}")]
     Kerberos {
-        /// File, line and section.
+        /// The file, the line and the section.
         place: String,
         /// What is missing.
         fault: String,
@@ -107,12 +107,12 @@ pub enum StartError {
         path.display()
     )]
     AuditLog {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// A port cannot be listened on.
+    /// The server cannot listen on a port.
     #[error("{what}")]
     Listen {
         /// What cannot be done.
@@ -129,24 +129,24 @@ pub enum StartError {
     /// The certificates of the Prometheus page cannot be used.
     #[error("TLS of the Prometheus page")]
     PrometheusTls(#[source] zebu_auth::tls::PortError),
-    /// The page for Prometheus has no port.
+    /// The configuration gives no port for the Prometheus page.
     #[error("the Prometheus page cannot be served")]
     Prometheus(#[source] BindError),
-    /// The snapshot that comes before everything else cannot be written.
+    /// The snapshot that the server writes at its start cannot be written.
     #[error("the first snapshot cannot be written")]
     FirstSnapshot(#[source] SnapshotError),
-    /// The system has no thread left, or no socket.
+    /// The system provides no further thread or socket.
     #[error("{what} cannot start")]
     System {
-        /// What.
+        /// The failed operation.
         what: &'static str,
-        /// Why.
+        /// Its error.
         source: io::Error,
     },
 }
 
 impl StartError {
-    /// The error and what led to it, in one line.
+    /// The error and its causes, in one line.
     pub fn in_full(&self) -> String {
         Causes(self).to_string()
     }
@@ -156,69 +156,69 @@ impl StartError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Its engine cannot continue.
+    /// The engine cannot continue.
     #[error(transparent)]
     Engine(#[from] Failed),
-    /// The transaction log.
+    /// The transaction log failed.
     #[error("the transaction log {what}")]
     Log {
-        /// What cannot be done.
+        /// The failed operation.
         what: &'static str,
-        /// Why.
+        /// Its error.
         source: StoreError,
     },
-    /// Epochs, the configuration, or a log that is made anew.
+    /// The epoch files or the configuration cannot be written, or the log cannot be replaced.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// A thread.
+    /// A thread has panicked.
     #[error("{0} has panicked")]
     Panicked(&'static str),
-    /// A damaged log cannot be mended.
+    /// A damaged log cannot be repaired.
     #[error("damaged logs cannot be mended")]
     Mending(#[source] StoreError),
-    /// So many damaged logs are whole again, and the server has to start anew with them.
+    /// This number of damaged logs has been repaired, and the server must restart with them.
     #[error("{0} damaged logs are whole again: the server has to start with them")]
     Mended(usize),
-    /// The system.
+    /// The system reported an error.
     #[error("{what}")]
     System {
-        /// What cannot be done.
+        /// The failed operation.
         what: &'static str,
-        /// Why.
+        /// Its error.
         source: io::Error,
     },
 }
 
 impl RunError {
-    /// Whether the server stops only to start again with logs that are whole again.
+    /// Whether the server stops only to restart with repaired logs.
     pub(crate) fn is_mended(failure: &(dyn std::error::Error + 'static)) -> bool {
         matches!(failure.downcast_ref(), Some(Self::Mended(_)))
     }
 
-    /// Something cannot be done with the transaction log.
+    /// An operation on the transaction log failed.
     pub(crate) fn log(what: &'static str) -> impl FnOnce(StoreError) -> Self {
         move |source| Self::Log { what, source }
     }
 }
 
-/// Why a snapshot is not taken.
+/// Why no snapshot is taken.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// The server stops.
+    /// The server is stopping.
     #[error("the server stops")]
     Stops,
-    /// The disk.
+    /// The disk reported an error.
     #[error("a snapshot cannot be {what}")]
     Store {
-        /// What cannot be done.
+        /// The failed operation.
         what: &'static str,
-        /// Why.
+        /// Its error.
         source: StoreError,
     },
 }
 
 impl SnapshotError {
-    /// Something cannot be done with a snapshot.
+    /// An operation on a snapshot failed.
     pub(crate) fn store(what: &'static str) -> impl FnOnce(StoreError) -> Self {
         move |source| Self::Store { what, source }
     }

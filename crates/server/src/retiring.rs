@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use zebu_proto::ServerId;
 use zebu_replica::NotHandedOver;
 
-/// How long a server that is asked to stop finishes what is in progress, at most. Whoever stops servers waits for some
-/// seconds before it kills them.
+/// Maximum time in which a stopping server finishes requests in progress. Supervisors wait for some
+/// seconds before they kill a process.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ struct Steps {
     over: bool,
 }
 
-/// How far a server's end is. A failure takes both steps at once.
+/// The progress of a server's end. A failure takes both steps at once.
 #[derive(Debug, Default)]
 pub struct Retiring {
     steps: Mutex<Steps>,
@@ -34,7 +34,7 @@ impl Retiring {
         self.changed.notify_all();
     }
 
-    /// No request is in progress, or no caller waits for one.
+    /// Reports that no request is in progress, or that no caller waits for one.
     pub fn end(&self) {
         *self.steps.lock() = Steps { asked: true, over: true };
         self.changed.notify_all();
@@ -46,7 +46,7 @@ impl Retiring {
         self.changed.wait_while(&mut steps, |steps| !steps.asked);
     }
 
-    /// Waits, blocking, until nothing is in progress any more, and `most` at the longest.
+    /// Waits, blocking, until no request is in progress, but at most for `most`.
     pub fn wait_over(&self, most: Duration) {
         let until = Instant::now() + most;
         let mut steps = self.steps.lock();
@@ -62,7 +62,7 @@ type HandedOver = Result<ServerId, NotHandedOver>;
 pub struct HandingOver(Mutex<VecDeque<oneshot::Sender<HandedOver>>>);
 
 impl HandingOver {
-    /// Asks the replica with `push`. What is returned gets its answer.
+    /// Passes the request to the replica with `push`. The returned receiver gets the answer.
     pub fn ask(&self, push: impl FnOnce()) -> oneshot::Receiver<HandedOver> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.0.lock();
@@ -71,10 +71,10 @@ impl HandingOver {
         receiver
     }
 
-    /// The replica answers the first.
+    /// The replica answers the first caller.
     pub fn answer(&self, result: HandedOver) {
         let first = self.0.lock().pop_front();
-        // The caller may have left.
+        // The caller may have stopped waiting.
         let _ = first.map(|first| first.send(result));
     }
 }

@@ -1,8 +1,9 @@
-//! Which ensemble the data belong to: the file `ensemble` beside the snapshots.
+//! The file `ensemble` beside the snapshots: the id of the ensemble that the data belong to.
 //!
-//! One line, as in `0123456789abcdef0123456789abcdef settled 0 1f2e3d4c`: the id, how sure it is, the epoch of the leader
-//! that proposed it, and the CRC-32 of the line up to there. It is replaced as a whole. The original ignores the file.
-//! Its page is `docs/formats/ensemble.md`.
+//! The file has one line, such as `0123456789abcdef0123456789abcdef settled 0 1f2e3d4c`: the id,
+//! its certainty, the epoch of the leader that proposed it, and the CRC-32 of the line before it.
+//! The file is always replaced as a whole. The original ignores it. Its format is in
+//! `docs/formats/ensemble.md`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,17 +30,18 @@ pub struct EnsembleFile {
 }
 
 impl EnsembleFile {
-    /// That of the data directory `data_dir`.
+    /// The file `ensemble` of the data directory `data_dir`.
     pub fn new(vfs: Arc<dyn Vfs>, data_dir: &Path) -> Self {
         Self { vfs, dir: data_dir.join(VERSION_DIR) }
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> PathBuf {
         self.dir.join(NAME)
     }
 
-    /// Reads it. [`Identity::Unknown`] where there is no file; `None` where the file has no whole line.
+    /// Reads the file. Returns [`Identity::Unknown`] if it does not exist, and `None` if it has no
+    /// complete line.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -56,8 +58,8 @@ impl EnsembleFile {
         Ok(decode(&bytes[..read]))
     }
 
-    /// Makes durable what a start has read: a process that failed between renaming the file and making its name durable
-    /// left one that the next power cut could still take back.
+    /// Makes durable what a start has read. A process that failed after renaming the file, but
+    /// before syncing the directory, left a file that the next power cut could remove.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -65,7 +67,7 @@ impl EnsembleFile {
         self.vfs.sync_dir(&self.dir).map_err(StoreError::io("sync directory", &self.dir))
     }
 
-    /// Writes it, durably and at once.
+    /// Writes the file and syncs it at once.
     ///
     /// # Errors
     /// [`StoreError::Io`].

@@ -1,10 +1,10 @@
-//! Makes a damaged log whole from records that others have.
+//! Repairs a damaged log with records of other members.
 //!
-//! Whole records are found also behind damage, by their checksums. What lies between them are gaps,
-//! each of a known length, between two known transactions. Records of other members fill them. The
-//! sidecar of the log proves the result: it has the number and the chained hash of the records that
-//! were durable. So a mended log is the one that this server had, byte for byte, wherever its records
-//! come from.
+//! Intact records are recognized by their checksums, also after damage. Between them are gaps, each
+//! of a known length and between two known transactions. Records of other members fill the gaps.
+//! The sidecar of the log proves the result: it contains the number and the chained hash of the
+//! durable records. So the repaired log equals the original log byte for byte, whichever members
+//! its records come from.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -21,28 +21,28 @@ use crate::recover::snapshot_record_bytes_max as record_bytes_max;
 use crate::vfs::{Vfs, VfsFile};
 use crate::{Damage, LogFiles, StoreError, names};
 
-/// Bytes that a disk reads or does not read together.
+/// The unit in which a disk succeeds or fails to read.
 const BLOCK_BYTES: usize = 4096;
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The zxid of a transaction's body; `None` if it is too short for one.
+/// The zxid in a transaction's body; `None` if the body is too short for one.
 pub fn zxid_of(body: &[u8]) -> Option<Zxid> {
     (body.len() >= BODY_BYTES_MIN).then(|| read::zxid_of(body))
 }
 
-/// What a log is like, compared with its sidecar.
+/// The state of a log, compared with its sidecar.
 #[derive(Debug)]
 pub enum Examined {
-    /// It has every record that was durable.
+    /// The log has every durable record.
     Whole,
-    /// It has not, or it is gone.
+    /// The log lacks durable records, or the file is missing.
     Damaged(Box<Wound>),
-    /// There is no readable sidecar, so nothing proves what it had.
+    /// There is no readable sidecar, so nothing proves which records the log had.
     Unproven,
 }
 
-/// A part of a log without whole records.
+/// A part of a log without intact records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     missing: Missing,
@@ -50,31 +50,31 @@ struct Gap {
     to: u64,
 }
 
-/// A damaged log, and the records of others for its gaps.
+/// A damaged log, and records of other members for its gaps.
 #[derive(Debug)]
 pub struct Wound {
     path: PathBuf,
     mark: Mark,
-    /// The gaps between this log's own whole records.
+    /// The gaps between this log's own intact records.
     own: Vec<Gap>,
-    /// The gaps to fill: `own`, or one from the beginning to the end.
+    /// The gaps to fill: `own`, or one gap from the beginning to the end.
     gaps: Vec<Gap>,
     found: BTreeMap<Zxid, Vec<u8>>,
 }
 
-/// What has come of a mended log.
+/// The result of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mended {
-    /// It is in the place of the damaged one, durably.
+    /// The repaired log has replaced the damaged one, durably.
     Whole,
-    /// It is not the log that was here: the damaged one stays.
+    /// The repaired log is not the log that was here. The damaged one stays.
     Differs,
     /// A leader's snapshot has replaced the damaged data meanwhile.
     Replaced,
 }
 
 impl Wound {
-    /// `agrees`: whether all records are those that were here. Then only the header is damaged.
+    /// `agrees`: whether the log has all its durable records. Then only the header is damaged.
     fn new(path: PathBuf, mark: Mark, own: Vec<Gap>, agrees: bool) -> Self {
         let mut wound = Self { path, mark, gaps: own.clone(), own, found: BTreeMap::new() };
         if wound.gaps.is_empty() && !agrees {
@@ -83,7 +83,7 @@ impl Wound {
         wound
     }
 
-    /// All of it as one gap.
+    /// The whole log as one gap.
     fn whole(&self) -> Gap {
         let missing = Missing { after: before(self.mark.first), up_to: self.mark.last };
         Gap { missing, from: HEADER_BYTES as u64, to: self.mark.end }
@@ -99,30 +99,30 @@ impl Wound {
         &self.path
     }
 
-    /// How many records were durable.
+    /// The number of durable records.
     pub fn records(&self) -> u64 {
         self.mark.records
     }
 
-    /// How many records are from others.
+    /// The number of records from other members.
     pub fn found(&self) -> usize {
         self.found.len()
     }
 
-    /// The bytes of whole records from others in a gap.
+    /// The bytes that intact records of other members fill in a gap.
     fn filled(&self, gap: &Gap) -> u64 {
         let Missing { after, up_to } = gap.missing;
         let found = self.found.range(Zxid(after.0.saturating_add(1))..=up_to);
         found.map(|(_, body)| (body.len() + OVERHEAD_BYTES) as u64).sum()
     }
 
-    /// How many bytes are missing.
+    /// The number of missing bytes.
     pub fn missing_bytes(&self) -> u64 {
         let bytes = |gap: &Gap| (gap.to - gap.from).saturating_sub(self.filled(gap));
         self.gaps.iter().map(bytes).sum()
     }
 
-    /// The stretches that have something missing, in order.
+    /// The ranges with missing transactions, in order.
     pub fn missing(&self) -> Vec<Missing> {
         let mut all = Vec::new();
         for gap in self.gaps.iter().filter(|gap| self.filled(gap) != gap.to - gap.from) {
@@ -141,7 +141,7 @@ impl Wound {
         all
     }
 
-    /// Takes a whole record of another member, if it may be one that is missing.
+    /// Takes an intact record of another member if it may be a missing one.
     pub fn offer(&mut self, zxid: Zxid, body: &[u8]) {
         let Some(gap) = self.gaps.iter().find(|gap| gap.missing.has(zxid)).copied() else {
             return;
@@ -152,20 +152,21 @@ impl Wound {
         }
     }
 
-    /// Whether there is a record for every byte. Only [`Wound::write`] tells whether they are the right ones.
+    /// Whether every byte has a record. Only [`Wound::write`] determines whether these are the
+    /// right records.
     pub fn is_filled(&self) -> bool {
         self.gaps.iter().all(|gap| self.filled(gap) == gap.to - gap.from)
     }
 
-    /// The stretches in which this log itself has something missing.
+    /// The ranges in which this log itself lacks transactions.
     pub fn lacks(&self) -> Vec<Missing> {
         self.own.iter().map(|gap| gap.missing).collect()
     }
 
-    /// The records are not those that were here, or do not fit: begins anew, without this log's own
-    /// records if they were used, else with them.
+    /// The records are not those that were here, or do not fit. Starts again: without this log's
+    /// own records if they were used, otherwise with them.
     ///
-    /// A record may look whole and be in another one's place.
+    /// A record can look intact although it belongs elsewhere.
     pub fn begin_anew(&mut self) {
         self.found.clear();
         let whole = vec![self.whole()];
@@ -173,16 +174,16 @@ impl Wound {
         self.gaps = if own { self.own.clone() } else { whole };
     }
 
-    /// Writes the mended log under a temporary name in `dir`, reads it back, and compares it with the
-    /// sidecar of the damaged one. Returns the name if it is the log that was here.
+    /// Writes the repaired log under a temporary name in `dir`, reads it back, and compares it with
+    /// the sidecar of the damaged one. Returns the name if it equals the log that was here.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn write(&self, vfs: &dyn Vfs, dir: &Path) -> io::Result<Option<PathBuf>> {
         let temporary = dir.join(names::temporary(&names::log(self.mark.first)));
         let written = self.write_to(vfs, &temporary);
         if !matches!(written, Ok(true)) {
-            // The next start removes it otherwise.
+            // If this fails, the next start removes the file.
             let _ = vfs.remove(&temporary);
         }
         Ok(written?.then_some(temporary))
@@ -210,7 +211,8 @@ impl Wound {
             }
         }
         copy(damaged.as_mut(), file.as_mut(), at, self.mark.end)?;
-        // What was written behind the mark was not known to be durable; a start judges it.
+        // Records after the sidecar's mark were not known to be durable. The next start judges
+        // them.
         if let Some(length) = damaged.as_ref().map(|damaged| damaged.bytes)
             && length > self.mark.end
         {
@@ -234,12 +236,12 @@ impl Wound {
     }
 }
 
-/// The zxid in front of another one.
+/// The zxid before another one.
 fn before(zxid: Zxid) -> Zxid {
     Zxid(zxid.0.saturating_sub(1))
 }
 
-/// Copies a part of a file to the same place in another one, but for what is all zeros.
+/// Copies a part of a file to the same place in another file. Leaves out blocks of zeros.
 fn copy(from: Option<&mut Lenient>, to: &mut dyn VfsFile, mut at: u64, end: u64) -> io::Result<()> {
     let Some(from) = from else { return Ok(()) };
     let mut piece =
@@ -258,11 +260,11 @@ fn copy(from: Option<&mut Lenient>, to: &mut dyn VfsFile, mut at: u64, end: u64)
     Ok(())
 }
 
-/// Compares a log with its sidecar. A record longer than `record_bytes_max` counts as damaged where
-/// others are.
+/// Compares a log with its sidecar. A record longer than `record_bytes_max` counts as damaged if
+/// other records follow it.
 ///
 /// # Errors
-/// Those of the disk, but for blocks that it cannot read: they are damage.
+/// Errors of the disk, except for blocks that it cannot read: these count as damage.
 pub fn examine(
     vfs: &dyn Vfs,
     log_dir: &Path,
@@ -318,12 +320,13 @@ pub fn examine(
     Ok(Examined::Damaged(Box::new(Wound::new(path, mark, gaps, agrees))))
 }
 
-/// Passes the whole records of these stretches to `each`, also those behind damage, until it breaks.
+/// Passes the intact records of these ranges to `each`, also those after damage, until `each`
+/// breaks.
 ///
-/// A server may write to the logs meanwhile, and purge them.
+/// A server may write to the logs and purge them meanwhile.
 ///
 /// # Errors
-/// Those of the disk, but for blocks that it cannot read.
+/// Errors of the disk, except for blocks that it cannot read.
 pub fn whole_records(
     vfs: &dyn Vfs,
     log_dir: &Path,
@@ -361,16 +364,16 @@ pub fn whole_records(
     Ok(())
 }
 
-/// What becomes of a record that looks whole.
+/// What happens with a record that looks intact.
 enum Salvaged {
     Taken,
-    /// The next one is looked for behind its first byte.
+    /// It is refused: the search continues after its first byte.
     Refused,
-    /// No further ones are looked for.
+    /// The search ends.
     Enough,
 }
 
-/// Reads all whole records of a log, also behind damage.
+/// Reads all intact records of a log, also those after damage.
 fn salvage(
     reader: &mut LogReader<Lenient>,
     each: &mut dyn FnMut(LogRecord<'_>) -> Salvaged,
@@ -390,7 +393,7 @@ fn salvage(
     }
 }
 
-/// A file in which a block that the disk cannot read has zeros.
+/// A file in which unreadable blocks read as zeros.
 #[derive(Debug)]
 struct Lenient {
     file: Box<dyn VfsFile>,
@@ -428,8 +431,8 @@ impl Read for Lenient {
 }
 
 impl LogFiles {
-    /// The logs that a start needs and that are damaged, oldest first, if their sidecars prove what was
-    /// in them. `damage`: what the start has found first.
+    /// The damaged logs that a start needs, oldest first, if their sidecars prove their content.
+    /// `damage`: the damage that the start found first.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -457,12 +460,12 @@ impl LogFiles {
         Ok(wounds)
     }
 
-    /// Whether this member's state is untrusted: no leader's snapshot has replaced it yet.
+    /// Whether this member's state is not trusted: no leader's snapshot has replaced it yet.
     pub fn is_untrusted(&self) -> bool {
         self.shared.untrusted.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Puts a mended log in the place of the damaged one, if it is the log that was here.
+    /// Replaces the damaged log with the repaired one, if that equals the log that was here.
     ///
     /// # Errors
     /// [`StoreError::Io`]; the damaged log may still be there.
@@ -483,7 +486,7 @@ impl LogFiles {
         Ok(Mended::Whole)
     }
 
-    /// Passes whole records to `each`; see [`whole_records`].
+    /// Passes intact records to `each`; see [`whole_records`].
     ///
     /// # Errors
     /// [`StoreError::Io`].

@@ -1,9 +1,9 @@
-//! Whether a server has stopped because its disk takes no more, and whether the disk takes something
+//! Whether a server has stopped because its disk accepts no data, and whether the disk accepts data
 //! again.
 //!
-//! A disk that is full, beyond a quota or read-only is no broken disk: nothing that was durable is
-//! lost, and a start cuts what was being written. So the process waits for room and starts anew,
-//! with a recovery as after a crash.
+//! A disk that is full, over its quota or read-only is not broken: all durable data are still
+//! there, and a start removes the incomplete write. So the process waits for free space and
+//! restarts, with the same recovery as after a crash.
 
 use std::error::Error;
 use std::io;
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use crate::Vfs;
 
-/// How often to look whether there is room.
+/// Time between two checks for free space.
 pub const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// Less room in a directory than this is none: a start has to write, and so has the first client.
+/// Free space that a directory must have: a start has to write, and so does the first client.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// The file that tries it. A start removes it, should it be left behind.
+/// The file that the check writes. The next start removes it if a crash leaves it behind.
 const NAME: &str = "tmp.probe";
 
-/// The system's error behind a failure.
+/// The system's error that caused a failure.
 pub fn io_of<'e>(failure: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     let mut error = Some(failure);
     while let Some(here) = error {
@@ -33,7 +33,7 @@ pub fn io_of<'e>(failure: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     None
 }
 
-/// Whether something failed because the disk takes no more.
+/// Whether something failed because the disk accepts no data.
 pub fn is_missing(failure: &(dyn Error + 'static)) -> bool {
     let is_passing = |kind| {
         matches!(
@@ -46,7 +46,7 @@ pub fn is_missing(failure: &(dyn Error + 'static)) -> bool {
     io_of(failure).is_some_and(|error| is_passing(error.kind()))
 }
 
-/// Whether each directory takes a file again.
+/// Whether each directory accepts a file again.
 pub fn is_there(vfs: &dyn Vfs, dirs: &[PathBuf]) -> bool {
     zebu_proto::mutant!("returns before there is room")
         || dirs.iter().all(|dir| try_room(vfs, dir).is_ok())
@@ -58,7 +58,7 @@ fn try_room(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
         file.write_at(&vec![1; ROOM_BYTES], 0)?;
         file.sync()
     });
-    // What was written of it takes room, too.
+    // An incomplete file occupies space, too.
     let removed = vfs.remove(&path);
     written.and(removed)
 }

@@ -1,4 +1,5 @@
-//! A limit on the bytes of a TLS handshake: whoever is not known yet costs little memory.
+//! A limit on the bytes of a TLS handshake, so that a client that has not authenticated costs
+//! little memory.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,11 +7,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that a client may send before this server has answered: its ClientHello. One with a key
-/// share for post-quantum cryptography and a session ticket has some 2 KiB.
+/// Maximum bytes that a client may send before this server has answered: its ClientHello. With a
+/// key share for post-quantum cryptography and a session ticket, it has some 2 KiB.
 pub const HELLO_BYTES_MAX: usize = 8 << 10;
-/// Bytes that the other side may send after that: a chain of certificates, most of all. Java takes
-/// messages of 32 KiB.
+/// Maximum bytes that the other side may send afterwards, mostly a chain of certificates. Java
+/// accepts messages of 32 KiB.
 pub const CHAIN_BYTES_MAX: usize = 32 << 10;
 
 /// The other side of a handshake has sent more than it may.
@@ -24,7 +25,7 @@ pub struct Bounded<S> {
     socket: S,
     /// Bytes received so far; `None` when the handshake is over.
     received: Option<usize>,
-    /// How many they may be.
+    /// Their maximum.
     most: usize,
 }
 

@@ -1,8 +1,8 @@
-//! Questions for transactions that a damaged log lacks, and their answers, on the election port.
+//! Requests for transactions that a damaged log lacks, and their answers, on the election port.
 //!
-//! A question is the first message of a connection, in place of an initial message. Its version is
-//! one that the original does not know: the original closes the connection. SASL follows it, as it
-//! follows an initial message. The answer is a sequence of records with an end.
+//! A request is the first message of a connection, in place of an initial message. Its version is
+//! unknown to the original, which closes the connection. SASL follows the request, as it follows an
+//! initial message. The answer is a sequence of records with an end mark.
 
 use bytes::{Buf, Bytes, BytesMut};
 use zebu_jute::{DecodeError, Decoder, Encode, Encoder};
@@ -11,44 +11,45 @@ use super::InitialMessage;
 use crate::stream::{if_complete, take};
 use crate::{ServerId, Zxid};
 
-/// The version of a question: no server of the original sends or accepts it.
+/// The version of a request: no server of the original sends or accepts it.
 const QUESTION: i64 = i64::from_be_bytes(*b"\xffZBREP\0\x01");
-/// Most stretches in a question.
+/// Maximum number of ranges in a request.
 pub const MISSING_MAX: usize = 1024;
-/// Bytes of a stretch.
+/// Bytes of a range.
 const MISSING_BYTES: usize = 16;
 
 /// A record of an answer follows for every length above zero.
 const END: i32 = -1;
 const MORE: i32 = -2;
 
-/// Transactions of which some or all are missing.
+/// A range of transactions of which some or all are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The transaction before them.
+    /// The transaction before the range.
     pub after: Zxid,
-    /// The last one that may be among them.
+    /// The last transaction of the range.
     pub up_to: Zxid,
 }
 
 impl Missing {
-    /// Whether a transaction is one of them.
+    /// Whether the range contains a transaction.
     pub fn has(&self, zxid: Zxid) -> bool {
         self.after < zxid && zxid <= self.up_to
     }
 }
 
-/// A question for transactions that a damaged log lacks.
+/// A request for transactions that a damaged log lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairQuestion {
-    /// Who asks.
+    /// The requesting server.
     pub server: ServerId,
-    /// What is missing: stretches in order that do not overlap, at most [`MISSING_MAX`].
+    /// The missing transactions: ranges in ascending order that do not overlap, at most
+    /// [`MISSING_MAX`].
     pub missing: Vec<Missing>,
 }
 
 impl RepairQuestion {
-    /// A question for as many of these stretches as fit.
+    /// A request for as many of these ranges as fit.
     pub fn new(server: ServerId, mut missing: Vec<Missing>) -> Self {
         missing.truncate(MISSING_MAX);
         Self { server, missing }
@@ -96,9 +97,9 @@ impl Encode for RepairQuestion {
 /// The first message of a connection on the election port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirstMessage {
-    /// A server introduces itself; votes follow.
+    /// An initial message: a server introduces itself, and votes follow.
     Initial(InitialMessage),
-    /// A server asks for transactions.
+    /// A request for transactions.
     Repair(RepairQuestion),
 }
 
@@ -107,8 +108,8 @@ impl FirstMessage {
     /// nothing was removed.
     ///
     /// # Errors
-    /// Those of [`InitialMessage::decode`]; or a question has no stretch, too many, or stretches out
-    /// of order.
+    /// The errors of [`InitialMessage::decode`]; or a request has no range, too many ranges, or
+    /// ranges out of order.
     pub fn decode(buffer: &mut BytesMut) -> Result<Option<Self>, DecodeError> {
         let Some(version) = if_complete(Decoder::new(buffer).long())? else { return Ok(None) };
         if version != QUESTION {
@@ -123,7 +124,7 @@ impl FirstMessage {
         Ok(Some(Self::Repair(question)))
     }
 
-    /// Who sends it.
+    /// The server that sends the message.
     pub fn server(&self) -> ServerId {
         match self {
             Self::Initial(message) => message.server,
@@ -144,11 +145,12 @@ impl Encode for FirstMessage {
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairAnswer {
-    /// The body of a transaction that was asked for: header, transaction and digest.
+    /// The body of a requested transaction: header, transaction and digest.
     Record(Bytes),
-    /// That is all that the member has.
+    /// The end mark: the member has no further ones of these transactions.
     End,
-    /// The member may have more: ask again for what is behind the last record.
+    /// The end mark: the member may have more. Ask again for the transactions after the last
+    /// record.
     More,
 }
 
@@ -157,7 +159,7 @@ impl RepairAnswer {
     /// nothing was removed.
     ///
     /// # Errors
-    /// A record has no byte, or more than `record_bytes_max`.
+    /// A record is empty, or longer than `record_bytes_max`.
     pub fn decode(
         buffer: &mut BytesMut,
         record_bytes_max: usize,
@@ -174,7 +176,7 @@ impl RepairAnswer {
         Ok((buffer.len() >= end).then(|| Self::Record(take(buffer, 4, end))))
     }
 
-    /// Appends a record to what is to be sent.
+    /// Appends a record to the output.
     pub fn encode_record(body: &[u8], out: &mut Vec<u8>) {
         Encoder::new(out).buffer(Some(body));
     }
@@ -217,9 +219,9 @@ mod tests {
         assert_eq!(decoded, FirstMessage::Repair(question));
         let initial = InitialMessage::new(ServerId(2), &[HostPort::new("127.0.0.1", 1)], false);
         assert_eq!(first(&initial.to_bytes()), Ok(Some(FirstMessage::Initial(initial))));
-        // A version that nobody knows.
+        // A version that no server knows.
         first(&(-65534i64).to_be_bytes()).unwrap_err();
-        // What only asks for transactions introduces nobody.
+        // A request for transactions is not an introduction.
         InitialMessage::decode(&mut BytesMut::from(&bytes[..])).unwrap_err();
     }
 

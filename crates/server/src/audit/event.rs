@@ -14,39 +14,39 @@ use zebu_proto::txn::{Txn, TxnRecord};
 use zebu_proto::{AclRef, CreateMode, OpCode, SessionId};
 use zebu_replica::auth::{Credentials, Schemes};
 
-/// What the original calls the removal of an ephemeral znode whose session is over.
+/// The original's name for the removal of an ephemeral znode whose session has ended.
 const EPHEMERAL_ENDS: &str = "ephemeralZNodeDeletionOnSessionCloseOrExpire";
 
 /// An audited request, whose result must be logged.
 #[derive(Debug)]
 pub struct Asked {
-    /// Its client's session.
+    /// The client's session.
     pub session: SessionId,
-    /// Its client's ids when it came, the address first.
+    /// The client's ids when the request arrived, the address first.
     pub ids: Credentials,
-    /// What it asks for.
+    /// The operation.
     pub op: OpCode,
-    /// The bytes behind its header.
+    /// The bytes after the request's header.
     pub body: Bytes,
 }
 
-/// What happened.
+/// The kinds of audited events.
 #[derive(Debug)]
 pub enum What {
-    /// Something of the server itself.
+    /// An operation of the server itself.
     Own {
-        /// What.
+        /// The operation.
         operation: &'static str,
-        /// What became of it.
+        /// Its result.
         result: Outcome,
     },
-    /// A request was carried out, or was not.
+    /// A client's request with its result.
     Request {
         /// The request.
         asked: Asked,
-        /// Its transaction; `None` where there is none.
+        /// Its transaction, if it caused one.
         record: Option<Bytes>,
-        /// Whether it was carried out.
+        /// Its result.
         success: bool,
     },
     /// A session has ended, by this transaction.
@@ -56,45 +56,45 @@ pub enum What {
     },
     /// A client could not authenticate.
     NotAuthenticated {
-        /// Where it comes from.
+        /// The client's address.
         peer: IpAddr,
         /// Its session, if it has one.
         session: Option<SessionId>,
-        /// What it has proved before.
+        /// The ids that it has proved before.
         ids: Option<Credentials>,
         /// The scheme.
         scheme: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A connection was refused.
     Refused {
-        /// Where it comes from.
+        /// The client's address.
         peer: IpAddr,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What happened, and when.
+/// An audited event, and its time.
 #[derive(Debug)]
 pub struct Event {
-    /// When, in milliseconds since the Unix epoch.
+    /// The time, in milliseconds since the Unix epoch.
     pub wall_ms: i64,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// How users are called.
+/// How a line names users.
 pub struct Names {
-    /// The user who has started the server.
+    /// The user who started the server.
     pub server: String,
-    /// The schemes, which know what of an id is no secret.
+    /// The schemes, which determine the part of an id that is not secret.
     pub schemes: Arc<Schemes>,
 }
 
 impl Names {
-    /// The name of an id without its secrets; `None` where no scheme knows it.
+    /// The name of an id without its secrets; `None` if no scheme knows it.
     fn name<'i>(&self, scheme: &str, id: &'i str) -> Option<&'i str> {
         self.schemes.provider(scheme).map(|provider| provider.user_name(id))
     }
@@ -109,7 +109,7 @@ impl Names {
 
     /// An access control list, without secrets.
     ///
-    /// Source: `ZKUtil.aclToString`, which puts nothing between entries.
+    /// Source: `ZKUtil.aclToString`, which puts no separator between entries.
     fn acl(&self, acl: &[AclRef<'_>]) -> String {
         let mut text = String::new();
         for (number, entry) in acl.iter().enumerate() {
@@ -124,7 +124,7 @@ impl Names {
     }
 }
 
-/// How the original calls a kind of znode.
+/// The original's name for a kind of znode.
 fn kind(flags: i32) -> Option<&'static str> {
     Some(match CreateMode::from_flags(flags)? {
         CreateMode { container: true, .. } => "container",
@@ -137,7 +137,7 @@ fn kind(flags: i32) -> Option<&'static str> {
     })
 }
 
-/// What the client has asked for, as far as a line tells of it.
+/// The parts of a request that a line shows.
 #[derive(Default)]
 struct Wanted<'b> {
     path: Option<Cow<'b, str>>,
@@ -145,7 +145,7 @@ struct Wanted<'b> {
     acl: Option<String>,
 }
 
-/// Reads a request. What cannot be read is left out.
+/// Reads a request. Leaves out what it cannot decode.
 fn wanted<'b>(names: &Names, op: OpCode, body: &'b [u8]) -> Wanted<'b> {
     let from = &mut Decoder::new(body);
     let none = Wanted::default();
@@ -177,7 +177,7 @@ fn wanted<'b>(names: &Names, op: OpCode, body: &'b [u8]) -> Wanted<'b> {
     }
 }
 
-/// How an operation is called; `None` for one that is not audited.
+/// The original's name for an operation; `None` if the operation is not audited.
 pub fn operation(op: OpCode) -> Option<&'static str> {
     Some(match op {
         OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER | OpCode::CREATE_TTL => {
@@ -192,7 +192,7 @@ pub fn operation(op: OpCode) -> Option<&'static str> {
     })
 }
 
-/// The path of a transaction that is about one znode.
+/// The path of a transaction on one znode.
 fn path_of<'t>(txn: &'t Txn<'_>) -> Option<&'t str> {
     match txn {
         Txn::Create(create) => Some(&create.path),
@@ -207,7 +207,7 @@ impl Event {
         let What::Request { success, .. } = self.what else { return };
         let result = if success { Outcome::Success } else { Outcome::Failure };
         let users = names.users(&asked.ids);
-        // Every connection begins with its address.
+        // The ids of every connection begin with its address.
         let ip = asked.ids.first().filter(|id| id.scheme == "ip").map(|id| id.id.as_str());
         let line =
             Line { session: Some(asked.session.0), ip, ..Line::new(&users, operation, result) };
@@ -235,7 +235,7 @@ impl Event {
         line.write(out, self.wall_ms);
     }
 
-    /// A line for each ephemeral znode that is listed.
+    /// One line for each ephemeral znode in the list.
     fn session_ended(&self, names: &Names, record: &[u8], out: &mut String) {
         let Ok(TxnRecord { header, txn: Txn::CloseSession { paths: Some(paths) }, .. }) =
             TxnRecord::decode(record)

@@ -9,23 +9,24 @@ use zebu_store::{Rate, Snapshots};
 
 /// State that the threads for the disk share.
 pub struct Disk {
-    /// Txns on their way to the log.
+    /// Transactions on their way to the log.
     pub log_queue: AtomicUsize,
     /// Bytes of those records.
     pub log_queue_bytes: AtomicUsize,
-    /// How often log and tree are to be made anew, and have not been.
+    /// Replacements of log and tree that are requested and not yet done.
     pub remaking: AtomicUsize,
-    /// Snapshots on the disk.
+    /// The snapshots on the disk.
     pub snapshots: Snapshots,
-    /// Held while a snapshot is taken: two at a time would write the same file.
+    /// Held while a snapshot is taken, because two at a time would write the same file.
     pub taking_snapshot: Mutex<()>,
-    /// The first transaction behind which this member's tree is known to differ from its leader's.
+    /// The first transaction after which this member's tree is known to differ from its leader's.
     pub differing: Mutex<Option<Zxid>>,
     /// Files that were found damaged while the server runs, each as a sentence.
     pub damaged_files: Mutex<Vec<String>>,
-    /// What damaged logs wait for, each as a sentence.
+    /// The reasons why the repair of damaged logs waits, each as a sentence.
     pub mending: Mutex<Vec<String>>,
-    /// How quickly files are sent to backups and to members that mend their logs, all together.
+    /// Limits the rate at which files are sent, to backups and to members that repair their logs
+    /// together.
     shipping: Mutex<Rate>,
 }
 
@@ -44,7 +45,7 @@ impl Disk {
         }
     }
 
-    /// Counts bytes of files that were sent; says how long to wait before more are sent.
+    /// Counts sent bytes of files. Returns the time to wait before more are sent.
     pub fn pause_shipping(&self, now: Duration, bytes: u64) -> Duration {
         self.shipping.lock().pause(now, bytes)
     }

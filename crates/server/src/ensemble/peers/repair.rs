@@ -1,7 +1,7 @@
-//! Transactions for members with damaged logs, over the election port: asking for them, and answering.
+//! Transactions for members with damaged logs, over the election port: requests and answers.
 //!
-//! An answer comes from the records of the logs that are whole, whether this member votes or not. It is bounded in bytes and in
-//! time, and so is what an answer may bring.
+//! An answer consists of the intact records of this member's logs, whether the member votes or not.
+//! Its bytes and its time are limited, and so is the answer that a requesting member accepts.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -22,25 +22,25 @@ use super::greeting::Halves;
 use super::{Handle, Net, election};
 use crate::shared::Shared;
 
-/// Members that are answered at the same time; others ask again.
+/// Members that get answers at the same time. Others must ask again.
 pub(super) const ANSWERED_MAX: usize = 2;
 
-/// Bytes of an answer at which it ends; the member asks for the rest.
+/// Bytes after which an answer ends. The other member asks for the rest.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Time after which an answer ends; the member asks for the rest.
+/// Time after which an answer ends. The other member asks for the rest.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What a member that does not read, or sends nothing, is waited for beyond that.
+/// Additional time for a member that does not read, or sends nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes that are sent at once, roughly.
+/// Bytes sent at once, approximately.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Answers a question, and closes the connection.
+/// Answers a request, and closes the connection.
 ///
 /// # Errors
-/// The other end is gone, or does not read.
+/// The other end has disconnected, or does not read.
 pub(super) async fn answer(
     net: &Arc<Net>,
     halves: Halves,
@@ -73,7 +73,8 @@ pub(super) async fn answer(
     Ok(())
 }
 
-/// Reads whole records and hands them over, until somebody is tired of it.
+/// Reads intact records and passes them on, until the answer is too long, takes too long, or the
+/// connection has ended.
 fn read(shared: &Shared, missing: &[Missing], due: Instant, to: &Sender<Vec<u8>>) {
     let (mut piece, mut bytes, mut has_all) = (Vec::new(), 0, true);
     let read = shared.disk.snapshots.logs().whole(missing, &mut |record| {
@@ -89,7 +90,7 @@ fn read(shared: &Shared, missing: &[Missing], due: Instant, to: &Sender<Vec<u8>>
         if has_all { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(failure) = read {
-        // What was sent is of use all the same.
+        // The records sent so far are useful nevertheless.
         debug!("logs cannot be read for another member: {failure}");
     }
     let end = if has_all { RepairAnswer::End } else { RepairAnswer::More };
@@ -97,10 +98,11 @@ fn read(shared: &Shared, missing: &[Missing], due: Instant, to: &Sender<Vec<u8>>
     let _ = to.blocking_send(piece); // the connection may have ended
 }
 
-/// Asks a member for transactions, and hands over each that it sends.
+/// Asks a member for transactions, and passes each of them to `each`.
 ///
 /// # Errors
-/// The member cannot be reached, does not know the question, sends something else than an answer, or more than `bytes_max`.
+/// The member cannot be reached, does not know this request, sends no valid answer, or sends more
+/// than `bytes_max`.
 async fn ask(
     net: &Net,
     server: ServerId,
@@ -111,7 +113,7 @@ async fn ask(
     let question = RepairQuestion::new(net.me().id, missing);
     let halves = election::introduce(net, server, &question.to_bytes()).await?;
     let (mut from, mut received, mut left) = (halves.from, halves.received, bytes_max);
-    // The member may wait for a moment until it closes the connection.
+    // The member may wait a moment for this end to close the connection.
     let _to = halves.to;
     loop {
         match next(&mut received, left)? {
@@ -137,14 +139,14 @@ fn next(received: &mut BytesMut, bytes_max: usize) -> io::Result<Option<RepairAn
 }
 
 impl Handle {
-    /// All other members, as far as they are known.
+    /// All other members of the committed configuration that this server knows.
     pub fn others(&self) -> Vec<ServerId> {
         let me = self.net.config.me;
         let committed = self.net.members.lock().committed().clone();
         committed.members().map(|member| member.id).filter(|id| *id != me).collect()
     }
 
-    /// Asks a member for transactions, and hands over each that it sends. Blocks.
+    /// Asks a member for transactions, and passes each of them to `each`. Blocks.
     pub fn ask_for_repair(
         &self,
         server: ServerId,

@@ -1,4 +1,4 @@
-//! Sockets of servers: where they listen and how they dial.
+//! Sockets between servers: how they listen and connect.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -43,14 +43,16 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Dials one address after the other, at this pace, until one answers; earlier ones may still do so
-/// meanwhile. Names are resolved anew each time. Once one has refused, those that are silent are not waited for any
-/// longer than [`SILENCE`]: it may take the next connection, and they may be cut off.
+/// Connects to one address after the other, at this pace, until one accepts; earlier attempts
+/// continue meanwhile. Each call resolves the names again. After one address has refused, silent
+/// addresses get at most [`SILENCE`] more: the refusing server may accept the next attempt, and the
+/// silent addresses may be unreachable.
 ///
-/// Which of them has answered comes with its connection.
+/// The result is the connection, and the address that accepted it.
 ///
 /// # Errors
-/// What was wrong with the last one that failed, or `TimedOut` when none has answered within `patience`.
+/// The error of the last attempt that failed, or `TimedOut` if no address answered within
+/// `patience`.
 pub async fn dial(
     addresses: &[HostPort],
     pace: Duration,
@@ -78,7 +80,7 @@ pub async fn dial(
             has_failed |= matches!(answer, Ok(Some(Ok(Err(_)))));
             match answer {
                 Err(_) if untried.len() == 0 && has_failed => return Err(failure),
-                // The next one beside those that do not answer.
+                // The next attempt, beside those without an answer.
                 Err(_) => {}
                 Ok(None) => return Err(failure),
                 Ok(Some(Ok(Ok(answered)))) => return Ok(answered),
@@ -91,7 +93,7 @@ pub async fn dial(
     tokio::time::timeout(patience, first).await.unwrap_or_else(|_| none())
 }
 
-/// How a connection behaves.
+/// Options of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
     /// Small packets are sent at once.
@@ -103,10 +105,10 @@ pub struct Tuning {
     pub lost_after: Option<Duration>,
 }
 
-/// Tunes a connection.
+/// Sets the options of a connection.
 pub fn tune(stream: &TcpStream, tuning: Tuning) {
     let socket = SockRef::from(stream);
-    // A socket that cannot do this works all the same.
+    // A socket without such an option works nevertheless.
     let _ = socket.set_tcp_nodelay(tuning.no_delay);
     let _ = socket.set_keepalive(tuning.keep_alive);
     #[cfg(any(target_os = "android", target_os = "linux"))]

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Connections from one address that may be silent at the same time: each of a few servers there has one, or two.
+/// Maximum number of silent connections from one address: enough for a few servers there with one
+/// or two each.
 const SILENT_PER_ADDRESS: usize = 32;
 
-/// How many connections of each address are silent.
+/// The number of silent connections of each address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Strangers(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// A silent connection; it counts until this is dropped.
+/// A silent connection. It counts until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Stranger {
     all: Strangers,
@@ -22,9 +23,9 @@ pub(super) struct Stranger {
 }
 
 impl Strangers {
-    /// One more connection from an address; none when too many from there are silent.
+    /// Counts one more connection from an address; `None` if too many from there are silent.
     pub(super) fn admit(&self, address: IpAddr) -> Option<Stranger> {
-        // One host, whichever way it is written.
+        // The same host, whether it is written as IPv4 or as IPv6.
         let address = address.to_canonical();
         let mut silent = self.0.lock();
         let count = silent.entry(address).or_default();
