@@ -20,7 +20,7 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SUBJECT_ALT_NAME: &str = "2.5.29.17";
 
-/// Bytes that are no certificate.
+/// Bytes that are not a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an X.509 certificate: {0}")]
 pub struct NotACertificate(String);
@@ -31,7 +31,7 @@ impl From<DerError> for NotACertificate {
     }
 }
 
-/// The parts of a certificate, as they stand in it.
+/// The parts of a certificate, unparsed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts<'a> {
     /// The bytes that the issuer has signed.
@@ -40,7 +40,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) algorithm: &'a [u8],
     /// The issuer's signature.
     pub(crate) signature: &'a [u8],
-    /// 1 to 3.
+    /// The version, 1 to 3.
     pub(crate) version: u32,
     /// The content of the serial number.
     pub(crate) serial: &'a [u8],
@@ -59,7 +59,7 @@ impl<'a> Parts<'a> {
     /// Reads a certificate in DER.
     ///
     /// # Errors
-    /// The bytes are no certificate.
+    /// The bytes are not a certificate.
     pub(crate) fn of(der: &'a [u8]) -> Result<Self, NotACertificate> {
         let mut outer = Reader::new(der);
         let mut certificate = outer.inside(SEQUENCE)?;
@@ -109,7 +109,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// The value of the extension with that identifier, if it is there.
+    /// The value of the extension with this identifier, if there is one.
     ///
     /// # Errors
     /// The extensions cannot be read.
@@ -130,7 +130,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The bytes of a bit string that is made of whole bytes.
+/// The bytes of a bit string of whole bytes.
 pub(crate) fn bits(content: &[u8]) -> Result<&[u8], DerError> {
     content.strip_prefix(&[0]).ok_or(DerError::Value)
 }
@@ -144,15 +144,16 @@ pub struct Facts {
     pub issuer: String,
     /// The subject's most specific common name.
     pub common_name: Option<String>,
-    /// DNS names of the subject alternative names, as they stand there.
+    /// DNS names of the subject alternative names, unchanged.
     pub dns_names: Vec<String>,
     /// Addresses of the subject alternative names.
     pub addresses: Vec<IpAddr>,
-    /// First moment of its validity.
+    /// The start of its validity.
     pub not_before: Timestamp,
-    /// Last moment of its validity.
+    /// The end of its validity.
     pub not_after: Timestamp,
-    /// Whether it has subject alternative names of any kind: then its common name is no name of a host.
+    /// Whether it has subject alternative names of any kind. If it has, its common name is not a
+    /// host name.
     pub has_alternative_names: bool,
 }
 
@@ -160,7 +161,7 @@ impl Facts {
     /// Reads a certificate in DER.
     ///
     /// # Errors
-    /// The bytes are no certificate.
+    /// The bytes are not a certificate.
     pub fn of(der: &[u8]) -> Result<Self, NotACertificate> {
         let parts = Parts::of(der)?;
         let issuer = name::Name::read(parts.issuer)?;
@@ -197,7 +198,7 @@ impl Facts {
         Ok(())
     }
 
-    /// Whether it is valid at that moment, by its dates alone.
+    /// Whether it is valid at this time, judged only by its dates.
     ///
     /// # Errors
     /// A sentence with both dates.
@@ -235,7 +236,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
         .ok()
 }
 
-/// `UTCTime` or `GeneralizedTime`, which certificates write to the second and in UTC.
+/// `UTCTime` or `GeneralizedTime`, which certificates write with seconds and in UTC.
 pub(crate) fn time(reader: &mut Reader<'_>) -> Result<Timestamp, DerError> {
     let element = reader.any()?;
     let year_digits = match element.tag {

@@ -3,24 +3,24 @@
 //! OpenSSL's older PKCS12 files and some hardware vendors use BER's indefinite lengths. They are
 //! refused with an error of their own; no program that ZooKeeper's documentation names writes them.
 
-/// Bytes that are not the DER they should be.
+/// Bytes that are not the expected DER.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DerError {
-    /// A length passes the end.
+    /// A length exceeds the remaining bytes.
     #[error("it ends too early")]
     Short,
-    /// A length with more bytes than any file has, or of indefinite form.
+    /// A length has more bytes than any file needs, or is of indefinite form.
     #[error("it has a length that DER does not allow")]
     Length,
     /// Another element was expected.
     #[error("it has another element than expected (tag 0x{got:02x} instead of 0x{want:02x})")]
     Tag {
-        /// The tag that is due.
+        /// The expected tag.
         want: u8,
-        /// The tag that is there.
+        /// The actual tag.
         got: u8,
     },
-    /// A value out of the range that is used here.
+    /// A value outside the supported range.
     #[error("it has a value out of range")]
     Value,
 }
@@ -35,7 +35,7 @@ pub(crate) const OID: u8 = 0x06;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// The context-specific, constructed tag of that number.
+/// The context-specific, constructed tag with this number.
 pub(crate) const fn context(number: u8) -> u8 {
     0xa0 | number
 }
@@ -45,11 +45,11 @@ pub(crate) const fn context(number: u8) -> u8 {
 pub(crate) struct Element<'a> {
     pub(crate) tag: u8,
     pub(crate) content: &'a [u8],
-    /// The element with its tag and its length.
+    /// The element including its tag and its length.
     pub(crate) whole: &'a [u8],
 }
 
-/// Elements one behind the other.
+/// Consecutive elements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         self.rest.first().copied()
     }
 
-    /// The next element, whatever it is.
+    /// The next element, whatever its tag is.
     pub(crate) fn any(&mut self) -> Result<Element<'a>> {
         let [tag, first, ..] = *self.rest else { return Err(DerError::Short) };
         if tag & 0x1f == 0x1f {
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Ok(Element { tag, content: &whole[head..], whole })
     }
 
-    /// The next element's content; it must have that tag.
+    /// The next element's content. It must have this tag.
     pub(crate) fn expect(&mut self, want: u8) -> Result<&'a [u8]> {
         match self.peek() {
             None => Err(DerError::Short),
@@ -99,17 +99,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next element's content, when it has that tag.
+    /// The next element's content, if it has this tag.
     pub(crate) fn optional(&mut self, tag: u8) -> Result<Option<&'a [u8]>> {
         if self.peek() == Some(tag) { Ok(Some(self.any()?.content)) } else { Ok(None) }
     }
 
-    /// The elements of the next element, which must have that tag.
+    /// The elements inside the next element, which must have this tag.
     pub(crate) fn inside(&mut self, tag: u8) -> Result<Reader<'a>> {
         Ok(Reader::new(self.expect(tag)?))
     }
 
-    /// A small number that is not negative.
+    /// A small non-negative number.
     pub(crate) fn number(&mut self) -> Result<u32> {
         let digits = self.expect(INTEGER)?;
         let digits = digits.strip_prefix(&[0]).unwrap_or(digits);
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An object identifier's bytes in the form with dots; `None` when they are no identifier.
+/// The dotted form of an object identifier's bytes; `None` if they are invalid.
 pub(crate) fn oid_text(content: &[u8]) -> Option<String> {
     let mut text = String::new();
     let mut value = 0u64;

@@ -33,7 +33,7 @@ use crate::secret::Secret;
 /// Random bytes of a nonce; base64 makes 40 characters of them, as Java's have.
 pub const NONCE_BYTES: usize = 30;
 
-/// A message longer than this is refused unread, as Java does with responses.
+/// A message longer than this is refused without parsing it, as Java does with responses.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// The parties of an exchange: both sides must use the same.
@@ -54,24 +54,24 @@ pub const QUORUM: Protocol = Protocol { service: "zookeeper-quorum", name: "zk-q
 /// Why an authentication ends. No variant has a secret in it, and what the peer sent is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// A message is invalid.
+    /// The message is invalid.
     #[error("not a DIGEST-MD5 message: {0}")]
     Message(&'static str),
-    /// A message names something else than was agreed on.
+    /// The message contradicts an earlier agreement.
     #[error("the peer's DIGEST-MD5 {0} is not what was agreed on")]
     Mismatch(&'static str),
-    /// The user is not known, or has another password. Which of both it is, the peer must not learn.
+    /// The user is unknown or the password is wrong. The peer must not learn which of both.
     #[error("user {0:?} is unknown or has another password")]
     Denied(String),
-    /// The server does not know the password that it accepted.
+    /// The server does not prove that it knows the user's password.
     #[error("the server could not prove that it knows the password")]
     Server,
-    /// A message after the end, or out of its order.
+    /// A message after the end of the exchange, or out of order.
     #[error("a DIGEST-MD5 message out of its order")]
     Order,
 }
 
-/// What both sides hash.
+/// The values that both sides hash.
 struct Exchange<'a> {
     user: &'a str,
     realm: &'a str,
@@ -135,7 +135,7 @@ fn hex(bytes: [u8; 16]) -> [u8; 32] {
     text
 }
 
-/// Latin-1 where every character is in it, UTF-8 otherwise.
+/// Encodes text as Latin-1 if it has all characters, otherwise as UTF-8.
 fn hashed_form(text: &str) -> Zeroizing<Vec<u8>> {
     let latin: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     Zeroizing::new(latin.unwrap_or_else(|| text.as_bytes().to_vec()))
@@ -145,7 +145,7 @@ fn nonce_text(random: [u8; NONCE_BYTES]) -> String {
     STANDARD.encode(random)
 }
 
-/// A quoted string's content: quotes and backslashes get a backslash before them.
+/// The content of a quoted string: quotes and backslashes are escaped with a backslash.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -159,7 +159,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// Text of a peer: UTF-8 if the peer declares it, Latin-1 otherwise.
+/// Decodes a peer's text: as UTF-8 if the peer declares it, otherwise as Latin-1.
 fn text(bytes: &[u8], is_utf8: bool) -> Result<String, Failure> {
     if is_utf8 {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Failure::Message("not UTF-8"))

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// Addresses that are remembered.
+/// Maximum number of remembered addresses.
 const ADDRESSES_MAX: usize = 10_000;
-/// The time in which an address may fail so often.
+/// The period for which an address has its number of attempts.
 const SPAN: Duration = Duration::from_secs(60);
-/// Leading bits of an IPv6 address that count: one network has all addresses behind them.
+/// Leading bits of an IPv6 address that count: addresses with the same leading bits are one network.
 const NETWORK_BITS: u32 = 64;
 
 /// Counts failures of each address, and forgets them over time.
@@ -23,7 +23,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// An address may fail so often in a minute; 0: any number of times.
+    /// An address may fail this often in a minute; 0: without a limit.
     pub fn new(per_minute: u32) -> Self {
         Self { cost: (per_minute > 0).then(|| SPAN / per_minute), until: BTreeMap::new() }
     }
@@ -43,13 +43,14 @@ impl Failures {
             self.forget(now);
         }
         let until = self.until.entry(peer).or_insert(now);
-        // What was tried at the same time may end later: a debt has a limit.
+        // Attempts that began at the same time may fail later, so the stored number has a limit.
         *until = ((*until).max(now) + cost).min(now + SPAN);
         assert!(self.until.len() <= ADDRESSES_MAX);
         !self.may_try(now, peer)
     }
 
-    /// Makes room: for those whose failures are forgotten, or else for the one that has failed least.
+    /// Makes room: removes addresses without remembered failures, or else the address with the
+    /// fewest failures.
     fn forget(&mut self, now: Duration) {
         self.until.retain(|_, until| *until > now);
         if self.until.len() >= ADDRESSES_MAX {
@@ -86,9 +87,9 @@ mod tests {
         assert!(failures.may_try(120 * S, HOME));
         assert!(failures.failed(120 * S, HOME), "one at a time now");
         assert!(failures.may_try(140 * S, HOME));
-        // After a minute without a failure it is as at the beginning.
+        // After a minute without a failure, an address has its full number of attempts again.
         assert!(!failures.failed(240 * S, HOME) && !failures.failed(240 * S, HOME));
-        // What was tried side by side takes no longer to be forgotten.
+        // Failures of simultaneous attempts are forgotten no later than others.
         for _ in 0..100 {
             failures.failed(500 * S, HOME);
         }

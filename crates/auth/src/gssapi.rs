@@ -16,44 +16,44 @@ pub use client::Client;
 pub use server::{Authenticated, Server, Step};
 pub use zebu_gssapi::{Acceptor, Context, Error, Gss, Initiator, Progress, Source, Target};
 
-/// A longer token is refused. A ticket with the groups of a directory may have some ten kilobytes.
+/// A longer token is refused. A ticket with the groups of a directory can have some ten kilobytes.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
-/// The layer that protects nothing, and the only one here.
+/// The layer without protection, the only one that this module supports.
 const NO_LAYER: u8 = 1;
 
 /// Why an exchange failed. A failure contains no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The library of Kerberos refuses a token, or has no credentials.
+    /// The Kerberos library refuses a token, or has no credentials.
     #[error("Kerberos: {0}")]
     Kerberos(#[from] Error),
-    /// A message that is no step of the exchange.
+    /// A message that does not belong to this step of the exchange.
     #[error("GSSAPI: {0}")]
     Message(&'static str),
 }
 
-/// What Kerberos is to the exchange: a context that is being established, and then wraps messages.
+/// Kerberos as the exchange sees it: a context that is established first, and then wraps messages.
 pub trait Secured: fmt::Debug + Send {
-    /// Takes a token; that of a client which begins is empty.
+    /// Processes a token. A client passes an empty token to begin.
     ///
     /// # Errors
-    /// The token is not good.
+    /// The token is invalid.
     fn step(&mut self, token: &[u8]) -> Result<Progress, Error>;
 
     /// The identity of the other side, after the context of a service is established.
     fn peer(&self) -> Option<&str>;
 
-    /// Makes a message that the other side knows to be of this one.
+    /// Wraps a message, so that the other side can verify its origin.
     ///
     /// # Errors
-    /// There is no context.
+    /// The context is not established.
     fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error>;
 
-    /// What the other side has wrapped.
+    /// Unwraps a message of the other side.
     ///
     /// # Errors
-    /// It has not.
+    /// The other side has not wrapped this message.
     fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error>;
 }
 

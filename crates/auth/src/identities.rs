@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Identities<I> {
     max: Option<u32>,
-    /// None of them is 0.
+    /// The number of connections of each identity; none is 0.
     connections: BTreeMap<I, u32>,
 }
 
@@ -24,7 +24,7 @@ impl<I: Ord + Clone> Identities<I> {
     /// Counts one more connection of each of these identities, or of none of them.
     ///
     /// # Errors
-    /// The identity that has as many as it may have.
+    /// The identity that already has the maximum.
     pub fn enter<'i>(&mut self, identities: &'i [I]) -> Result<(), &'i I> {
         let Some(max) = self.max else { return Ok(()) };
         let is_full = |it: &&I| self.connections.get(it).is_some_and(|count| *count >= max);
@@ -37,7 +37,7 @@ impl<I: Ord + Clone> Identities<I> {
         Ok(())
     }
 
-    /// A connection that has entered with these identities is over.
+    /// A connection with these identities has ended.
     pub fn leave(&mut self, identities: &[I]) {
         if self.max.is_none() {
             return;

@@ -29,9 +29,9 @@ const KERBEROS_SUFFIX: &str = ".Krb5LoginModule";
 pub struct JaasError {
     /// The file.
     pub path: PathBuf,
-    /// The line, from 1; none where the whole file is meant.
+    /// The line, from 1; `None` if the fault concerns the whole file.
     pub line: Option<usize>,
-    /// What is wrong and what helps.
+    /// The fault, and a remedy.
     pub fault: String,
 }
 
@@ -47,16 +47,16 @@ impl fmt::Display for JaasError {
 
 impl std::error::Error for JaasError {}
 
-/// When a login module's verdict counts.
+/// Whether a login module's verdict counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flag {
-    /// It must succeed.
+    /// The module must succeed.
     Required,
-    /// It must succeed, and nothing further is tried when it does not.
+    /// The module must succeed. If it fails, no further module is tried.
     Requisite,
-    /// Nothing further is tried when it succeeds.
+    /// If the module succeeds, no further module is tried.
     Sufficient,
-    /// It may fail.
+    /// The module may fail.
     Optional,
 }
 
@@ -81,7 +81,7 @@ pub struct Jaas {
     sections: BTreeMap<String, Vec<Module>>,
 }
 
-/// What a section of the file amounts to.
+/// The meaning of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
     /// `DigestLoginModule`.
@@ -95,13 +95,13 @@ pub enum Login {
 pub struct DigestLogin {
     /// The credential of a client: `username` and `password`.
     pub credential: Option<(String, Secret)>,
-    /// The users that a server knows: `user_NAME="PASSWORD"`.
+    /// The users of a server: `user_NAME="PASSWORD"`.
     pub users: BTreeMap<String, Secret>,
 }
 
 impl Jaas {
-    /// Parses the text of the file `path`, which is only named in errors. `property`: the system properties, which
-    /// values may name as `${name}`.
+    /// Parses the text of the file `path`, which only errors use. `property`: the system
+    /// properties, which values may use as `${name}`.
     ///
     /// # Errors
     /// The line and its fault.
@@ -121,7 +121,7 @@ impl Jaas {
     /// Reads and parses a file.
     ///
     /// # Errors
-    /// It cannot be read, or not parsed.
+    /// The file cannot be read or parsed.
     pub fn read(path: &Path, property: &dyn Fn(&str) -> Option<String>) -> Result<Self, JaasError> {
         let fault = |fault: String| JaasError { path: path.to_owned(), line: None, fault };
         let bytes = zeroize::Zeroizing::new(std::fs::read(path).map_err(|error| {
@@ -145,10 +145,10 @@ impl Jaas {
         self.sections.get(name).map(Vec::as_slice)
     }
 
-    /// What the section `name` amounts to; `None` when there is no such section.
+    /// The meaning of the section `name`; `None` if there is no such section.
     ///
     /// # Errors
-    /// Its login module is of no known class, or an option is missing or contradicts another.
+    /// Its login module has an unknown class, or an option is missing or contradicts another.
     pub fn login(&self, name: &str) -> Result<Option<Login>, JaasError> {
         let Some(modules) = self.section(name) else { return Ok(None) };
         let [module] = modules else {
@@ -172,10 +172,10 @@ impl Jaas {
         )))
     }
 
-    /// The same of a section that must be there.
+    /// The meaning of a section that must exist.
     ///
     /// # Errors
-    /// There is no such section, or as [`Jaas::login`].
+    /// There is no such section, or one of the errors of [`Jaas::login`].
     pub fn required(&self, name: &str) -> Result<Login, JaasError> {
         self.login(name)?.ok_or_else(|| {
             let names: Vec<&str> = self.names().collect();
@@ -190,7 +190,7 @@ impl Jaas {
 }
 
 impl DigestLogin {
-    /// The password of a user that a server knows.
+    /// The password of one of a server's users.
     pub fn password(&self, user: &str) -> Option<&Secret> {
         self.users.get(user)
     }

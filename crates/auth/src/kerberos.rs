@@ -12,12 +12,12 @@ use std::fmt;
 
 pub use rules::{RuleError, Rules};
 
-/// A name that is no principal.
+/// A name that is not a principal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a Kerberos name; use NAME, NAME@REALM or NAME/HOST@REALM")]
 pub struct Malformed(String);
 
-/// No rule makes a short name of a principal.
+/// No rule produces a short name for a principal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no rule of auth_to_local makes a short name of {0:?}")]
 pub struct NoShortName(String);
@@ -31,7 +31,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Reads a name. Without a realm all of it is the service, slashes included.
+    /// Parses a name. Without a realm, the whole text is the service, including slashes.
     ///
     /// # Errors
     /// There is more than one `@`, more than one `/`, or a `/` in the realm.
@@ -58,18 +58,18 @@ impl Principal {
         &self.service
     }
 
-    /// The part behind the slash.
+    /// The part after the slash.
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// The part behind the `@`.
+    /// The part after the `@`.
     pub fn realm(&self) -> Option<&str> {
         self.realm.as_deref()
     }
 
-    /// Whether a peer with this name may join the ensemble: it names a host of the ensemble, and a realm, which must be `realm`
-    /// where one is given. A name without a host is refused (CVE-2023-44981).
+    /// Whether a peer with this name may join the ensemble: it names a host of the ensemble, and
+    /// its realm equals `realm` if one is given. A name without a host is refused (CVE-2023-44981).
     pub fn is_of_ensemble(&self, hosts: &[&str], realm: Option<&str>) -> bool {
         let has_host = self.host.as_deref().is_some_and(|own| hosts.contains(&own));
         let has_realm = match (self.realm(), realm) {
@@ -94,12 +94,12 @@ impl fmt::Display for Principal {
     }
 }
 
-/// How the id of a client is made of its principal.
+/// Settings that turn a client's principal into its id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Naming {
     /// `zookeeper.security.auth_to_local`.
     pub rules: Rules,
-    /// The realm of this machine, which `DEFAULT` strips; empty where there is none.
+    /// The realm of this machine, which `DEFAULT` removes; empty if there is none.
     pub default_realm: String,
     /// `zookeeper.kerberos.removeHostFromPrincipal`.
     pub removes_host: bool,
@@ -109,13 +109,13 @@ pub struct Naming {
 
 impl Naming {
     /// The id of the scheme `sasl` for the authenticated `user`: its short name, with host and
-    /// realm unless they are removed.
+    /// realm unless the settings remove them.
     ///
-    /// Where no rule applies it is the whole of `user`. The original takes the authorization id there, which
-    /// with DIGEST-MD5 the client chooses freely.
+    /// If no rule applies, the id is the whole of `user`. The original uses the authorization id in
+    /// that case, which a client chooses freely with DIGEST-MD5.
     ///
     /// # Errors
-    /// `user` is no Kerberos name.
+    /// `user` is not a Kerberos name.
     pub fn id(&self, user: &str) -> Result<String, Malformed> {
         let principal = Principal::parse(user)?;
         let Ok(mut id) = self.rules.short_name(&principal, &self.default_realm) else {

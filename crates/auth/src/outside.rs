@@ -17,19 +17,20 @@ use message::{Reply, Request};
 
 use crate::Secret;
 
-/// Longest data of a client, in bytes: more is refused without asking.
+/// Maximum length of a client's data in bytes. Longer data are refused without a request to the
+/// program.
 pub const DATA_BYTES_MAX: usize = 64 << 10;
-/// Clients that may wait, those asked about included.
+/// Maximum number of waiting clients, including those with a request in progress.
 pub const WAITING_MAX: usize = 10_000;
-/// Bytes of data of clients that may wait.
+/// Maximum bytes of data of waiting clients.
 pub const WAITING_BYTES_MAX: usize = 16 << 20;
-/// Verdicts that are remembered.
+/// Maximum number of cached verdicts.
 pub const CACHE_MAX: usize = 10_000;
-/// The first pause before the program is dialled again; it doubles.
+/// The first pause before another attempt to connect to the program; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// The longest of these pauses.
+/// The maximum pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Time between two warnings of one scheme.
+/// Minimum time between two warnings about one scheme.
 const WARNING_PAUSE: Duration = Duration::from_secs(5);
 
 /// Whether a text may be an id: not empty, not too long, and without control characters.
@@ -37,105 +38,105 @@ pub fn is_id(text: &str) -> bool {
     (1..=message::ID_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
-/// What an operator sets.
+/// The settings of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a client waits for a verdict.
+    /// The maximum time that a client waits for a verdict.
     pub time_max: Duration,
-    /// How many questions the program has at a time.
+    /// The maximum number of requests that the program has at a time.
     pub asked_max: usize,
-    /// How long a good verdict is remembered, at most. Refusals never are.
+    /// The maximum time that a positive verdict is cached. Refusals are never cached.
     pub cache_time: Duration,
 }
 
-/// A verdict.
+/// The result for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// The client has these ids of the scheme.
     Ids(Vec<String>),
     /// The program refuses the client's credentials.
     Refused,
-    /// Nobody has judged: the program is not there, has taken too long, or has said something that has no meaning. Another
-    /// server may know more.
+    /// There is no verdict: the program is unreachable, is too slow, or has sent an invalid answer.
+    /// Another server may get a verdict.
     Unknown,
 }
 
-/// What happens.
+/// An event.
 pub enum Input {
-    /// A client is to be judged.
+    /// A client asks for a verdict.
     Ask {
-        /// Comes back with the verdict.
+        /// Returned with the verdict.
         ticket: u64,
-        /// Where the client comes from.
+        /// The client's address.
         peer: IpAddr,
-        /// What it has sent: bytes, or a null.
+        /// The client's data: bytes, or null.
         data: Option<Secret>,
     },
-    /// The program was dialled, and is there.
+    /// The connection to the program is established.
     Connected,
-    /// Bytes of the program.
+    /// Bytes from the program.
     Received(Vec<u8>),
-    /// The connection is over, or there is none after a dial.
+    /// The connection has ended, or could not be established.
     Ended(String),
     /// Time has passed.
     Tick,
 }
 
-/// What is to be done.
+/// An effect to execute.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
     /// Connect to the program; [`Input::Connected`] or [`Input::Ended`] follows.
     Dial,
-    /// Send these bytes, which hold the data of a client.
+    /// Send these bytes, which contain a client's data.
     Send(Secret),
-    /// Close the connection. No input follows.
+    /// Close the connection. No event follows.
     Close,
     /// A verdict.
     Judged(u64, Judged),
     /// Log a warning.
     Warn(String),
-    /// Log a piece of information.
+    /// Log information.
     Inform(String),
 }
 
-/// The way to the program.
+/// The state of the connection to the program.
 #[derive(Debug, PartialEq, Eq)]
 enum Link {
-    /// Not dialled.
+    /// Not connected.
     Down,
-    /// Dialled, and not there yet.
+    /// Connecting.
     Dialling,
-    /// There.
+    /// Connected.
     Up,
-    /// Not there: dialled again at this time, if there is a question.
+    /// Not connected. The next attempt is at this time, if there is a request.
     Pause(Duration),
 }
 
-/// The clients that wait for one verdict: all that have asked the same question meanwhile.
+/// The clients that wait for the same verdict, because they sent the same data.
 struct Waiting {
     key: [u8; 32],
     peer: IpAddr,
     data: Option<Secret>,
     tickets: Vec<u64>,
-    /// When they have waited too long.
+    /// The deadline.
     due: Duration,
-    /// When it was sent on this connection.
+    /// When the request was sent on this connection.
     sent: Option<Duration>,
-    /// It was sent on an earlier connection already: not a third time.
+    /// Whether the request was already sent on an earlier connection. It is not sent a third time.
     was_sent: bool,
 }
 
-/// A scheme that another program decides.
+/// A scheme that an external program decides.
 pub struct Outside {
     scheme: String,
     rules: Rules,
-    /// Nobody else can make the keys of the cache.
+    /// A secret, so that no other party can compute the keys of the cache.
     secret: [u8; 32],
     link: Link,
     pause: Duration,
-    /// What has come of a line that is not whole.
+    /// The beginning of an incomplete line.
     input: Vec<u8>,
-    /// When something last came.
+    /// When the program last sent something.
     heard: Duration,
     next_id: u64,
     waiting: BTreeMap<u64, Waiting>,
@@ -143,7 +144,7 @@ pub struct Outside {
     clients: usize,
     /// Bytes of the waiting clients' data.
     bytes: usize,
-    /// Questions without a waiting client: they count until the program answers.
+    /// Requests without a waiting client. They count until the program answers.
     late: BTreeSet<u64>,
     cache: BTreeMap<[u8; 32], (Duration, Vec<String>)>,
     cached: VecDeque<[u8; 32]>,
@@ -152,7 +153,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Nothing is dialled before the first question. `secret`: random bytes.
+    /// It does not connect before the first request. `secret`: random bytes.
     pub fn new(scheme: impl Into<String>, rules: Rules, secret: [u8; 32]) -> Self {
         Self {
             scheme: scheme.into(),
@@ -180,7 +181,7 @@ impl Outside {
         &self.scheme
     }
 
-    /// Takes an event and its time, and returns the effects in order.
+    /// Processes an event and its time. Returns the effects in order.
     pub fn step(&mut self, now: Duration, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Ask { ticket, peer, data } => self.ask(now, ticket, peer, data, out),
@@ -198,7 +199,7 @@ impl Outside {
         self.check();
     }
 
-    /// When a [tick](Input::Tick) is due at the latest.
+    /// The latest time for the next [tick](Input::Tick).
     pub fn due(&self) -> Option<Duration> {
         let first = self.waiting.values().map(|waiting| waiting.due).min();
         let dial = match self.link {
@@ -216,7 +217,7 @@ impl Outside {
         assert!(self.asked() <= self.rules.asked_max, "the program has as much as it may have");
     }
 
-    /// How many questions the program has.
+    /// The number of requests that the program has.
     fn asked(&self) -> usize {
         self.late.len() + self.waiting.values().filter(|waiting| waiting.sent.is_some()).count()
     }
@@ -261,7 +262,7 @@ impl Outside {
         if let Some(id) = self.by_key.get(&key)
             && let Some(same) = self.waiting.get_mut(id)
         {
-            // It has the deadline of the first client.
+            // The request has the deadline of its first client.
             same.tickets.push(ticket);
             self.clients += 1;
             return;
@@ -383,7 +384,7 @@ impl Outside {
             format!("the check of scheme {} gives no verdict in time", self.scheme),
             out,
         );
-        // It reads nothing, or answers nothing: another connection may do better.
+        // The program reads or answers nothing. Another connection may work.
         if self.link == Link::Up && (is_silent || self.late.len() >= self.rules.asked_max) {
             self.breaks(now, "it does not answer", out);
         }
@@ -414,7 +415,7 @@ impl Outside {
         self.warn(now, format!("the check of scheme {} is not there: {why}", self.scheme), out);
     }
 
-    /// Connects if a client waits, and sends as many questions as the program may have at a time.
+    /// Connects if a client waits, and sends as many requests as the program may have at a time.
     fn go_on(&mut self, now: Duration, out: &mut Vec<Output>) {
         if self.waiting.is_empty() {
             return;

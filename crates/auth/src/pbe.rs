@@ -16,28 +16,29 @@ use zeroize::Zeroizing;
 
 use crate::der::{DerError, INTEGER, OCTET_STRING, OID, Reader, SEQUENCE, oid_text};
 
-/// A store with more rounds than this, all together, is refused: a file must not hold a server up for minutes. Java writes
-/// 10,000 and older versions 50,000 to 100,000 for each entry, OpenSSL 2,048; OWASP recommends up to 1,300,000.
+/// Maximum number of rounds of a store, all derivations together, so that a file cannot delay a
+/// server for minutes. Java writes 10,000, older versions wrote 50,000 to 100,000 for each entry,
+/// OpenSSL writes 2,048; OWASP recommends up to 1,300,000.
 pub(crate) const ROUNDS_MAX: u32 = 10_000_000;
 
-/// Why nothing was decrypted.
+/// Why decryption failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PbeError {
-    /// What was decrypted has no valid padding: almost surely another password.
+    /// The result has no valid padding: almost certainly the password is wrong.
     #[error("the password is wrong")]
     Password,
-    /// A scheme that is not read here.
+    /// An unsupported scheme.
     #[error("it is encrypted with an unsupported scheme ({0})")]
     Scheme(String),
-    /// More rounds than are sensible.
+    /// The number of rounds is too large.
     #[error("its password has {0} rounds, more than are accepted")]
     Rounds(u32),
-    /// Not the structure it should be.
+    /// The structure is invalid.
     #[error(transparent)]
     Der(#[from] DerError),
 }
 
-/// A hash function that a store names.
+/// A hash function that a store uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hash {
     Sha1,
@@ -48,7 +49,7 @@ pub(crate) enum Hash {
 }
 
 impl Hash {
-    /// The hash with that object identifier.
+    /// The hash with this object identifier.
     pub(crate) fn of(oid: &str) -> Option<Self> {
         Some(match oid {
             "1.3.14.3.2.26" | "1.2.840.113549.2.7" => Self::Sha1,
@@ -105,7 +106,7 @@ impl Hash {
         }
     }
 
-    /// HMAC of this hash; `key` and `message` are a store's.
+    /// HMAC with this hash; `key` and `message` are those of a store.
     pub(crate) fn hmac(self, key: &[u8], message: &[u8]) -> Vec<u8> {
         let block = self.block();
         let mut inner = Zeroizing::new(vec![0u8; block]);
@@ -163,7 +164,7 @@ impl Hash {
     }
 }
 
-/// A password in both forms that stores use, and how much may still be computed with it.
+/// A password in both forms that stores use, and the remaining number of rounds.
 pub(crate) struct Password {
     bytes: Zeroizing<Vec<u8>>,
     utf16: Zeroizing<Vec<u8>>,
@@ -171,9 +172,10 @@ pub(crate) struct Password {
 }
 
 impl Password {
-    /// `bytes` as they stand in a setting or a file; those that are no UTF-8 are taken as Latin-1.
+    /// `bytes`: the password in a setting or a file. If they are not UTF-8, they are interpreted as
+    /// Latin-1.
     ///
-    /// `rounds_max`: of all derivations with it together.
+    /// `rounds_max`: the limit for all derivations together.
     pub(crate) fn new(bytes: &[u8], rounds_max: u32) -> Self {
         let mut utf16 = Zeroizing::new(Vec::new());
         match std::str::from_utf8(bytes) {
@@ -185,17 +187,17 @@ impl Password {
         Self { bytes, utf16, rounds_left: Cell::new(rounds_max) }
     }
 
-    /// The form that PBES2 takes.
+    /// The form for PBES2.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The form that PKCS12's own derivation takes: UTF-16 with a zero at its end.
+    /// The form for PKCS12's own derivation: UTF-16 with a zero at the end.
     pub(crate) fn utf16(&self) -> &[u8] {
         &self.utf16
     }
 
-    /// UTF-16 without the zero, as JKS hashes it.
+    /// UTF-16 without the zero, the form for JKS.
     pub(crate) fn utf16_bare(&self) -> &[u8] {
         &self.utf16[..self.utf16.len() - 2]
     }
@@ -257,7 +259,7 @@ fn pkcs12<C: KeyIvInit + BlockDecryptMut>(
     cbc::<C>(&key, &iv, data)
 }
 
-/// RC2 apart, as its effective key length is that of the key.
+/// RC2 is separate because its effective key length is that of the key.
 fn rc2(
     reader: Reader<'_>,
     password: &Password,
@@ -306,7 +308,7 @@ fn pbes2(
     }
 }
 
-/// PBKDF2's pseudo-random function; SHA-1 where none is named.
+/// PBKDF2's pseudo-random function; SHA-1 by default.
 pub(crate) fn prf(reader: &mut Reader<'_>) -> Result<Hash, PbeError> {
     let Some(algorithm) = reader.optional(SEQUENCE)? else { return Ok(Hash::Sha1) };
     let oid = oid_text(Reader::new(algorithm).expect(OID)?).ok_or(DerError::Value)?;

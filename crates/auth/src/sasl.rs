@@ -19,15 +19,15 @@ use crate::kerberos::{Malformed, Naming};
 pub use digest::digest;
 pub use gssapi::gssapi;
 
-/// Random bytes that come with each token.
+/// Random bytes for each token.
 pub const RANDOM_BYTES: usize = 32;
 
 /// The time and random bytes for an exchange, which has neither a clock nor a random generator.
 #[derive(Clone, Copy)]
 pub struct Given {
-    /// The time since 1970 by the clock on the wall.
+    /// The wall-clock time since 1970.
     pub wall: Duration,
-    /// Unpredictable bytes, others with each token.
+    /// Unpredictable bytes, different ones for each token.
     pub random: [u8; RANDOM_BYTES],
 }
 
@@ -37,27 +37,28 @@ impl fmt::Debug for Given {
     }
 }
 
-/// What a token of the client leads to.
+/// The result of a client's token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Send this token and wait for the next.
+    /// Send this token and wait for the next one.
     More(Vec<u8>),
     /// The client is authenticated.
     Done {
-        /// What is to be sent; none where the mechanism ends with the client's token.
+        /// The token to send; `None` if the mechanism ends with the client's token.
         token: Option<Vec<u8>>,
-        /// The authenticated name, to which the password or the ticket belongs.
+        /// The authenticated name: the owner of the password or the ticket.
         user: String,
     },
 }
 
-/// Why an exchange failed: one sentence for the log of the server, without secrets. What the client sent is escaped in it.
+/// Why an exchange failed: one sentence for the server's log, without secrets. Text from the client
+/// is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(String);
 
 impl Failure {
-    /// A failure for this reason.
+    /// A failure with this reason.
     pub fn new(reason: impl fmt::Display) -> Self {
         Self(reason.to_string())
     }
@@ -69,30 +70,32 @@ impl From<Malformed> for Failure {
     }
 }
 
-/// One authentication of one connection. Nothing is shared between connections but what the mechanism keeps.
+/// One authentication of one connection. Connections share nothing except the mechanism's own
+/// state.
 pub trait ServerExchange: fmt::Debug + Send {
-    /// Takes a token of the client, which may be empty. After [`Step::Done`] and after a failure every further token fails.
+    /// Processes a token of the client, which may be empty. After [`Step::Done`] and after a
+    /// failure, every further token fails.
     ///
     /// # Errors
     /// The client is not authenticated.
     fn step(&mut self, token: &[u8], given: Given) -> Result<Step, Failure>;
 }
 
-/// The mechanism with which clients authenticate; a server has one.
+/// The mechanism by which clients authenticate. A server has one.
 pub trait Mechanism: fmt::Debug + Send + Sync {
-    /// Its name in the registry of SASL, such as `DIGEST-MD5`.
+    /// Its registered SASL name, such as `DIGEST-MD5`.
     fn name(&self) -> &'static str;
 
-    /// An exchange that has heard nothing.
+    /// An exchange without any token yet.
     fn begin(&self) -> Box<dyn ServerExchange>;
 }
 
-/// The SASL of a server for its clients.
+/// A server's SASL settings for its clients.
 #[derive(Debug, Clone)]
 pub struct Sasl {
-    /// What clients authenticate with.
+    /// The mechanism.
     pub mechanism: Arc<dyn Mechanism>,
-    /// How an id is made of the name that a client has proved.
+    /// The settings that turn an authenticated name into an id.
     pub naming: Naming,
 }
 
@@ -100,7 +103,7 @@ impl Sasl {
     /// The id of the scheme `sasl` for the authenticated `user`.
     ///
     /// # Errors
-    /// `user` is no Kerberos name.
+    /// `user` is not a Kerberos name.
     pub fn id(&self, user: &str) -> Result<String, Failure> {
         Ok(self.naming.id(user)?)
     }

@@ -5,33 +5,33 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
-/// What is printed in place of a secret.
+/// The text that is printed in place of a secret.
 pub const MASK: &str = "********";
 
 /// A password, a digest or a key.
 ///
-/// It has no `Display`, its `Debug` shows [`MASK`] alone, and comparing two secrets of one length takes the same
-/// time wherever they differ. Source: CVE-2026-24308.
+/// It has no `Display`, and its `Debug` shows only [`MASK`]. Comparing two secrets of equal length
+/// always takes the same time. Source: CVE-2026-24308.
 #[derive(Clone, Default)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// Wraps a value. The caller's own copies stay the caller's concern.
+    /// Wraps a value. The caller must take care of its own copies.
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
         Self(value.into())
     }
 
-    /// The bytes, for the place that computes with them.
+    /// The bytes, for computations.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// The bytes as text; `None` when they are not UTF-8.
+    /// The bytes as text; `None` if they are not UTF-8.
     pub fn expose_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

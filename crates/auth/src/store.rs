@@ -43,9 +43,9 @@ pub enum Kind {
 pub struct StoreError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: String,
-    /// What the operator can do about it.
+    /// A remedy for the operator.
     pub remedy: &'static str,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
-/// What is wrong with the content of a store, before the file is named.
+/// A fault in the content of a store, before the file name is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     what: String,
@@ -98,13 +98,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A private key and the certificates that go with it, the holder's own first.
+/// A private key and its certificate chain, the holder's own certificate first.
 pub struct Identity {
     /// The key.
     pub key: PrivateKeyDer<'static>,
     /// The holder's certificate, then those of its issuers.
     pub chain: Vec<CertificateDer<'static>>,
-    /// The facts of the holder's certificate.
+    /// The parsed holder's certificate.
     pub facts: Facts,
 }
 
@@ -117,10 +117,10 @@ impl fmt::Debug for Identity {
 /// A private key in DER, overwritten when it is dropped.
 type KeyBytes = Zeroizing<Vec<u8>>;
 
-/// What is in a store, whatever its kind.
+/// The content of a store of any kind.
 #[derive(Default)]
 pub struct Contents {
-    /// Keys with their chains. A PEM file has one at most.
+    /// Keys with their chains. A PEM file has at most one key.
     identities: Vec<(KeyBytes, Vec<Vec<u8>>)>,
     /// Certificates without a key.
     certificates: Vec<Vec<u8>>,
@@ -138,20 +138,20 @@ impl fmt::Debug for Contents {
     }
 }
 
-/// Where a store's password comes from.
+/// The source of a store's password.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PasswordSource {
-    /// There is none.
+    /// The store has no password.
     #[default]
     None,
     /// The password is in the configuration.
     Inline(Secret),
-    /// It is the content of a file, without its line's end (`passwordPath`).
+    /// The password is the content of a file, without its line end (`passwordPath`).
     File(PathBuf),
 }
 
 impl PasswordSource {
-    /// The password now: a file is read each time.
+    /// Returns the current password: reads the file each time.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -172,25 +172,25 @@ impl PasswordSource {
 /// A store in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFile {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
     /// Its password.
     pub password: PasswordSource,
 }
 
 impl StoreFile {
-    /// Reads a key store: a key with its certificate chain, which belong together and are valid now.
+    /// Reads a key store: a key and its certificate chain, which belong together and are valid now.
     ///
     /// # Errors
-    /// One sentence: the file, the fault, a remedy.
+    /// One sentence: the file, the fault and a remedy.
     pub fn identity(&self, now: Timestamp) -> Result<Identity, StoreError> {
         self.contents()?.identity(now).map_err(|fault| fault.at(&self.path))
     }
 
-    /// Reads a trust store: the certificates that are trusted, without duplicates.
+    /// Reads a trust store: the trusted certificates, without duplicates.
     ///
     /// # Errors
-    /// The same.
+    /// As for a key store.
     pub fn trusted(&self) -> Result<Vec<CertificateDer<'static>>, StoreError> {
         self.contents()?.trusted().map_err(|fault| fault.at(&self.path))
     }
@@ -198,7 +198,7 @@ impl StoreFile {
     /// Reads revocation lists: PEM, or one list in DER.
     ///
     /// # Errors
-    /// The same.
+    /// As for a key store.
     pub fn revocations(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, StoreError> {
         let bytes = read_file(&self.path)?;
         let lists = if bytes.first() == Some(&SEQUENCE) {
@@ -231,10 +231,10 @@ fn read_file(path: &Path) -> Result<Vec<u8>, StoreError> {
     std::fs::read(path).map_err(|error| fault(format!("cannot be read: {error}")))
 }
 
-/// What kind of store these bytes are.
+/// Detects the kind of a store by its bytes.
 ///
 /// # Errors
-/// An unknown format; the fault describes the content.
+/// The format is unknown; the fault describes the content.
 pub fn sniff(bytes: &[u8]) -> Result<Kind, Fault> {
     const KINDS: &str = "use PEM, PKCS12 or JKS";
     match bytes {
@@ -265,15 +265,15 @@ impl Contents {
     /// Reads a store of any kind.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn read(bytes: &[u8], password: Option<&Secret>) -> Result<Self, Fault> {
         Self::read_within(bytes, password, ROUNDS_MAX)
     }
 
-    /// The same with a bound on what the derivation of keys may cost, in rounds of all derivations together.
+    /// Reads a store of any kind, with a limit on the rounds of all key derivations together.
     ///
     /// # Errors
-    /// The same, and a store that asks for more.
+    /// The fault, or the store requires more rounds.
     pub fn read_within(
         bytes: &[u8],
         password: Option<&Secret>,
@@ -290,7 +290,8 @@ impl Contents {
     /// The key and its chain.
     ///
     /// # Errors
-    /// There is none, they do not belong together, or the certificate's dates are not now.
+    /// The store has no key, or key and certificate do not belong together, or the certificate is
+    /// not valid now.
     pub fn identity(mut self, now: Timestamp) -> Result<Identity, Fault> {
         if self.identities.is_empty() {
             return Err(Fault::new(
@@ -298,7 +299,8 @@ impl Contents {
                 "name a key store here, and the store of trusted certificates as the trust store",
             ));
         }
-        // Java takes the first entry whose key suits; with one kind of key that is the first.
+        // Java uses the first entry with a suitable key. With one kind of key, that is the first
+        // entry.
         let (key, mut chain) = self.identities.swap_remove(0);
         if chain.is_empty() {
             chain = std::mem::take(&mut self.certificates);
@@ -325,13 +327,14 @@ impl Contents {
         Ok(Identity { key, chain, facts })
     }
 
-    /// All certificates: those of a trust store, and the chains of its keys, as Java trusts both.
+    /// All certificates: those of a trust store, and the chains of its keys, because Java trusts
+    /// both.
     ///
     /// # Errors
-    /// There is none, or one is no certificate.
+    /// There is no certificate, or one is invalid.
     pub fn trusted(self) -> Result<Vec<CertificateDer<'static>>, Fault> {
         let mut trusted: Vec<CertificateDer<'static>> = Vec::new();
-        // Of a key's entry Java trusts the holder's certificate alone.
+        // Of a key's entry, Java trusts only the holder's certificate.
         let of_keys = self.identities.into_iter().filter_map(|(_, chain)| chain.into_iter().next());
         for der in self.certificates.into_iter().chain(of_keys) {
             Facts::of(&der).map_err(|error| {
@@ -355,7 +358,7 @@ impl Contents {
     }
 }
 
-/// A private key of any DER form.
+/// Parses a private key in any DER form.
 fn private_key(der: &[u8]) -> Result<PrivateKeyDer<'static>, Fault> {
     PrivateKeyDer::try_from(der.to_vec()).map_err(|_| {
         Fault::new(

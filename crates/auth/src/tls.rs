@@ -39,11 +39,11 @@ use verify::{AnyServer, Trust};
 /// Whether a server asks for a client's certificate (`clientAuth`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// It does not.
+    /// The server does not ask for a certificate.
     None,
-    /// It does, and takes clients without one.
+    /// The server asks for a certificate, and accepts clients without one.
     Want,
-    /// It does, and takes no client without one.
+    /// The server asks for a certificate, and refuses clients without one.
     #[default]
     Need,
 }
@@ -51,7 +51,7 @@ pub enum ClientAuth {
 impl FromStr for ClientAuth {
     type Err = NameError;
 
-    /// As the original: in any case; an empty value is the default.
+    /// As in the original: case does not matter, and an empty value is the default.
     fn from_str(text: &str) -> Result<Self, NameError> {
         match text.to_ascii_lowercase().as_str() {
             "none" => Ok(Self::None),
@@ -62,7 +62,7 @@ impl FromStr for ClientAuth {
     }
 }
 
-/// Settings that give no configuration.
+/// Settings from which no configuration can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsError(String);
 
@@ -80,19 +80,20 @@ impl From<rustls::Error> for TlsError {
     }
 }
 
-/// What both sides settle.
+/// The settings of both sides.
 #[derive(Debug, Clone)]
 pub struct Common {
-    /// Versions that are spoken; at least one.
+    /// The enabled versions, at least one.
     pub protocols: Vec<Protocol>,
-    /// Cipher suites in the order of preference; `None` for all that are safe.
+    /// Cipher suites in the order of preference; `None` for all safe ones.
     pub suites: Option<Vec<SupportedCipherSuite>>,
-    /// Certificates that are trusted.
+    /// The trusted certificates.
     pub trusted: Vec<CertificateDer<'static>>,
-    /// Revocation lists. Where there are any, each certificate of a path must be found good by one that is not out of date.
+    /// Revocation lists. If there are any, each certificate of a path must be found good by a list
+    /// that is not outdated.
     pub revocations: Vec<CertificateRevocationListDer<'static>>,
-    /// What knows the responders of authorities. With it, the owner of each connection has the certificates of the other
-    /// side checked once the handshake is over, and the lists decide where a responder does not.
+    /// The state of OCSP. With it, the owner of each connection must have the other side's
+    /// certificates checked after the handshake; the lists decide if a responder does not.
     pub ocsp: Option<Arc<Ocsp>>,
 }
 
@@ -137,7 +138,7 @@ impl Common {
     }
 }
 
-/// The side that is connected to.
+/// The configuration of the accepting side.
 ///
 /// # Errors
 /// Settings contradict each other, or a certificate cannot be used.
@@ -159,10 +160,11 @@ pub fn server(
     Ok(builder.with_cert_resolver(Arc::new(certified(identity, &provider)?)))
 }
 
-/// The side that connects. `is_name_checked`: whether the server's certificate must be for the name that is connected to.
+/// The configuration of the connecting side. `is_name_checked`: whether the server's certificate
+/// must be valid for the name that the client connects to.
 ///
 /// # Errors
-/// The same.
+/// As above.
 pub fn client(
     common: &Common,
     identity: Option<&Identity>,
@@ -182,8 +184,8 @@ pub fn client(
     })
 }
 
-/// What a side shows. That the key belongs to the certificate was found out when they were read from their store;
-/// rustls' own way to ask refuses certificates of X.509 version 1.
+/// The certificate that a side presents. The store's reader has already checked that the key
+/// belongs to the certificate; rustls' own check refuses certificates of X.509 version 1.
 fn certified(identity: &Identity, provider: &CryptoProvider) -> Result<SingleCertAndKey, TlsError> {
     let key = provider.key_provider.load_private_key(identity.key.clone_key())?;
     Ok(CertifiedKey::new(identity.chain.clone(), key).into())

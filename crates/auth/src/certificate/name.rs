@@ -31,11 +31,11 @@ struct Attribute {
     whole: Vec<u8>,
 }
 
-/// A name: relative names in the order of the certificate, each of one attribute or more.
+/// A name: relative names in the order of the certificate, each with one or more attributes.
 pub(super) struct Name(Vec<Vec<Attribute>>);
 
 impl Name {
-    /// Reads the content of a name's sequence.
+    /// Parses the content of a name's sequence.
     pub(super) fn read(content: &[u8]) -> Result<Self, DerError> {
         let mut names = Vec::new();
         let mut reader = Reader::new(content);
@@ -112,7 +112,7 @@ fn escaped(content: &[u8]) -> String {
         return text;
     }
     let lead = text.len() - text.trim_start_matches(is_space).len();
-    // A name of spaces alone is all lead.
+    // In a name of only spaces, all spaces are leading.
     let trail = if body.is_empty() { text.len() } else { lead + body.len() };
     let mut out = String::new();
     for (at, character) in text.char_indices() {

@@ -21,7 +21,7 @@ pub struct Client {
     protocol: Protocol,
     user: String,
     password: Secret,
-    /// The realm to choose from several.
+    /// The realm that this client chooses if the server offers several.
     realm: Option<String>,
     cnonce: String,
     state: State,
@@ -37,10 +37,10 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// The first token of every exchange: nothing.
+    /// The first token of every exchange; it is empty.
     pub const INITIAL: &'static [u8] = b"";
 
-    /// One that has sent [`Client::INITIAL`]. `random` must be unpredictable.
+    /// A client that has sent [`Client::INITIAL`]. `random` must be unpredictable.
     pub fn new(
         protocol: Protocol,
         user: String,
@@ -51,7 +51,7 @@ impl Client {
         Self { protocol, user, password, realm: None, cnonce, state: State::Start }
     }
 
-    /// Chooses this realm when the server offers several. A single one is taken as it is.
+    /// Chooses this realm if the server offers several. A single realm is always accepted.
     #[must_use]
     pub fn with_realm(mut self, realm: Option<String>) -> Self {
         self.realm = realm;
@@ -64,12 +64,13 @@ impl Client {
         self
     }
 
-    /// Whether the server has proven itself: nothing more is to be sent.
+    /// Whether the server has proved its identity, so that this client sends no further token.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// Takes a token of the server. Returns the answer to send, or `None` at the successful end.
+    /// Processes a token of the server. Returns the answer to send, or `None` at the successful
+    /// end.
     ///
     /// # Errors
     /// The server requires an unsupported option, or does not know the password.
@@ -99,7 +100,8 @@ impl Client {
         }
         let is_utf8 = said.is_utf8()?;
         let nonce = said.required("nonce")?;
-        // Of several realms ZooKeeper's own name is right, unless the caller names another; a single one is taken as it is.
+        // If the server offers several realms, ZooKeeper's own name is chosen unless the caller
+        // names another. A single realm is accepted as it is.
         let realms: Vec<&[u8]> = said.all("realm").collect();
         let realm = match realms[..] {
             [] => "",

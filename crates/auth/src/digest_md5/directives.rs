@@ -39,12 +39,12 @@ impl<'a> Directives<'a> {
         }
     }
 
-    /// All values of that name.
+    /// All values of this directive.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| &**value)
     }
 
-    /// The value of that name, which may stand there once.
+    /// The value of this directive, which may occur once.
     pub(super) fn one(&self, name: &'static str) -> Result<Option<&[u8]>, Failure> {
         let mut values = self.all(name);
         let first = values.next();
@@ -54,12 +54,12 @@ impl<'a> Directives<'a> {
         }
     }
 
-    /// The same, where it must be there.
+    /// The value of this directive, which must occur once.
     pub(super) fn required(&self, name: &'static str) -> Result<&[u8], Failure> {
         self.one(name)?.ok_or(Failure::Message("a directive is missing"))
     }
 
-    /// Whether text is in UTF-8.
+    /// Whether the message declares that its text is UTF-8.
     pub(super) fn is_utf8(&self) -> Result<bool, Failure> {
         match self.one("charset")? {
             None => Ok(false),

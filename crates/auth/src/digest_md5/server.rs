@@ -11,24 +11,24 @@ use crate::secret::Secret;
 /// The authenticated identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
-    /// Whose password was known.
+    /// The user whose password the peer knew.
     pub user: String,
     /// The user as whom the peer wants to act; by default the authenticated user.
     pub authorization: String,
 }
 
 impl Authenticated {
-    /// Whether a server may be let in between servers: it must act as itself. Source:
+    /// Whether the ensemble may accept this server: it must act as itself. Source:
     /// `SaslQuorumServerCallbackHandler`.
     pub fn is_itself(&self) -> bool {
         self.user == self.authorization
     }
 }
 
-/// What a message of the peer leads to.
+/// The result of a peer's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Send this token and wait for the next.
+    /// Send this token and wait for the next one.
     Challenge(Vec<u8>),
     /// Send this token: the peer is authenticated.
     Done {
@@ -60,7 +60,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// One that has heard nothing. `random` must be unpredictable.
+    /// An exchange without any message yet. `random` must be unpredictable.
     pub fn new(protocol: Protocol, random: [u8; NONCE_BYTES]) -> Self {
         Self { protocol, nonce: nonce_text(random), state: State::Start }
     }
@@ -70,8 +70,8 @@ impl Server {
         Self { protocol, nonce: nonce.to_owned(), state: State::Start }
     }
 
-    /// Takes a token. `password`: that of a user, when there is such a user. After an error, and after
-    /// [`Step::Done`], every further token is an error.
+    /// Processes a token. `password`: the user's password, if the user exists. After an error, and
+    /// after [`Step::Done`], every further token is an error.
     ///
     /// # Errors
     /// The peer is not authenticated.

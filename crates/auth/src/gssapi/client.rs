@@ -2,7 +2,7 @@
 
 use super::{Failure, NO_LAYER, Progress, Secured, check_length};
 
-/// No layer, which has no length, and no name beside that of the ticket.
+/// The client's choice: no layer, therefore no length, and no name beside the one in the ticket.
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,9 +10,9 @@ enum State {
     Start,
     /// The context is being established.
     Begun,
-    /// It is: the server has to say what may protect messages.
+    /// The context is established: the server must offer protection for messages.
     Established,
-    /// The last token is sent.
+    /// The last token has been sent.
     Chosen,
     Done,
     Failed,
@@ -42,7 +42,8 @@ impl<C: Secured> Client<C> {
         }
     }
 
-    /// Takes a token of the server. Returns the answer to send, or `None` at the successful end.
+    /// Processes a token of the server. Returns the answer to send, or `None` at the successful
+    /// end.
     ///
     /// # Errors
     /// The server does not prove its identity, or requires an unsupported option.

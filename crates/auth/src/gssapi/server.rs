@@ -2,8 +2,8 @@
 
 use super::{Failure, NO_LAYER, Progress, Secured, check_length};
 
-/// What the agreement says of messages that this side takes: no layer, of 65,536 bytes, as Java says it. A layer that is not
-/// used has no length, but clients divide by it.
+/// The server's offer: no layer, and messages of up to 65,536 bytes, as in Java. Without a layer
+/// the length has no meaning, but some clients divide by it.
 const OFFER: [u8; 4] = [NO_LAYER, 1, 0, 0];
 
 /// The authenticated identity.
@@ -16,18 +16,18 @@ pub struct Authenticated {
 }
 
 impl Authenticated {
-    /// Whether it wants to act as itself.
+    /// Whether the peer wants to act as itself.
     pub fn is_itself(&self) -> bool {
         self.user == self.authorization
     }
 }
 
-/// What a token of the peer leads to.
+/// The result of a peer's token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Send this token and wait for the next.
+    /// Send this token and wait for the next one.
     Challenge(Vec<u8>),
-    /// The peer is authenticated, and nothing more is to be sent.
+    /// The peer is authenticated, and no further token is sent.
     Done(Authenticated),
 }
 
@@ -35,7 +35,7 @@ pub enum Step {
 enum State {
     /// The context is being established.
     Start,
-    /// It is, and the peer must say that it has seen so.
+    /// The context is established, and the peer must confirm it.
     Established,
     /// The offer of protection was sent to the peer.
     Offered,
@@ -50,12 +50,13 @@ pub struct Server<C> {
 }
 
 impl<C: Secured> Server<C> {
-    /// One that has heard nothing.
+    /// An exchange without any token yet.
     pub fn new(context: C) -> Self {
         Self { context, state: State::Start }
     }
 
-    /// Takes a token. After an error, and after [`Step::Done`], every further token is an error.
+    /// Processes a token. After an error, and after [`Step::Done`], every further token is an
+    /// error.
     ///
     /// # Errors
     /// The peer is not authenticated.

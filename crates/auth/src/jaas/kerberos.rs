@@ -28,7 +28,7 @@ const OPTIONS: [&str; 15] = [
     "useTicketCache",
 ];
 
-/// Options that ask for what there is not, each with what helps.
+/// Options for features that Zebu does not have, each with a remedy.
 const REFUSED: [(&str, &str); 5] = [
     ("clearPass", "passwords of Kerberos are not supported; remove it"),
     (
@@ -40,34 +40,34 @@ const REFUSED: [(&str, &str); 5] = [
     ("useFirstPass", "passwords of Kerberos are not supported; remove it"),
 ];
 
-/// The options of `Krb5LoginModule` that have a meaning outside of Java.
+/// The options of `Krb5LoginModule` that have a meaning outside Java.
 ///
-/// `doNotPrompt`, `refreshKrb5Config` and `debug` make no difference: nobody is asked for a password, a `krb5.conf` that has
-/// changed is always read again, and what happens is in the log.
+/// `doNotPrompt`, `refreshKrb5Config` and `debug` have no effect: nobody is asked for a password, a
+/// changed `krb5.conf` is always read again, and the log reports events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KerberosLogin {
     /// The principal to log in as.
     pub principal: Option<String>,
     /// The key table to log in with, if `useKeyTab` is set.
     pub key_tab: Option<PathBuf>,
-    /// Whether a key table is to be used.
+    /// Whether the key table is used.
     pub use_key_tab: bool,
-    /// Whether a ticket from a cache is to be used.
+    /// Whether a ticket from a cache is used.
     pub use_ticket_cache: bool,
-    /// The cache; the user's own where there is none.
+    /// The cache; by default that of the user.
     pub ticket_cache: Option<PathBuf>,
-    /// `storeKey`: an acceptor needs its key.
+    /// `storeKey`: an acceptor requires its key.
     pub store_key: bool,
-    /// `isInitiator`; true where it is not set.
+    /// `isInitiator`; true by default.
     pub is_initiator: bool,
 }
 
-/// A service, and where its keys are.
+/// A service, and the location of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     /// `NAME/HOST`, with or without a realm.
     pub principal: String,
-    /// The key table; the system's own where there is none.
+    /// The key table; by default that of the system.
     pub key_tab: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl KerberosLogin {
     /// The service that these options describe.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing option.
     pub fn service(&self) -> Result<Service, &'static str> {
         let principal = self.principal.as_ref().ok_or("set principal=\"zookeeper/HOST@REALM\"")?;
         let (name, _) = principal.split_once('@').unwrap_or((principal, ""));
@@ -92,10 +92,10 @@ impl KerberosLogin {
         Ok(Service { principal: principal.clone(), key_tab: self.key_tab.clone() })
     }
 
-    /// Where a client with these options has its tickets from.
+    /// The source of the tickets of a client with these options.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing option.
     pub fn source(&self) -> Result<Source, &'static str> {
         if !self.is_initiator {
             return Err("a client needs tickets; remove isInitiator=false");
@@ -117,10 +117,10 @@ impl KerberosLogin {
     }
 }
 
-/// What a module's options mean.
+/// Interprets a module's options.
 pub(super) fn login(module: &Module) -> Result<KerberosLogin, String> {
     for name in module.options.keys().filter(|name| !OPTIONS.contains(&&***name)) {
-        // Java looks at no others, so other programs may put theirs here.
+        // Java ignores other options, so other programs may use them.
         if let Some(meant) = OPTIONS.iter().find(|option| option.eq_ignore_ascii_case(name)) {
             return Err(format!("{name} is no option; write {meant}"));
         }

@@ -4,8 +4,8 @@
 //! file    = { name "{" { class flag { option "=" value } ";" } "}" ";" }
 //! ```
 //!
-//! Words are cut as Java's `StreamTokenizer` cuts them: quotes may not span lines and know C's escapes, and `#` begins
-//! a comment at the beginning of a word.
+//! Words are split as by Java's `StreamTokenizer`: quotes may not span lines and support C's
+//! escapes, and `#` starts a comment at the beginning of a word.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Tokens<'a> {
     property: &'a dyn Fn(&str) -> Option<String>,
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     line: usize,
-    /// The token that was looked at, with its line.
+    /// The token that was peeked at, with its line.
     next: Option<(usize, Token)>,
 }
 
@@ -82,7 +82,7 @@ impl Tokens<'_> {
         if self.look()?.is_none() { Ok(None) } else { self.word(wanted).map(Some) }
     }
 
-    /// A word or a quoted text that is no secret.
+    /// A word or a quoted text that is not secret.
     fn word(&mut self, wanted: &str) -> Result<(usize, String), Fault> {
         match self.take()? {
             (line, Some(Token::Word(text) | Token::Quoted(text))) => {
@@ -104,7 +104,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Puts the values of `${name}` in; `${/}` is the separator of paths.
+    /// Replaces each `${name}` by its value; `${/}` is the path separator.
     fn expand(&self, value: Secret) -> Result<Secret, String> {
         let text = value.expose_str().unwrap_or_default();
         if !text.contains("${") {
@@ -113,7 +113,7 @@ impl Tokens<'_> {
         let mut out = zeroize::Zeroizing::new(String::new());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
-            // Without its end it is text, as in Java.
+            // Without a closing brace it is plain text, as in Java.
             let Some((name, behind)) = after.split_once('}') else { break };
             out.push_str(before);
             match name {
@@ -140,7 +140,7 @@ impl Tokens<'_> {
         if token == Some(Token::Mark(mark)) {
             return Ok(());
         }
-        // The text that is there may be a password, so it is not shown.
+        // This text may be a password, so the error does not show it.
         let end = if token.is_none() { ", where the file ends" } else { "" };
         Err((line, format!("{mark:?} is missing {place}{end}")))
     }
@@ -241,7 +241,7 @@ impl Tokens<'_> {
         Ok((line, Token::Quoted(Secret::from(text.as_str()))))
     }
 
-    /// C's escapes, octal ones among them; an unknown escape is the character itself.
+    /// C's escapes, including octal ones. An unknown escape is the character itself.
     fn escape(&mut self, line: usize) -> Result<char, Fault> {
         let Some(next) = self.bump() else {
             return Err((line, "the quoted text has no closing quote on its line".to_owned()));
@@ -256,7 +256,7 @@ impl Tokens<'_> {
             'v' => '\u{b}',
             '0'..='7' => {
                 let mut value = next.to_digit(8).unwrap_or_default();
-                // Three digits at most, and two where the first is above 3.
+                // At most three digits, or two if the first is above 3.
                 let more = if next <= '3' { 2 } else { 1 };
                 for _ in 0..more {
                     let Some(digit) = self.rest.peek().and_then(|next| next.to_digit(8)) else {
@@ -275,7 +275,7 @@ impl Tokens<'_> {
     }
 }
 
-/// Java's tokenizer takes every control character and the blank as space.
+/// Java's tokenizer treats every control character and the blank as space.
 fn is_space(character: char) -> bool {
     character <= ' '
 }

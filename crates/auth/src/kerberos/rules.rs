@@ -6,7 +6,8 @@ use regex::{Captures, Regex, RegexBuilder};
 
 use super::{NoShortName, Principal};
 
-/// A compiled expression larger than this is refused; those of real rules have some kilobytes.
+/// A compiled expression larger than this is refused. Expressions in real rules have some
+/// kilobytes.
 const EXPRESSION_BYTES_MAX: usize = 1 << 20;
 
 /// Rules that cannot be used.
@@ -25,7 +26,7 @@ impl fmt::Display for RuleError {
 
 impl std::error::Error for RuleError {}
 
-/// Rules in the order in which they are tried. Two are equal when they were read from the same text.
+/// Rules in the order in which they are tried. Two lists are equal if their texts are.
 #[derive(Clone)]
 pub struct Rules {
     text: String,
@@ -47,7 +48,7 @@ impl PartialEq for Rules {
 impl Eq for Rules {}
 
 impl Default for Rules {
-    /// What the original has without a setting: names of the own realm lose it.
+    /// The original's default: names of this machine's realm lose the realm.
     fn default() -> Self {
         Self { text: "DEFAULT".to_owned(), rules: vec![Rule::Default] }
     }
@@ -63,7 +64,7 @@ enum Rule {
 struct Rewrite {
     components: usize,
     format: Vec<Piece>,
-    /// What the formatted name must be as a whole.
+    /// The expression that the whole formatted name must match.
     wanted: Option<Regex>,
     replaced: Option<(Regex, Vec<Piece>)>,
     is_repeated: bool,
@@ -78,10 +79,10 @@ enum Piece {
 }
 
 impl Rules {
-    /// Reads rules.
+    /// Parses rules.
     ///
     /// # Errors
-    /// Where and why they cannot be read.
+    /// The position and the fault.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
@@ -99,10 +100,11 @@ impl Rules {
         Ok(Self { text: text.trim().to_owned(), rules })
     }
 
-    /// The short name of a principal: that of the first rule that applies. A name without a realm is short already.
+    /// The short name of a principal, by the first rule that applies. A name without a realm is
+    /// already short.
     ///
     /// # Errors
-    /// No rule applies, or the first that does makes a name with a `/` or an `@`.
+    /// No rule applies, or the first applicable rule produces a name with a `/` or an `@`.
     pub fn short_name(&self, name: &Principal, default_realm: &str) -> Result<String, NoShortName> {
         let Some(realm) = name.realm() else { return Ok(name.service().to_owned()) };
         let mut parts = vec![realm, name.service()];
@@ -152,7 +154,7 @@ impl Rule {
     }
 }
 
-/// One rule at the beginning of a text, and the rest of the text.
+/// Parses one rule at the beginning of a text. Returns it and the rest of the text.
 fn rewrite(text: &str) -> Result<(Rewrite, &str), String> {
     let rest = text.strip_prefix("RULE:[").ok_or("it begins with neither DEFAULT nor RULE:[")?;
     let (components, rest) = rest.split_once(':').ok_or("there is no colon")?;
@@ -194,7 +196,7 @@ fn expression(pattern: &str) -> Result<Regex, String> {
     built.map_err(|error| one_line(&error))
 }
 
-/// The last line of an error of `regex`, which draws its place in the lines before.
+/// The last line of an error of `regex`; the lines before it draw the position.
 fn one_line(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();
@@ -216,7 +218,8 @@ fn format_pieces(format: &str, components: usize) -> Result<Vec<Piece>, String> 
     Ok(pieces)
 }
 
-/// A replacement as Java writes it: a backslash before a plain character, and groups of as many digits as make sense.
+/// A replacement in Java's syntax: a backslash before a plain character, and group numbers with as
+/// many digits as there are groups for.
 fn replacement_pieces(text: &str, groups: usize) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut plain = String::new();

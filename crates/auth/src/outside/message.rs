@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 use super::Judged;
 
-/// Longest line of the program, in bytes.
+/// Maximum length of a line from the program, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
 /// The version of the protocol.
 const VERSION: u64 = 1;
-/// Most ids of one client.
+/// Maximum number of ids of one client.
 const IDS_MAX: usize = 100;
-/// Longest id, in bytes.
+/// Maximum length of an id, in bytes.
 pub(super) const ID_BYTES_MAX: usize = 1024;
-/// So much of a reason is logged, in characters.
+/// Maximum number of characters of a reason in the log.
 const REASON_CHARS_MAX: usize = 200;
 
-/// A question.
+/// A request.
 pub(super) struct Request<'r> {
     pub(super) id: u64,
     pub(super) scheme: &'r str,
@@ -53,7 +53,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// Reads a line without its end. Fields that are not known are for later versions.
+    /// Parses a line without its line end. Unknown fields are reserved for later versions.
     pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
         let object: Value =
             serde_json::from_slice(line).map_err(|_| "its answer is no JSON object".to_owned())?;

@@ -13,8 +13,9 @@ const SUPER: &str = "super";
 
 /// The mechanism with these users.
 ///
-/// `super_password`: `zookeeper.SASLAuthenticationProvider.superPassword`, which replaces the password of the user `super`. It
-/// makes no such user: without `user_super` in the section nobody can log in with it. Source: `SaslServerCallbackHandler`.
+/// `super_password`: `zookeeper.SASLAuthenticationProvider.superPassword`, which replaces the
+/// password of the user `super`. It does not create that user: without `user_super` in the section,
+/// `super` cannot authenticate. Source: `SaslServerCallbackHandler`.
 pub fn digest(login: DigestLogin, super_password: Option<Secret>) -> Arc<dyn Mechanism> {
     Arc::new(DigestMd5 { users: Arc::new(Users { login, super_password }) })
 }
@@ -54,7 +55,7 @@ impl Mechanism for DigestMd5 {
 
 struct Exchange {
     users: Arc<Users>,
-    /// Made with the first token, whose random bytes become the nonce.
+    /// Created with the first token, whose random bytes become the nonce.
     server: Option<digest_md5::Server>,
 }
 
@@ -67,7 +68,7 @@ impl fmt::Debug for Exchange {
 impl ServerExchange for Exchange {
     fn step(&mut self, token: &[u8], given: Given) -> Result<Step, Failure> {
         if token.len() > MESSAGE_BYTES_MAX {
-            // Its state stays: as in Java, where nothing of such a token is looked at.
+            // The state does not change: like Java, this ignores the content of such a token.
             let length = token.len();
             return Err(Failure::new(format!("a token of {length} bytes, which is too long")));
         }

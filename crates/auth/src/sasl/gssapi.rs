@@ -7,8 +7,8 @@ use crate::gssapi::{self, Acceptor, Context};
 
 /// The mechanism of a service with these keys.
 ///
-/// A step does not leave the machine: it reads the key table, deciphers a ticket and notes it in the library's file of tickets
-/// seen. That takes some 0.2 ms, as long as a few dozen reads.
+/// A step needs no network: it reads the key table, decrypts a ticket, and records it in the
+/// library's replay cache. This takes some 0.2 ms, as long as a few dozen reads.
 pub fn gssapi(acceptor: Acceptor) -> Arc<dyn Mechanism> {
     Arc::new(Gssapi { acceptor })
 }

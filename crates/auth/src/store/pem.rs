@@ -12,13 +12,13 @@ use crate::pbe::{self, Password, PbeError};
 pub struct Block {
     /// The label after `BEGIN`.
     pub label: String,
-    /// Its content.
+    /// The decoded content.
     pub der: Zeroizing<Vec<u8>>,
-    /// Whether it is encrypted in the manner before PKCS8, with a `Proc-Type` line.
+    /// Whether it is encrypted in the format before PKCS8, with a `Proc-Type` line.
     pub is_proc_type: bool,
 }
 
-/// Whether there is a block's first line in it.
+/// Whether the text contains the first line of a block.
 pub fn is_pem(bytes: &[u8]) -> bool {
     bytes.windows(11).any(|window| window == b"-----BEGIN ")
 }
@@ -26,7 +26,7 @@ pub fn is_pem(bytes: &[u8]) -> bool {
 /// All blocks of a text.
 ///
 /// # Errors
-/// A block has no end or is no base64; the fault has its line.
+/// A block has no end or is not base64. The fault has the line.
 pub fn blocks(bytes: &[u8]) -> Result<Vec<Block>, Fault> {
     const REMEDY: &str = "copy the whole block again, with its BEGIN and END lines";
     let mut blocks = Vec::new();
@@ -118,7 +118,7 @@ pub(super) fn contents(bytes: &[u8], password: Option<&Password>) -> Result<Cont
     Ok(contents)
 }
 
-/// OpenSSL's trusted certificates have its own words behind the certificate.
+/// OpenSSL's trusted certificates contain additional data after the certificate.
 fn certificate_of(block: &Block) -> Result<Vec<u8>, Fault> {
     if block.label != "TRUSTED CERTIFICATE" {
         return Ok(block.der.to_vec());
@@ -127,13 +127,13 @@ fn certificate_of(block: &Block) -> Result<Vec<u8>, Fault> {
     Ok(element.whole.to_vec())
 }
 
-/// A key of an `EncryptedPrivateKeyInfo`, which PKCS12 has, too.
+/// The key in an `EncryptedPrivateKeyInfo`, which PKCS12 also uses.
 pub(super) fn decrypted(der: &[u8], password: &Password) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let read = || -> Result<_, PbeError> {
         let mut info = Reader::new(der).inside(SEQUENCE)?;
         let algorithm = info.expect(SEQUENCE)?;
         let key = pbe::decrypt(algorithm, password, info.expect(OCTET_STRING)?)?;
-        // Padding can be right by chance: the content must be a key, too.
+        // Padding can be valid by chance, so the content must also be a key.
         let is_key = Reader::new(&key).inside(SEQUENCE).and_then(|mut key| key.number()).is_ok();
         if is_key { Ok(key) } else { Err(PbeError::Password) }
     };

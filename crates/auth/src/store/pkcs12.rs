@@ -38,7 +38,7 @@ impl From<DerError> for Fault {
     }
 }
 
-/// What the bags hold, before keys and certificates are brought together.
+/// The content of the bags, before keys and certificates are matched.
 #[derive(Default)]
 struct Bags {
     /// A key and its id.
@@ -53,7 +53,7 @@ pub(super) fn contents(
     rounds_max: u32,
 ) -> Result<Contents, Fault> {
     let empty = Password::new(b"", rounds_max);
-    // Without a password the empty one is tried, which openssl's "pass:" means.
+    // Without a password, the empty one is tried, as with openssl's "pass:".
     let tried = password.unwrap_or(&empty);
     read(bytes, tried).map_err(|fault| {
         let is_wrong = fault == Fault::password(true);
@@ -96,7 +96,8 @@ fn read(bytes: &[u8], password: &Password) -> Result<Contents, Fault> {
                 let algorithm = info.expect(SEQUENCE)?;
                 let data = info.expect(0x80)?;
                 let plain = pbe::decrypt(algorithm, password, data)?;
-                // Padding can be right by chance, which only a store without a MAC comes to.
+                // Padding can be valid by chance. Only a store without a MAC gets here with a wrong
+                // password.
                 if Reader::new(&plain).inside(SEQUENCE).is_err() {
                     return Err(Fault::password(true));
                 }
@@ -122,7 +123,7 @@ fn is_authentic(mac: &[u8], password: &Password, safes: &[u8]) -> Result<bool, F
     let salt = mac.expect(OCTET_STRING)?;
     let rounds = if mac.is_empty() { 1 } else { mac.number()? };
     let (hash, key) = if oid == "1.2.840.113549.1.5.14" {
-        // PBMAC1: the rounds and the salt above are not used.
+        // PBMAC1 does not use the rounds and the salt above.
         let mut parameters = algorithm.inside(SEQUENCE)?;
         let mut derivation = parameters.inside(SEQUENCE)?;
         derivation.expect(OID)?;
@@ -181,7 +182,7 @@ fn local_key_id(bag: &mut Reader<'_>) -> Result<Option<Vec<u8>>, DerError> {
     Ok(None)
 }
 
-/// Gives each key its certificate, by id, and that the certificates of its issuers, by name.
+/// Assigns each key its certificate, by id, and the certificates of the issuers, by name.
 fn together(bags: Bags) -> Contents {
     use crate::certificate::Facts;
     let mut contents = Contents::default();

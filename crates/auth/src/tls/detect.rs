@@ -1,27 +1,28 @@
 //! Detects TLS by the first bytes of a connection, for ports that accept both TLS and plain text.
 
-/// As many bytes as are ever needed.
+/// Maximum number of bytes that the detection needs.
 pub const HEADER_BYTES: usize = 5;
 
 const HANDSHAKE: u8 = 0x16;
-/// A record's content and what encryption may add.
+/// Maximum length of a record: its content, and the overhead of encryption.
 const RECORD_BYTES_MAX: usize = (1 << 14) + 2048;
 
-/// What a connection's first bytes are.
+/// The protocol of a connection's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detection {
     /// A TLS handshake.
     Tls,
-    /// Anything else. No frame of ZooKeeper begins as a handshake does: it would be longer than 350 MB.
+    /// Anything else. No frame of ZooKeeper begins like a handshake: it would be longer than 350
+    /// MB.
     Plain,
-    /// It takes more bytes; a connection that ends or stays silent here is plain.
+    /// More bytes are needed. A connection that ends or stays silent at this point is plain text.
     More,
 }
 
-/// Looks at the bytes received so far, of which none are consumed.
+/// Examines the bytes received so far, and consumes none of them.
 ///
-/// The answer does not change when more bytes come, but for [`Detection::More`]. Source: `UnifiedServerSocket`,
-/// `SslHandler.isEncrypted`.
+/// Except for [`Detection::More`], more bytes do not change the result. Source:
+/// `UnifiedServerSocket`, `SslHandler.isEncrypted`.
 pub fn detect(bytes: &[u8]) -> Detection {
     let is = |at: usize, good: &dyn Fn(u8) -> bool| bytes.get(at).is_none_or(|byte| good(*byte));
     if !is(0, &|kind| kind == HANDSHAKE)

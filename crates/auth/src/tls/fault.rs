@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// The meaning of an error of an established connection; `None` if the error is not one of TLS.
-/// `shows_key`: whether this client has a certificate to show.
+/// The meaning of an error on an established connection; `None` if it is not a TLS error.
+/// `shows_key`: whether this client has a certificate to present.
 pub fn of_connection(error: &io::Error, shows_key: bool) -> Option<String> {
     cause(error).map(|cause| format!("TLS failed: {}", words(cause, shows_key)))
 }
@@ -48,7 +48,7 @@ fn of_certificate(fault: &CertificateError) -> String {
         Fault::UnknownIssuer => "the server's certificate is not of a trusted authority; add \
                                  the authority's certificate to the trust store"
             .to_owned(),
-        // An authority that was made again under its old name.
+        // An authority that was recreated under its old name.
         Fault::BadSignature => "the server's certificate is not signed by the trusted authority \
                                 whose name it has; is the trust store out of date?"
             .to_owned(),
@@ -67,7 +67,7 @@ fn of_certificate(fault: &CertificateError) -> String {
             )
         }
         Fault::Revoked => "the server's certificate is revoked".to_owned(),
-        // The name, in a sentence of zebu-auth.
+        // The name, from a message of zebu-auth.
         Fault::Other(why) => format!("wrong server: {}", why.0),
         other => format!("the server's certificate is not good: {other}"),
     }

@@ -14,43 +14,43 @@ use super::{ClientAuth, Common, Protocol, TlsError, client, server};
 use crate::certificate::{Facts, NotACertificate};
 use crate::store::{PasswordSource, StoreError, StoreFile};
 
-/// The key store, the trust store and what else settles a port's TLS.
+/// The key store, the trust store and the other TLS settings of a port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PortFiles {
     /// The port's own key and certificate.
     pub key_store: StoreFile,
-    /// The trust store; not needed if no client is asked for a certificate.
+    /// The trust store. It is not needed if the port asks no client for a certificate.
     pub trust_store: Option<StoreFile>,
     /// Revocation lists in PEM or DER.
     pub revocations: Option<PathBuf>,
-    /// Whether the responders of authorities are asked about certificates.
+    /// Whether OCSP responders are asked about certificates.
     pub ocsp: bool,
     /// Whether clients are asked for a certificate.
     pub client_auth: ClientAuth,
-    /// Versions that are spoken; at least one.
+    /// The enabled versions, at least one.
     pub protocols: Vec<Protocol>,
-    /// Cipher suites in the order of preference; `None` for all that are safe.
+    /// Cipher suites in the order of preference; `None` for all safe ones.
     pub suites: Option<Vec<SupportedCipherSuite>>,
-    /// Whether this side connects to others, too, with the same certificate and trust.
+    /// Whether this side also makes connections, with the same certificate and trust store.
     pub dials: bool,
 }
 
-/// What the files give.
+/// The result of reading the files.
 #[derive(Debug)]
 pub struct Port {
-    /// For connections that come in.
+    /// The configuration for accepted connections.
     pub server: ServerConfig,
-    /// For connections that are made, where some are. It checks no name of a host.
+    /// The configuration for outgoing connections, if there are any. It does not check host names.
     pub client: Option<ClientConfig>,
-    /// What asks responders about the certificates of others, once a handshake is over.
+    /// The state of OCSP, for the check after a handshake.
     pub ocsp: Option<Arc<Ocsp>>,
     /// The facts of the port's own certificate.
     pub own: Facts,
-    /// What the trusted certificates say.
+    /// The facts of the trusted certificates.
     pub trusted: Vec<Facts>,
 }
 
-/// Files that give no configuration.
+/// Files from which no configuration can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// A store cannot be used.
@@ -61,10 +61,10 @@ pub enum PortError {
     Certificate {
         /// The store that contains it.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         fault: NotACertificate,
     },
-    /// They contradict each other or the settings.
+    /// The files contradict each other or the settings.
     #[error("the TLS settings cannot be used: {0}")]
     Settings(#[from] TlsError),
 }
@@ -100,7 +100,7 @@ impl PortFiles {
         let server = server(&common, &identity, self.client_auth)?;
         let client = self.dials.then(|| {
             let mut client = client(&common, Some(&identity), false)?;
-            // Every client must present its certificate at each connection.
+            // Every client must present its certificate on each connection.
             client.resumption = Resumption::disabled();
             Ok::<_, TlsError>(client)
         });
@@ -108,7 +108,7 @@ impl PortFiles {
         Ok(Port { server, client, ocsp, own: identity.facts, trusted: facts })
     }
 
-    /// What the files are at the moment, as far as that is seen without reading them.
+    /// The state of the files, determined without reading them.
     pub fn state(&self) -> FileStates {
         let stores = [Some(&self.key_store), self.trust_store.as_ref()];
         let files = stores.into_iter().flatten().flat_map(StoreFile::files);
@@ -126,8 +126,9 @@ impl StoreFile {
     }
 }
 
-/// Sizes and times of files, through every symbolic link on the way: a directory that is swapped behind one is another
-/// state. Equal states are of the same content, unless a file was written twice within the clock's resolution.
+/// Sizes and times of files, including every symbolic link on the way, so that a swapped directory
+/// is another state. Equal states have equal content, unless a file was written twice within the
+/// resolution of the clock.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FileStates(Vec<Option<(PathBuf, u64, SystemTime)>>);
 

@@ -27,7 +27,7 @@ impl fmt::Display for HostnameError {
     }
 }
 
-/// The sentence: rustls prints the reasons of others by their `Debug`.
+/// The message. rustls prints reasons of other crates by their `Debug`.
 impl fmt::Debug for HostnameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
@@ -40,7 +40,7 @@ impl std::error::Error for HostnameError {}
 /// names of a member's configuration. A name comes from this side's configuration, never from the peer or from the DNS.
 ///
 /// # Errors
-/// It is for none of them.
+/// The certificate is valid for none of them.
 pub fn verify_hostname(facts: &Facts, hosts: &[&str]) -> Result<(), HostnameError> {
     if hosts.iter().any(|host| is_for(facts, host)) {
         return Ok(());

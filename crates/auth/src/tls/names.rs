@@ -5,7 +5,7 @@ use std::fmt;
 use rustls::crypto::ring::cipher_suite as ring;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
-/// A version of TLS that is spoken.
+/// A supported version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// `TLSv1.2`.
@@ -18,7 +18,7 @@ pub enum Protocol {
 pub const PROTOCOLS: [Protocol; 2] = [Protocol::Tls12, Protocol::Tls13];
 
 impl Protocol {
-    /// Its name in Java.
+    /// Java's name of the version.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tls12 => "TLSv1.2",
@@ -34,7 +34,7 @@ impl Protocol {
     }
 }
 
-/// Every suite there is, in the order of preference: those with forward secrecy and authenticated encryption.
+/// All suites in the order of preference: those with forward secrecy and authenticated encryption.
 pub const CIPHER_SUITES: [(&str, SupportedCipherSuite); 9] = [
     ("TLS_AES_256_GCM_SHA384", ring::TLS13_AES_256_GCM_SHA384),
     ("TLS_AES_128_GCM_SHA256", ring::TLS13_AES_128_GCM_SHA256),
@@ -53,7 +53,7 @@ pub const CIPHER_SUITES: [(&str, SupportedCipherSuite); 9] = [
     ),
 ];
 
-/// A name that means nothing here.
+/// A name without a meaning here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameError {
     what: &'static str,
@@ -78,10 +78,10 @@ impl std::error::Error for NameError {}
 
 const PROTOCOL_NAMES: [&str; 2] = [Protocol::Tls12.name(), Protocol::Tls13.name()];
 
-/// The versions of a list between commas (`enabledProtocols`).
+/// The versions in a comma-separated list (`enabledProtocols`).
 ///
 /// # Errors
-/// A name is not known or no longer safe, or there is none.
+/// A name is unknown or no longer safe, or the list is empty.
 pub fn protocols(list: &str) -> Result<Vec<Protocol>, NameError> {
     listed(list, |name| PROTOCOLS.into_iter().find(|protocol| protocol.name() == name))
         .map_err(|name| NameError::new("TLS protocol", name, &PROTOCOL_NAMES))
@@ -90,15 +90,15 @@ pub fn protocols(list: &str) -> Result<Vec<Protocol>, NameError> {
 /// The versions of a Java context (`protocol`): one, or all for `TLS`.
 ///
 /// # Errors
-/// The same.
+/// As above.
 pub fn context(name: &str) -> Result<Vec<Protocol>, NameError> {
     if name == "TLS" { Ok(PROTOCOLS.to_vec()) } else { protocols(name) }
 }
 
-/// The suites of a list between commas (`ciphersuites`), in its order.
+/// The suites in a comma-separated list (`ciphersuites`), in its order.
 ///
 /// # Errors
-/// A name is not known, or its suite is not safe enough to be there; or there is none.
+/// A name is unknown, or its suite is not safe enough to be supported, or the list is empty.
 pub fn cipher_suites(list: &str) -> Result<Vec<SupportedCipherSuite>, NameError> {
     let find =
         |name: &str| CIPHER_SUITES.iter().find(|(own, _)| *own == name).map(|(_, suite)| *suite);

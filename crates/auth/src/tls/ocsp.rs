@@ -33,13 +33,13 @@ use crate::der::{DerError, OID, Reader, SEQUENCE, oid_text};
 use http::Place;
 use response::{Response, Status};
 
-/// Most certificates that the other side may show.
+/// Maximum number of certificates in the other side's chain.
 const CHAIN_MAX: usize = 10;
-/// Answers that are remembered.
+/// Maximum number of cached answers.
 const ANSWERS_MAX: usize = 4096;
-/// How long an answer is remembered, at most: a revocation shows within that time.
+/// Maximum time that an answer is cached. A revocation takes effect within that time.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(1);
-/// By how much clocks may differ. Java's default.
+/// Maximum difference of clocks. Java's default.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(15);
 
 const AUTHORITY_INFORMATION_ACCESS: &str = "1.3.6.1.5.5.7.1.1";
@@ -47,44 +47,44 @@ const OCSP: &str = "1.3.6.1.5.5.7.48.1";
 /// The general name that is a URI.
 const URI: u8 = 0x86;
 
-/// Which side showed the certificates.
+/// The side that presented the certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The side that has connected.
+    /// The connecting side.
     Client,
-    /// The side that was connected to.
+    /// The accepting side.
     Server,
 }
 
-/// Why a certificate is not believed.
+/// Why a certificate is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OcspError {
-    /// It is revoked.
+    /// The certificate is revoked.
     #[error(
         "the certificate of {subject:?} was revoked at {since}, according to its responder {responder}"
     )]
     Revoked {
-        /// Whose it is.
+        /// The holder.
         subject: String,
-        /// From when on.
+        /// The time of the revocation.
         since: Timestamp,
         /// The responder.
         responder: String,
     },
-    /// No responder or list finds it good.
+    /// Neither a responder nor a list finds it good.
     #[error("whether the certificate of {subject:?} is revoked is not known: {why}")]
     Unclear {
-        /// Whose it is.
+        /// The holder.
         subject: String,
         /// The responder, and the fault of its answer.
         why: String,
     },
-    /// The chain cannot be asked about.
+    /// The chain cannot be checked.
     #[error("no responder can be asked about its certificates: {0}")]
     Chain(&'static str),
 }
 
-/// What a certificate is called towards a responder.
+/// The identification of a certificate in a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CertificateId {
     issuer_name_hash: [u8; 20],
@@ -92,12 +92,12 @@ struct CertificateId {
     serial: Vec<u8>,
 }
 
-/// What one responder is to be asked about one certificate.
+/// One request about one certificate to one responder.
 #[derive(Debug, Clone)]
 pub struct Question {
     id: CertificateId,
     subject: String,
-    /// Where the responder is, or why there is none.
+    /// The responder's address, or the reason why there is none.
     place: Result<Place, String>,
     issuer: Issuer,
 }
@@ -113,10 +113,10 @@ struct Issuer {
 }
 
 impl Question {
-    /// Where the responder is.
+    /// The responder's address.
     ///
     /// # Errors
-    /// The certificate names none that can be asked.
+    /// The certificate names no responder with a supported address.
     pub fn place(&self) -> Result<&Place, String> {
         self.place.as_ref().map_err(Clone::clone)
     }
@@ -127,14 +127,14 @@ impl Question {
     }
 }
 
-/// What is known of a certificate until then.
+/// The result for a certificate so far, and the time until which it is valid.
 #[derive(Debug, Clone)]
 struct Known {
     status: Status,
     until: Timestamp,
 }
 
-/// Those whose certificates are asked about, and the answers so far.
+/// The trusted certificates below which others are checked, and the cached answers.
 #[derive(Debug)]
 pub struct Ocsp {
     trusted: Vec<CertificateDer<'static>>,
@@ -146,7 +146,7 @@ pub struct Ocsp {
 }
 
 impl Ocsp {
-    /// Asks about certificates below these. `revocations`: lists that decide where a responder does not.
+    /// Checks certificates below these. `revocations`: lists that decide if a responder does not.
     ///
     /// # Errors
     /// A certificate or a list cannot be used.
@@ -164,10 +164,10 @@ impl Ocsp {
         Ok(Self { trusted: trusted.to_vec(), algorithms, lists, answers: Mutex::default() })
     }
 
-    /// What has to be asked before this chain, which a handshake has shown and verified, is believed.
+    /// The requests to make before this chain, which a handshake has verified, is accepted.
     ///
     /// # Errors
-    /// One of its certificates is known to be revoked, or the chain cannot be read.
+    /// One of its certificates is known to be revoked, or the chain cannot be parsed.
     pub fn questions(
         &self,
         chain: &[CertificateDer<'_>],
@@ -186,8 +186,9 @@ impl Ocsp {
         Ok(open)
     }
 
-    /// Every certificate of the chain that leads to a trusted one, with its issuer. Of several issuers with the same name
-    /// and key, each counts, as a handshake may have used any of them.
+    /// Every certificate of the chain that leads to a trusted one, with its issuer. If several
+    /// issuers have the same name and key, each of them counts, because a handshake may have used
+    /// any of them.
     fn all_questions(&self, chain: &[CertificateDer<'_>]) -> Result<Vec<Question>, OcspError> {
         const UNREADABLE: OcspError = OcspError::Chain("one of them cannot be read");
         if chain.len() > CHAIN_MAX {
@@ -236,7 +237,7 @@ impl Ocsp {
         answers.get(id).filter(|known| now < known.until).map(|known| known.status)
     }
 
-    /// Takes the answer to a question: the responder's bytes, or why there are none.
+    /// Processes the answer to a request: the responder's bytes, or the reason why there are none.
     ///
     /// # Errors
     /// The certificate is revoked, or no trusted source finds it good.
@@ -274,8 +275,8 @@ impl Ocsp {
         answers.insert(id, Known { status: *status, until });
     }
 
-    /// Takes the answer that a server has sent in its handshake about its own certificate. One that cannot be believed
-    /// counts as none.
+    /// Processes the OCSP answer about a server's own certificate that the server sent in its
+    /// handshake. An answer that is not accepted is ignored.
     ///
     /// # Errors
     /// The certificate is revoked.
@@ -321,7 +322,7 @@ impl Ocsp {
         match side {
             Side::Client => clients.verify_client_cert(end, rest, now).is_ok(),
             Side::Server => {
-                // Names are not looked at.
+                // Names are not checked here.
                 let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
                 servers.verify_server_cert(end, rest, &name, &[], now).is_ok()
             }

@@ -18,14 +18,15 @@ use super::version1::{self, Signatures, check_dates, is_version1};
 use super::{TlsError, verify_hostname};
 use crate::certificate::Facts;
 
-/// Certificates that are trusted, as authorities and as themselves.
+/// Trusted certificates, as authorities and as themselves.
 pub(super) struct Trust {
     roots: Arc<RootCertStore>,
-    /// Those of the trust store: Java trusts a peer that shows one of them, be it of an authority or not.
+    /// The certificates of the trust store. Java trusts a peer that presents one of them, whether
+    /// it is an authority's certificate or not.
     own: Vec<CertificateDer<'static>>,
     first: version1::Trust,
     revocations: Vec<CertificateRevocationListDer<'static>>,
-    /// The part that asks responders. With it, lists only show which certificates are revoked.
+    /// The part that makes OCSP requests. With it, lists only show which certificates are revoked.
     ocsp: Option<Arc<Ocsp>>,
     provider: Arc<CryptoProvider>,
     signatures: Signatures,
@@ -192,7 +193,8 @@ impl ServerCertVerifier for AnyServer {
                 now,
             );
             match verdict {
-                // rustls looks at names last, when all else is good; ZooKeeper's rules for them follow.
+                // rustls checks names last, when everything else is valid; ZooKeeper's rules for
+                // names follow.
                 Ok(_)
                 | Err(Error::InvalidCertificate(
                     CertificateError::NotValidForName

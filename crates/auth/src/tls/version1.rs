@@ -24,12 +24,12 @@ use rustls::{
 use crate::certificate::{Facts, Parts, bits};
 use crate::der::{BIT_STRING, Reader, SEQUENCE};
 
-/// Whether webpki would refuse it for its version.
+/// Whether webpki would refuse the certificate because of its version.
 pub(super) fn is_version1(certificate: &CertificateDer<'_>) -> bool {
     Parts::of(certificate).is_ok_and(|parts| parts.version == 1)
 }
 
-/// Checks the dates of a certificate, and nothing else.
+/// Checks only the dates of a certificate.
 pub(super) fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let facts = Facts::of(certificate).map_err(|_| CertificateError::BadEncoding)?;
     let now = i64::try_from(now.as_secs()).ok().and_then(|now| Timestamp::from_second(now).ok());
@@ -43,7 +43,7 @@ pub(super) fn check_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Re
     Ok(())
 }
 
-/// A certificate that could be good, but for a check that cannot be made.
+/// A certificate that might be valid, but requires an unsupported check.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a certificate of X.509 version 1 {0}; make it again as version 3, which any extension does"
@@ -73,10 +73,11 @@ impl Trust {
         Self { roots, checks_revocation, algorithms: provider.signature_verification_algorithms }
     }
 
-    /// Whether a trusted certificate has signed it and its dates are now.
+    /// Whether a trusted certificate has signed it, and it is valid now.
     ///
     /// # Errors
-    /// They are not, none has, or there are rules that cannot be checked.
+    /// It is not valid now, or no trusted certificate has signed it, or there are rules that cannot
+    /// be checked.
     pub(super) fn verify(
         &self,
         certificate: &CertificateDer<'_>,
@@ -118,12 +119,13 @@ pub(super) struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Reads a `SubjectPublicKeyInfo` with its tag and length.
+    /// Parses a `SubjectPublicKeyInfo` with its tag and length.
     pub(super) fn of_whole(element: &'a [u8]) -> Option<Self> {
         Self::of(Reader::new(element).expect(SEQUENCE).ok()?)
     }
 
-    /// Whether its holder has signed these bytes. `algorithm`: the content of an `AlgorithmIdentifier`.
+    /// Whether the holder of this key has signed these bytes. `algorithm`: the content of an
+    /// `AlgorithmIdentifier`.
     pub(super) fn has_signed(
         &self,
         algorithms: &WebPkiSupportedAlgorithms,
@@ -138,7 +140,7 @@ impl<'a> Key<'a> {
         suitable.any(|it| it.verify_signature(self.bits, bytes, signature).is_ok())
     }
 
-    /// Reads the content of a `SubjectPublicKeyInfo`.
+    /// Parses the content of a `SubjectPublicKeyInfo`.
     fn of(content: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(content);
         let algorithm = reader.expect(SEQUENCE).ok()?;
@@ -151,7 +153,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Verifies that a handshake comes from the holder of a certificate, of whichever version.
+/// Verifies that the holder of a certificate, of any version, has signed a handshake.
 #[derive(Debug)]
 pub(super) struct Signatures {
     algorithms: WebPkiSupportedAlgorithms,

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// Most bytes of an answer, head and body.
+/// Maximum bytes of an answer, head and body.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of the address of a responder.
+/// Maximum bytes of a responder's address.
 const URL_BYTES_MAX: usize = 1024;
 
-/// Where a responder is.
+/// The address of a responder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     url: String,
     host: String,
     port: u16,
-    /// From the first slash on.
+    /// The path, from the first slash.
     path: String,
 }
 
@@ -24,10 +24,10 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Reads the address of a responder.
+    /// Parses the address of a responder.
     ///
     /// # Errors
-    /// What is wrong with it, after "its responder such and such".
+    /// The fault, worded to follow "its responder such and such".
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         const NONE: &str = "has an address that is no URL";
         if url.len() > URL_BYTES_MAX || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -55,12 +55,12 @@ impl Place {
         Ok(Self { url, host, port, path })
     }
 
-    /// The host and the port that are dialled.
+    /// The host and the port to connect to.
     pub fn address(&self) -> (&str, u16) {
         (&self.host, self.port)
     }
 
-    /// The bytes that ask there.
+    /// The bytes of the HTTP request.
     pub fn request(&self, body: &[u8]) -> Vec<u8> {
         let Self { host, port, path, .. } = self;
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
@@ -75,10 +75,10 @@ impl Place {
     }
 }
 
-/// The body of an answer; `None` if more has to come. `is_over`: nothing more comes.
+/// The body of an answer; `None` if more bytes are needed. `is_over`: the connection has ended.
 ///
 /// # Errors
-/// What is wrong with it, after "the responder such and such".
+/// The fault, worded to follow "the responder such and such".
 pub fn body(bytes: &[u8], is_over: bool) -> Result<Option<&[u8]>, String> {
     const BROKEN: &str = "sends no answer of HTTP";
     if bytes.len() > ANSWER_BYTES_MAX {

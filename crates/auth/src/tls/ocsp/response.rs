@@ -19,24 +19,24 @@ const GENERALIZED_TIME: u8 = 0x18;
 const GOOD: u8 = 0x80;
 const REVOKED: u8 = 0xa1;
 const UNKNOWN: u8 = 0x82;
-/// The identifier of SHA-1, which names certificates.
+/// The identifier of SHA-1, which is used to identify certificates.
 const SHA1: [u8; 5] = [0x2b, 0x0e, 0x03, 0x02, 0x1a];
 const BASIC: &str = "1.3.6.1.5.5.7.48.1.1";
 const EXTENDED_KEY_USAGE: &str = "2.5.29.37";
 const OCSP_SIGNING: &str = "1.3.6.1.5.5.7.3.9";
-/// Most certificates of responders in a response.
+/// Maximum number of responder certificates in a response.
 const SIGNERS_MAX: usize = 8;
 
 /// The responder's answer about a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
-    /// It is not revoked.
+    /// The certificate is not revoked.
     Good,
-    /// It is revoked, since then.
+    /// The certificate is revoked, since this time.
     Revoked(Timestamp),
 }
 
-/// An element in DER.
+/// Encodes an element in DER.
 pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut bytes = vec![tag];
@@ -69,20 +69,20 @@ pub(super) fn request(id: &CertificateId) -> Vec<u8> {
     [SEQUENCE; 4].iter().fold(id, |inside, tag| element(*tag, &[&inside]))
 }
 
-/// A response with an answer in it.
+/// A response that contains an answer.
 #[derive(Debug)]
 pub(super) struct Response<'a> {
     /// The bytes that the responder has signed.
     signed: &'a [u8],
     algorithm: &'a [u8],
     signature: &'a [u8],
-    /// Certificates of responders, each whole.
+    /// Certificates of responders, each as a whole.
     signers: Vec<&'a [u8]>,
-    /// The answers, one behind the other.
+    /// The answers, one after the other.
     answers: Reader<'a>,
 }
 
-/// What follows "the responder such and such".
+/// A fault, worded to follow "the responder such and such".
 type Judged<T> = Result<T, String>;
 
 fn garbled(error: DerError) -> String {
@@ -90,10 +90,10 @@ fn garbled(error: DerError) -> String {
 }
 
 impl<'a> Response<'a> {
-    /// Reads a response.
+    /// Parses a response.
     ///
     /// # Errors
-    /// It has no answer in it, or is none.
+    /// The bytes are not a response, or the response has no answer.
     pub(super) fn read(bytes: &'a [u8]) -> Judged<Self> {
         let (status, content) = Self::outside(bytes).map_err(garbled)?;
         let refused = match status {
@@ -156,7 +156,7 @@ impl<'a> Response<'a> {
     /// The status of a certificate, and its period of validity.
     ///
     /// # Errors
-    /// Nothing that may be believed.
+    /// There is no acceptable answer.
     pub(super) fn judge(
         &self,
         id: &CertificateId,
@@ -176,7 +176,7 @@ impl<'a> Response<'a> {
                 continue;
             }
             let (status, from, until) = dated(answer).map_err(garbled)?;
-            // Without a next date, the answer is as of now.
+            // Without a next date, the answer counts as current.
             let last = until.unwrap_or(from);
             if now + CLOCK_SKEW < from || last < now - CLOCK_SKEW {
                 let now = now.round(jiff::Unit::Second).unwrap_or(now);
@@ -215,7 +215,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// Whether a certificate is one of a responder.
+/// Whether a certificate is that of a responder.
 fn signs_responses(certificate: &Parts<'_>) -> Result<bool, DerError> {
     let Some(usages) = certificate.extension(EXTENDED_KEY_USAGE)? else { return Ok(false) };
     let mut usages = Reader::new(usages).inside(SEQUENCE)?;
@@ -260,7 +260,7 @@ fn dated(
     Ok((status, from, until))
 }
 
-/// An extension that must be understood, and is not, spoils a response.
+/// A critical extension that is not supported makes a response invalid.
 fn none_is_critical(extensions: &[u8]) -> Result<(), DerError> {
     let mut extensions = Reader::new(extensions).inside(SEQUENCE)?;
     while !extensions.is_empty() {
