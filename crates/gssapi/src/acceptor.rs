@@ -1,4 +1,4 @@
-//! The side of a service, which has keys in a key table.
+//! The service's side of a context, with keys from a key table.
 
 use std::ffi::{CString, c_int};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::error::{Error, c_string, check};
 use crate::name::Name;
 use crate::sys::{ACCEPT, Api, CredPointer, INDEFINITE, KRB5, KeyValue, KeyValues, OidSet};
 
-/// Credentials in the library's form.
+/// Credentials in the library's representation.
 pub(crate) struct Credentials {
     api: &'static Api,
     pointer: CredPointer,
@@ -24,8 +24,8 @@ unsafe impl Send for Credentials {}
 unsafe impl Sync for Credentials {}
 
 impl Credentials {
-    /// Credentials for one use. `places`: where they come from, by the library's names such as `keytab`; its defaults for the
-    /// others.
+    /// Credentials for one context. `places`: their sources, under the library's names such as
+    /// `keytab`; the library's defaults apply to the others.
     pub(crate) fn acquire(
         api: &'static Api,
         name: Option<&Name>,
@@ -65,7 +65,8 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// The same when they have not expired. Those of a key table are made current first, over the network.
+    /// The same, if the credentials have not expired. Those from a key table are first renewed,
+    /// over the network.
     pub(crate) fn current(self) -> Result<Self, Error> {
         let mut minor = 0;
         // SAFETY: the credentials are live, and null says that no result is wanted but the status.
@@ -83,7 +84,7 @@ impl Credentials {
         Ok(self)
     }
 
-    /// As the library takes them.
+    /// The pointer for the library.
     pub(crate) fn pointer(&self) -> CredPointer {
         self.pointer
     }
@@ -97,10 +98,10 @@ impl Drop for Credentials {
     }
 }
 
-/// A service that clients prove themselves to.
+/// A service to which clients prove their identity.
 ///
-/// Its key table is read with each client, so keys may be exchanged while it is used. It talks to no key distribution
-/// centre.
+/// It reads its key table for each client, so an operator can replace keys while the service runs.
+/// It never contacts a key distribution centre.
 #[derive(Clone)]
 pub struct Acceptor {
     gss: Gss,
@@ -115,7 +116,7 @@ impl fmt::Debug for Acceptor {
 }
 
 impl Gss {
-    /// The service `principal` with its keys in `key_tab`, or in the system's own key table.
+    /// The service `principal`, with its keys in `key_tab` or in the system's key table.
     ///
     /// # Errors
     /// The file cannot be read, or has no key of this principal.
@@ -131,12 +132,12 @@ impl Gss {
 }
 
 impl Acceptor {
-    /// The whole name of the service.
+    /// The full name of the service.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A context with a client that has said nothing yet.
+    /// A context with a client that has not sent a token yet.
     pub fn begin(&self) -> Context {
         Context::new(self.gss.api, Side::Acceptor(self.credentials.clone()))
     }

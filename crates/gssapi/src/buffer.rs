@@ -4,29 +4,29 @@ use std::ptr;
 
 use crate::sys::{Api, Buffer};
 
-/// Bytes that the library reads; the result must not outlive them.
+/// Bytes that the library reads. They must outlive the result.
 pub(crate) fn lent(bytes: &[u8]) -> Buffer {
     Buffer { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
 }
 
-/// A buffer that the library fills, and that is given back to it.
+/// A buffer that the library fills, and later frees.
 pub(crate) struct Owned<'a> {
     api: &'a Api,
     buffer: Buffer,
 }
 
 impl<'a> Owned<'a> {
-    /// An empty one.
+    /// An empty buffer.
     pub(crate) fn new(api: &'a Api) -> Self {
         Self { api, buffer: Buffer { length: 0, value: ptr::null_mut() } }
     }
 
-    /// Where the library writes. It must be used for one call only.
+    /// The pointer through which the library fills the buffer, for one call only.
     pub(crate) fn slot(&mut self) -> *mut Buffer {
         &mut self.buffer
     }
 
-    /// A copy of what is in it.
+    /// A copy of the content.
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         if self.buffer.value.is_null() || self.buffer.length == 0 {
             return Vec::new();

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use crate::sys::Uint;
 
-/// How long the end of a process waits for calls. One that waits for a key distribution centre may take longer.
+/// The maximum time that the end of a process waits for calls. A call that waits for a key
+/// distribution centre may take longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The calls of all threads.
 struct Calls {
     in_progress: usize,
-    /// The process ends: no call begins any more.
+    /// The process is ending: no further call begins.
     over: bool,
 }
 
@@ -50,7 +51,7 @@ impl Drop for InProgress {
     }
 }
 
-/// What a call returns that does not take place.
+/// The result of a call that is not made because the process is ending.
 pub(crate) trait Outcome {
     const OVER: Self;
 }
@@ -60,7 +61,7 @@ impl Outcome for Uint {
     const OVER: Self = 13 << 16;
 }
 
-/// An error code of `krb5.h`; there is none with this number.
+/// An error code that `krb5.h` does not use.
 impl Outcome for i32 {
     const OVER: Self = -1;
 }
@@ -69,7 +70,7 @@ impl Outcome for () {
     const OVER: Self = ();
 }
 
-/// Makes a call, unless the process ends.
+/// Makes a call, unless the process is ending.
 pub(crate) fn call<T: Outcome>(call: impl FnOnce() -> T) -> T {
     match InProgress::begin() {
         Some(_in_progress) => call(),
@@ -77,8 +78,9 @@ pub(crate) fn call<T: Outcome>(call: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Has the end of the process wait for calls. To be called once, when the library is loaded: what is registered last runs
-/// first, and so before the library's own end.
+/// Makes the end of the process wait for calls. This must be called once, when the library is
+/// loaded: handlers run in the reverse order of their registration, so this one runs before the
+/// library's own.
 pub(crate) fn end_with_the_process() {
     extern "C" fn end() {
         let mut calls = calls();

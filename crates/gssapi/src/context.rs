@@ -11,40 +11,42 @@ use crate::initiator::Login;
 use crate::name::Name;
 use crate::sys::{Api, CONTINUE, ContextPointer, INDEFINITE, KRB5, Uint};
 
-/// What an initiator asks for: that both sides prove themselves, and that messages cannot be forged, repeated or left out.
+/// The options that an initiator requests: mutual authentication, and protection of messages
+/// against forgery, repetition and omission.
 const FLAGS: Uint = MUTUAL | 4 | 8 | 32;
 const MUTUAL: Uint = 2;
 
-/// How far a context has come.
+/// The progress of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// This token is for the other side, which answers with another.
+    /// Send this token to the other side, and wait for its answer.
     Continue(Vec<u8>),
-    /// It is established. A token is for the other side, if there is one.
+    /// The context is established. Send this token to the other side, if there is one.
     Established(Option<Vec<u8>>),
 }
 
-/// Which side this is, and what it needs until the context is established.
+/// The side of this context, and what the side needs until the context is established.
 pub(crate) enum Side {
-    /// That of a service, with its keys.
+    /// A service, with its keys.
     Acceptor(Arc<Credentials>),
-    /// That of a client.
+    /// A client.
     Initiator {
         login: Arc<Login>,
-        /// Those of this context; none before its first token.
+        /// The credentials of this context; `None` before its first token.
         credentials: Option<Credentials>,
         target: Name,
     },
 }
 
-/// A context between a client and a service. Two sides pass tokens until both have one that is established.
+/// A context between a client and a service. The sides exchange tokens until both have established
+/// the context.
 pub struct Context {
     api: &'static Api,
     pointer: ContextPointer,
     side: Side,
-    /// Whether it is established; an error ends it.
+    /// Whether the context is established. An error ends it.
     state: State,
-    /// Who the client is, at the side of the service.
+    /// The client's identity, at the service's side.
     peer: Option<String>,
 }
 
@@ -69,16 +71,16 @@ impl Context {
         Self { api, pointer: ptr::null_mut(), side, state: State::Open, peer: None }
     }
 
-    /// Who the client is, as soon as the context is established at the side of the service.
+    /// The client's identity, once the context is established at the service's side.
     pub fn peer(&self) -> Option<&str> {
         self.peer.as_deref()
     }
 
-    /// Takes a token of the other side; an initiator's first is empty. At the side of the client this may ask the key
-    /// distribution centre, and take many seconds.
+    /// Processes a token of the other side; an initiator's first token is empty. At the client's
+    /// side this may contact the key distribution centre, and take many seconds.
     ///
     /// # Errors
-    /// The token is not good, or there are no credentials; the context is of no use any more.
+    /// The token is invalid, or there are no credentials. The context cannot be used any more.
     pub fn step(&mut self, token: &[u8]) -> Result<Progress, Error> {
         if std::mem::replace(&mut self.state, State::Failed) != State::Open {
             return Err(refused("a token behind the end"));
@@ -124,7 +126,8 @@ impl Context {
         check(api, major, minor)?;
         let out = out.to_vec();
         if major & CONTINUE != 0 {
-            // One ticket is all that a client has to show. The library also goes on after some tokens that have none.
+            // A client needs only one token: its ticket. The library also continues after some
+            // tokens without a ticket.
             return Err(refused("a token that has no ticket"));
         }
         // SAFETY: a mechanism that the library returns is null or a static of its own.
@@ -140,7 +143,7 @@ impl Context {
         let Side::Initiator { login, credentials, target } = &mut self.side else {
             unreachable!("it is an initiator's")
         };
-        // Tickets come one at a time, into a cache that its users share.
+        // Tickets are requested one at a time, because all users of the cache share it.
         let turn = login.turn();
         let credentials = match credentials {
             Some(credentials) => credentials,
@@ -180,7 +183,7 @@ impl Context {
         Ok(Progress::Established((!out.is_empty()).then_some(out)))
     }
 
-    /// Makes a message that the other side knows to be of this one; it is not encrypted.
+    /// Wraps a message, so that the other side can verify its origin. The message is not encrypted.
     ///
     /// # Errors
     /// The context is not established, or has expired.
@@ -197,10 +200,11 @@ impl Context {
         Ok(out.to_vec())
     }
 
-    /// What the other side has wrapped.
+    /// Unwraps a message of the other side.
     ///
     /// # Errors
-    /// It is not of the other side, or was there before, or comes out of order; the context is not established.
+    /// The message is not from the other side, or is repeated or out of order; or the context is
+    /// not established.
     pub fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
         self.needs_to_be_established()?;
         let (mut minor, mut out) = (0, Owned::new(self.api));
@@ -217,7 +221,7 @@ impl Context {
             )
         };
         check(self.api, major, minor)?;
-        // What is left of the status says that the message is old, repeated or out of order.
+        // The rest of the status says that the message is old, repeated or out of order.
         if major != 0 {
             return Err(refused("a message that is repeated or out of order"));
         }

@@ -5,27 +5,27 @@ use std::ffi::c_int;
 use crate::buffer::Owned;
 use crate::sys::{Api, KRB5, Uint};
 
-/// Why Kerberos does not do what was asked. None of them contains a key.
+/// Why Kerberos refuses an operation. No variant contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The libraries are not there.
+    /// The libraries are not installed.
     #[error(
         "Kerberos needs the library {library}, which cannot be loaded ({reason}); on Debian, install the package \
          libgssapi-krb5-2"
     )]
     Missing {
-        /// Its file.
+        /// The file.
         library: &'static str,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
     /// A call has failed.
     #[error("{message}")]
     Refused {
-        /// The library's words, on one line.
+        /// The library's message, on one line.
         message: String,
     },
-    /// A name or a path that cannot be handed to a library in C.
+    /// A name or a path that cannot be passed to a C library.
     #[error("{0:?} contains a zero byte")]
     Zero(String),
 }
@@ -34,26 +34,26 @@ pub enum Error {
 const GSS_CODE: c_int = 1;
 const MECH_CODE: c_int = 2;
 
-/// The part of a major status that is an error.
+/// The bits of a major status that are an error.
 const ERRORS: Uint = 0xffff_0000;
-/// `GSS_S_FAILURE`: the minor status says what it is.
+/// `GSS_S_FAILURE`: the minor status has the reason.
 const FAILURE: Uint = 13 << 16;
-/// `GSS_S_NO_CRED`: it does as well, where it is set.
+/// `GSS_S_NO_CRED`: the minor status has the reason, if it is set.
 const NO_CREDENTIALS: Uint = 7 << 16;
-/// Messages of one status that are asked for.
+/// Maximum number of messages for one status.
 const MESSAGES_MAX: usize = 8;
 
-/// Makes an error of a status unless it is one of success. Must be called on the thread of the failed call, as the library
-/// keeps the message of a minor status there.
+/// Makes an error of a status, unless the status is a success. This must be called on the thread of
+/// the failed call, because the library stores the message of a minor status there.
 ///
 /// # Errors
-/// The status is one of an error.
+/// The status is an error.
 pub(crate) fn check(api: &Api, major: Uint, minor: Uint) -> Result<(), Error> {
     if major & ERRORS == 0 {
         return Ok(());
     }
     let special = display(api, minor, MECH_CODE);
-    // Many refusals have a status of their own mechanism that says nothing more.
+    // Many refusals have a minor status of the mechanism without further information.
     let special = if minor == 0 || special == "Success" { "" } else { &*special };
     let message = match major & ERRORS {
         FAILURE | NO_CREDENTIALS if !special.is_empty() => special.to_owned(),
@@ -95,14 +95,15 @@ fn display(api: &Api, status: Uint, kind: c_int) -> String {
     parts.join("; ")
 }
 
-/// The text without what a terminal or a log could take for something else: a peer may have chosen a part of it.
+/// Removes characters that could mislead a terminal or a log: a peer may have chosen a part of the
+/// text.
 fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.trim().trim_end_matches('.').to_owned()
 }
 
-/// A text as C wants it.
+/// The text as a C string.
 pub(crate) fn c_string(text: &str) -> Result<std::ffi::CString, Error> {
     std::ffi::CString::new(text).map_err(|_| Error::Zero(text.to_owned()))
 }

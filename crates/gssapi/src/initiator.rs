@@ -13,32 +13,32 @@ use crate::error::{Error, c_string};
 use crate::name::Name;
 use crate::sys::{ACCEPT, Api, INITIATE};
 
-/// Where the tickets of a client come from. Where both are set, the cache is looked at first, as in Java.
+/// The sources of a client's tickets. If both are set, the cache is tried first, as in Java.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Who the client is; whose the cache is where there is no name.
+    /// The client's name; without one, that of the cache's owner.
     pub principal: Option<String>,
-    /// A key table; the inner `None` is the system's own.
+    /// A key table; the inner `None` is the system's.
     pub key_tab: Option<Option<PathBuf>>,
-    /// A cache of tickets; the inner `None` is the user's own.
+    /// A ticket cache; the inner `None` is the user's.
     pub cache: Option<Option<PathBuf>>,
 }
 
-/// Which service a client wants to talk to.
+/// The service that a client uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A principal, taken as it is.
+    /// A principal, used unchanged.
     Principal(String),
-    /// The service of a host, as `krb5.conf` makes a principal of it.
+    /// The service of a host. `krb5.conf` determines the principal.
     Service {
-        /// Such as `zookeeper`.
+        /// The name of the service, for example `zookeeper`.
         service: String,
         /// The host.
         host: String,
     },
 }
 
-/// A client that proves itself to services. Clones share their tickets.
+/// A client that proves its identity to services. Clones share their tickets.
 #[derive(Clone)]
 pub struct Initiator {
     gss: Gss,
@@ -51,17 +51,17 @@ impl fmt::Debug for Initiator {
     }
 }
 
-/// What contexts of one initiator share.
+/// The state that all contexts of one initiator share.
 pub(crate) struct Login {
     api: &'static Api,
     source: Source,
-    /// Where the tickets are kept that a key table has brought: in memory, under a name of its own.
+    /// The cache for tickets from a key table: in memory, under a unique name.
     memory: String,
     turn: Mutex<()>,
 }
 
 impl Gss {
-    /// A client with tickets of this source. Nobody is asked for a ticket before a context begins.
+    /// A client with tickets from this source. No ticket is requested before a context begins.
     pub fn initiator(self, source: Source) -> Initiator {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let memory = format!("MEMORY:zebu-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -74,7 +74,7 @@ impl Initiator {
     /// A context with a service.
     ///
     /// # Errors
-    /// It has no name that Kerberos could have.
+    /// The service's name is not a valid Kerberos name.
     pub fn begin(&self, target: &Target) -> Result<Context, Error> {
         let api = self.gss.api;
         let target = match target {
@@ -87,12 +87,13 @@ impl Initiator {
 }
 
 impl Login {
-    /// Lets one context at a time have tickets issued.
+    /// Lets only one context at a time request tickets.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Credentials whose tickets are current. Those from a key table are kept, and renewed when half of their time is over.
+    /// Credentials with valid tickets. Tickets from a key table are cached, and renewed after half
+    /// of their lifetime.
     pub(crate) fn credentials(&self) -> Result<Credentials, Error> {
         let Source { principal, key_tab, cache } = &self.source;
         let principal =
@@ -115,7 +116,7 @@ impl Login {
         let mut places = vec![("ccache", &*self.memory)];
         places.extend(named("client_keytab"));
         acquire(INITIATE, &places).and_then(Credentials::current).or_else(|error| {
-            // A key that is not there is told as a cache that is not there.
+            // The library reports a missing key as a missing cache.
             acquire(ACCEPT, &named("keytab").collect::<Vec<_>>())?;
             Err(error)
         })
@@ -123,7 +124,8 @@ impl Login {
 }
 
 impl Drop for Login {
-    /// Forgets the tickets in memory, which the library would keep until the process ends.
+    /// Destroys the tickets in memory, which the library would otherwise keep until the process
+    /// ends.
     fn drop(&mut self) {
         let Ok(name) = c_string(&self.memory) else { return };
         let (mut context, mut cache) = (ptr::null_mut(), ptr::null_mut());

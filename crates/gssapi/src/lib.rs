@@ -48,20 +48,20 @@ impl Gss {
         sys::loaded().map(|api| Self { api })
     }
 
-    /// The realm of names that do not say theirs: `default_realm` of `krb5.conf`.
+    /// The realm of names without a realm: `default_realm` of `krb5.conf`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no default realm.
     pub fn default_realm(self) -> Result<String, Error> {
         let name = name::Name::principal(self.api, "x")?.canonical()?.text()?;
         let (_, realm) = name.rsplit_once('@').unwrap_or_default();
         Ok(realm.to_owned())
     }
 
-    /// The whole of a principal's name: with the default realm where it has none.
+    /// A principal's full name: with the default realm if the name has none.
     ///
     /// # Errors
-    /// It is no name of a principal.
+    /// The text is not a valid principal.
     pub fn full_name(self, principal: &str) -> Result<String, Error> {
         name::Name::principal(self.api, principal)?.canonical()?.text()
     }

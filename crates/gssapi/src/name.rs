@@ -6,7 +6,7 @@ use crate::buffer::{Owned, lent};
 use crate::error::{Error, c_string, check};
 use crate::sys::{Api, KRB5, NamePointer, Oid, PRINCIPAL, SERVICE};
 
-/// A name in the library's form.
+/// A name in the library's representation.
 pub(crate) struct Name {
     api: &'static Api,
     pointer: NamePointer,
@@ -16,12 +16,13 @@ pub(crate) struct Name {
 unsafe impl Send for Name {}
 
 impl Name {
-    /// A principal: `NAME`, `NAME@REALM` or `NAME/HOST@REALM`, taken as it is.
+    /// A principal: `NAME`, `NAME@REALM` or `NAME/HOST@REALM`, used unchanged.
     pub(crate) fn principal(api: &'static Api, text: &str) -> Result<Self, Error> {
         Self::import(api, text, &PRINCIPAL)
     }
 
-    /// The service of a host. Its realm, and whether the host's name is looked up, is as `krb5.conf` says.
+    /// The service of a host. `krb5.conf` determines its realm, and whether the host's name is
+    /// looked up.
     pub(crate) fn service(api: &'static Api, service: &str, host: &str) -> Result<Self, Error> {
         Self::import(api, &format!("{service}@{host}"), &SERVICE)
     }
@@ -38,12 +39,12 @@ impl Name {
         Ok(name)
     }
 
-    /// A name that the library has made; `pointer` is null or a name that nobody else releases.
+    /// A name that the library has created. `pointer` is null, or a name that no other code frees.
     pub(crate) fn of(api: &'static Api, pointer: NamePointer) -> Self {
         Self { api, pointer }
     }
 
-    /// The name as Kerberos has it: with a realm.
+    /// The name in Kerberos' form, with a realm.
     pub(crate) fn canonical(&self) -> Result<Self, Error> {
         let (mut minor, mut pointer) = (0, ptr::null_mut());
         // SAFETY: `self.pointer` is a live name, the mechanism is a static, and the name is written into a local.
@@ -67,7 +68,7 @@ impl Name {
             .map_err(|_| Error::Refused { message: "a name that is not UTF-8".to_owned() })
     }
 
-    /// As the library takes it.
+    /// The pointer for the library.
     pub(crate) fn pointer(&self) -> NamePointer {
         self.pointer
     }

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// `OM_uint32`.
 pub(crate) type Uint = u32;
 
-/// Handles of the library: it alone knows what they point to.
+/// Handles of the library. Only the library knows their content.
 pub(crate) type NamePointer = *mut c_void;
 pub(crate) type CredPointer = *mut c_void;
 pub(crate) type ContextPointer = *mut c_void;
@@ -38,12 +38,12 @@ impl Oid {
         Self { length: bytes.len() as Uint, elements: bytes.as_ptr().cast() }
     }
 
-    /// As the library takes it. It never writes there, though its types do not say so.
+    /// The pointer for the library. The library never writes there, although its types permit it.
     pub(crate) fn pointer(&'static self) -> *mut Oid {
         std::ptr::from_ref(self).cast_mut()
     }
 
-    /// Whether the library's `other` is the same.
+    /// Whether the library's `other` is the same identifier.
     ///
     /// # Safety
     /// `other` is null or points to a valid value.
@@ -107,7 +107,7 @@ pub(crate) const CONTINUE: Uint = 1;
 
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        /// The functions that are used, each with its declaration.
+        /// The used functions, each with its declaration.
         pub(crate) struct Api {
             $($name: unsafe extern "C" fn($($type),*) -> $result,)*
         }
@@ -167,16 +167,17 @@ functions! {
     krb5_cc_destroy(a: *mut c_void, b: *mut c_void) -> i32;
 }
 
-/// Their files. The second is a part of the first one's package, and loaded with it.
+/// The files of the libraries. The second one is in the package of the first, and is loaded with
+/// it.
 const FILES: [&str; 2] = ["libgssapi_krb5.so.2", "libkrb5.so.3"];
 
-/// The functions, from libraries that are loaded at the first call and stay until the process ends.
+/// The functions. The first call loads the libraries, which stay loaded until the process ends.
 pub(crate) fn loaded() -> Result<&'static Api, Error> {
     static API: OnceLock<Result<Api, Error>> = OnceLock::new();
     API.get_or_init(|| load(FILES)).as_ref().map_err(Clone::clone)
 }
 
-/// The system's words, which stand behind those of `libloading`.
+/// The system's message, without the prefix of `libloading`.
 fn why(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -192,7 +193,8 @@ pub(crate) fn load(files: [&'static str; 2]) -> Result<Api, Error> {
     }
     let api = Api::find(&libraries).map_err(|reason| missing(files[0], reason))?;
     calls::end_with_the_process();
-    // They are never unloaded: the functions above stay valid, and so do what the libraries note of each thread.
+    // The libraries are never unloaded, so the functions above stay valid, and so does the state
+    // that the libraries keep for each thread.
     std::mem::forget(libraries);
     Ok(api)
 }
