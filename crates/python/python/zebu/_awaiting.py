@@ -1,4 +1,4 @@
-"""How methods for asyncio wait for answers. `_waiting` has the same names for methods that block."""
+"""Waits for answers with asyncio. `_waiting` has the same functions for blocking methods."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def _wake(woken: asyncio.Future[None]) -> None:
 
 
 async def come(call: _native.Call[T], timeout: Optional[float] = None) -> T:
-    """The answer of a call. After a `TimeoutError` or a cancellation it can be awaited again."""
+    """The answer of a call. After a `TimeoutError` or a cancellation, a task can wait for it again."""
     if not call.is_done():
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
 
         def tell() -> None:
-            # A loop that is closed has nobody to be told.
+            # A closed loop has no task to wake.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_wake, woken)
 
@@ -31,13 +31,13 @@ async def come(call: _native.Call[T], timeout: Optional[float] = None) -> T:
         try:
             await asyncio.wait_for(woken, timeout)
         except asyncio.TimeoutError:
-            # Before Python 3.11 this is a class of its own.
+            # Before Python 3.11, asyncio.TimeoutError is a separate class.
             raise TimeoutError("no answer in time") from None
     return call.take()
 
 
 async def answer(call: _native.Call[T], timeout: Optional[float] = None) -> T:
-    """The answer of a call. A task that stops waiting takes back what it asked for."""
+    """The answer of a call. The call is withdrawn if the task stops waiting."""
     try:
         return await come(call, timeout)
     except BaseException:
@@ -46,12 +46,12 @@ async def answer(call: _native.Call[T], timeout: Optional[float] = None) -> T:
 
 
 async def made(call: _native.Call[T], make: Callable[[T], U], timeout: Optional[float] = None) -> U:
-    """What is made from the answer of a call."""
+    """The answer of a call, converted by ``make``."""
     return make(await answer(call, timeout))
 
 
 async def in_time(call: _native.Call[None], timeout: Optional[float]) -> bool:
-    """Whether the answer of a call comes in time."""
+    """Whether a call is answered before the timeout."""
     try:
         await come(call, timeout)
     except TimeoutError:
@@ -60,8 +60,8 @@ async def in_time(call: _native.Call[None], timeout: Optional[float]) -> bool:
 
 
 class Changed:
-    """What a counter for asyncio has no operators for."""
+    """The asyncio counter has no operators."""
 
 
 class Listed:
-    """What a party for asyncio has no operators for."""
+    """The asyncio party has no operators."""

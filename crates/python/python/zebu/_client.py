@@ -37,13 +37,13 @@ C = TypeVar("C", bound="BaseClient")
 
 
 class Watch:
-    """A watch that a read has left: it tells one event. Forgotten before, it is removed."""
+    """A one-shot watch set by a read. It is removed when its object is garbage collected before the event."""
 
     def __init__(self, watch: _native.Watch) -> None:
         self._call: Optional[_native.Call[Tuple[str, str, Optional[int]]]] = watch.next()
 
     def wait(self, timeout: Optional[float] = None) -> Event:
-        """The event. Raises `TimeoutError` when it does not come in so many seconds; ask again then."""
+        """The event. Raises `TimeoutError` if it does not come within that many seconds; call `wait` again then."""
         if self._call is None:
             raise ValueError("the watch has told its event, or was closed")
         event = Event(*come(self._call, timeout))
@@ -56,14 +56,14 @@ class Watch:
 
 
 class PersistentWatch(Stream[Tuple[str, str, Optional[int]], Event]):
-    """A watch that tells of every change, in order, until it is closed. It can be iterated over."""
+    """A watch that reports every change, in order, until it is closed. A program can iterate over it."""
 
     def __init__(self, watch: _native.PersistentWatch) -> None:
         super().__init__(watch, lambda told: Event(*told))
 
 
 class Transaction:
-    """Several writes, of which all happen or none. With ``with`` they are committed at the end."""
+    """Several writes, of which all are executed or none. ``with`` commits them at the end."""
 
     def __init__(self, client: BaseClient) -> None:
         self._client = client
@@ -80,25 +80,25 @@ class Transaction:
         container: bool = False,
         ttl: Optional[float] = None,
     ) -> None:
-        """Creates a znode; its result is the path."""
+        """Creates a znode. The result is its path."""
         entries = _entries(acl, self._client.default_acl)
         mode = _mode(ephemeral, sequence, container, ttl)
         self._ops.append(_op("create", path, value, mode=mode, acl=entries))
 
     def delete(self, path: str, version: int = -1) -> None:
-        """Deletes a znode; its result is ``None``."""
+        """Deletes a znode. The result is ``None``."""
         self._ops.append(_op("delete", path, version=version))
 
     def set_data(self, path: str, value: bytes, version: int = -1) -> None:
-        """Sets the data of a znode; its result is the stat."""
+        """Sets the data of a znode. The result is its stat."""
         self._ops.append(_op("set", path, value, version))
 
     def check(self, path: str, version: int) -> None:
-        """Demands that a znode has this version; its result is ``None``."""
+        """Requires that a znode has this version. The result is ``None``."""
         self._ops.append(_op("check", path, version=version))
 
     def commit(self) -> List[Any]:
-        """Commits; the results are in the order of the writes. The error of one has its place as ``operation``."""
+        """Commits. Returns the results in the order of the writes. An error has the write's index as ``operation``."""
         ops, self._ops = self._ops, []
         return answer(self._client._session.commit(ops))
 
@@ -116,10 +116,10 @@ class Transaction:
 
 
 class BaseClient:
-    """A session with an ensemble, once it is open."""
+    """An open session with an ensemble."""
 
     _session: _native.Session
-    #: The ACL of znodes that are created without one.
+    #: The ACL of znodes that are created without an ACL.
     default_acl: Optional[Sequence[ACL]]
 
     def __enter__(self: C) -> C:
@@ -134,23 +134,23 @@ class BaseClient:
 
     @property
     def state(self) -> str:
-        """How the session stands: ``connected``, ``connected_read_only``, ``disconnected``, ``connecting``, or over:
-        ``expired``, ``auth_failed``, ``closed``, ``given_up``, ``other_ensemble``."""
+        """The state of the session: ``connected``, ``connected_read_only``, ``disconnected``, ``connecting``, or, after
+        its end, ``expired``, ``auth_failed``, ``closed``, ``given_up``, ``other_ensemble``."""
         return self._session.state()
 
     @property
     def session_left(self) -> float:
-        """How many seconds the session lasts at least, as far as the client knows; 0 when it may be over."""
+        """The minimum seconds that the session still exists, as far as the client knows; 0 if it may be over."""
         return self._session.session_left()
 
     @property
     def ticket(self) -> Optional[Ticket]:
-        """What lets another client go on with the session."""
+        """A ticket with which another client can continue the session."""
         ticket = self._session.ticket()
         return None if ticket is None else Ticket(*ticket)
 
     def leave(self) -> Optional[Ticket]:
-        """Ends the connection and leaves the session to whoever has the ticket."""
+        """Ends the connection but not the session. Another client can continue the session with the ticket."""
         ticket = self._session.leave()
         return None if ticket is None else Ticket(*ticket)
 
@@ -167,10 +167,10 @@ class BaseClient:
         ttl: Optional[float] = None,
         protected: bool = False,
     ) -> str:
-        """Creates a znode; its path has ten digits more with ``sequence``.
+        """Creates a znode and returns its path. ``sequence`` appends ten digits to the path.
 
-        ``makepath`` creates the parents that are missing. ``protected`` marks the name of the znode, so that the client
-        can find out whether a create happened whose answer was lost.
+        ``makepath`` creates missing parents. ``protected`` adds a mark to the znode's name. If the answer is lost, the
+        client can then find out whether the znode was created.
         """
         entries = _entries(acl, self.default_acl)
         mode = _mode(ephemeral, sequence, container, ttl)
@@ -185,7 +185,7 @@ class BaseClient:
         return with_parents()
 
     def ensure_path(self, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
-        """Creates a znode and its parents, as far as they are missing."""
+        """Creates a znode and its parents if they do not exist."""
         return answer(self._session.ensure_path(path, _entries(acl, self.default_acl)))
 
     def delete(self, path: str, version: int = -1, recursive: bool = False) -> None:
@@ -197,7 +197,7 @@ class BaseClient:
         return answer(self._session.exists(path))
 
     def watch_exists(self, path: str) -> Tuple[Optional[Stat], Watch]:
-        """As `exists`, with a watch of what was read."""
+        """Like `exists`, but also sets a watch."""
         return made(self._session.watch_exists(path), lambda read: (read[0], Watch(read[1])))
 
     def get(self, path: str) -> Tuple[bytes, Stat]:
@@ -205,7 +205,7 @@ class BaseClient:
         return answer(self._session.get(path))
 
     def watch_data(self, path: str) -> Tuple[bytes, Stat, Watch]:
-        """As `get`, with a watch of what was read."""
+        """Like `get`, but also sets a watch."""
         return made(self._session.watch_data(path), lambda read: (read[0], read[1], Watch(read[2])))
 
     def set(self, path: str, value: bytes, version: int = -1) -> Stat:
@@ -217,11 +217,11 @@ class BaseClient:
         return answer(self._session.get_children(path))
 
     def watch_children(self, path: str) -> Tuple[List[str], Watch]:
-        """As `get_children`, with a watch of what was read."""
+        """Like `get_children`, but also sets a watch."""
         return made(self._session.watch_children(path), lambda read: (read[0], Watch(read[1])))
 
     def watch(self, path: str, recursive: bool = False) -> PersistentWatch:
-        """A watch that tells of every change of a znode and its children, or of everything below it."""
+        """A persistent watch of a znode and its child list, or of its whole subtree with ``recursive``."""
         return made(self._session.watch(path, recursive), PersistentWatch)
 
     def get_acls(self, path: str) -> Tuple[List[ACL], Stat]:
@@ -235,23 +235,23 @@ class BaseClient:
         return answer(self._session.set_acls(path, list(acls), version))
 
     def sync(self, path: str) -> None:
-        """Waits until the client's server has everything that was committed before."""
+        """Waits until the client's server has all writes that were committed before this call."""
         return answer(self._session.sync(path))
 
     def transaction(self) -> Transaction:
-        """Several writes, of which all happen or none."""
+        """Several writes, of which all are executed or none."""
         return Transaction(self)
 
     def count_descendants(self, path: str) -> int:
-        """The number of znodes below one."""
+        """The number of znodes below this path."""
         return answer(self._session.count_descendants(path))
 
     def ephemerals(self, prefix: str = "/") -> List[str]:
-        """The ephemeral znodes of this session whose paths begin so."""
+        """The ephemeral znodes of this session whose paths begin with ``prefix``."""
         return answer(self._session.ephemerals(prefix))
 
     def add_auth(self, scheme: str, credential: Union[str, bytes]) -> None:
-        """Proves another identity, on this and all later connections."""
+        """Adds credentials, for this and all later connections."""
         secret = credential.encode() if isinstance(credential, str) else credential
         return answer(self._session.add_auth(scheme, secret))
 
@@ -260,13 +260,13 @@ class BaseClient:
         return answer(self._session.who_am_i())
 
     def get_config(self) -> Tuple[bytes, Stat]:
-        """The members of the ensemble."""
+        """The configuration of the ensemble: its members and their addresses."""
         return answer(self._session.get_config())
 
     def Lock(
         self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None, layout: str = "zebu"
     ) -> Lock:
-        """A `Lock` of this client. With the layout ``kazoo`` it is one with kazoo's."""
+        """A `Lock` of this client. With the layout ``kazoo`` it is compatible with kazoo's."""
         return Lock(self, path, identifier, acl, layout)
 
     def ReadLock(
@@ -289,14 +289,14 @@ class BaseClient:
         acl: Optional[Sequence[ACL]] = None,
         layout: str = "zebu",
     ) -> Semaphore:
-        """A `Semaphore` of this client. With the layout ``kazoo`` it is one with kazoo's."""
+        """A `Semaphore` of this client. With the layout ``kazoo`` it is compatible with kazoo's."""
         return Semaphore(self, path, identifier, max_leases, acl, layout)
 
     def Election(
         self, path: str, identifier: str = "", acl: Optional[Sequence[ACL]] = None, layout: str = "zebu"
     ) -> Election:
-        """An `Election` of this client. With ``latch`` or ``selector`` it is one with Curator's, with ``kazoo`` with
-        kazoo's."""
+        """An `Election` of this client. The layouts ``latch`` and ``selector`` are compatible with Curator's recipes of
+        these names, and ``kazoo`` is compatible with kazoo's."""
         return Election(self, path, identifier, acl, layout)
 
     def Barrier(self, path: str, acl: Optional[Sequence[ACL]] = None) -> Barrier:
@@ -311,7 +311,7 @@ class BaseClient:
         acl: Optional[Sequence[ACL]] = None,
         layout: str = "zebu",
     ) -> DoubleBarrier:
-        """A `DoubleBarrier` of this client. With the layout ``kazoo`` it is one with kazoo's."""
+        """A `DoubleBarrier` of this client. With the layout ``kazoo`` it is compatible with kazoo's."""
         return DoubleBarrier(self, path, num_clients, identifier, acl, layout)
 
     def Queue(self, path: str, acl: Optional[Sequence[ACL]] = None) -> Queue:
@@ -364,7 +364,7 @@ class BaseClient:
         return PatientChildrenWatch(self, path, time_boundary)
 
     def Cache(self, path: str, depth: str = "tree", data: bool = True) -> Cache:
-        """A `Cache` of this client: of a znode and everything below it, or its ``children``, or the ``znode``."""
+        """A `Cache` of a znode with its whole subtree, with only its ``children``, or of the ``znode`` alone."""
         return Cache(self, path, depth, data)
 
     def NonBlockingLease(
@@ -374,10 +374,10 @@ class BaseClient:
         identifier: Optional[str] = None,
         acl: Optional[Sequence[ACL]] = None,
     ) -> bool:
-        """Whether this program has the lease of a path from now on, for this time. It does not wait.
+        """Tries to get the lease of a path for this duration, without waiting. Returns whether this program has it.
 
-        The program with the same identifier renews it. Clocks of programs must agree roughly. Programs with kazoo may
-        use the same path.
+        A program with the same identifier renews the lease. The clocks of the programs must agree roughly. Programs
+        that use kazoo may use the same path.
         """
         return lease(self, path, duration, identifier, acl)
 
@@ -389,7 +389,7 @@ class BaseClient:
         identifier: Optional[str] = None,
         acl: Optional[Sequence[ACL]] = None,
     ) -> bool:
-        """Whether this program has one of so many leases, see `NonBlockingLease`."""
+        """Tries to get one of ``count`` leases; see `NonBlockingLease`. Returns whether this program has one."""
         for number in range(count):
             if lease(self, f"{path}/{number}", duration, identifier, acl):
                 return True

@@ -1,4 +1,4 @@
-"""What a znode says of a lease, in the form of kazoo's ``NonBlockingLease``."""
+"""The data of a lease's znode, in the format of kazoo's ``NonBlockingLease``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
 def holder_name(identifier: Optional[str]) -> str:
-    """How a holder calls itself: by its host, unless it says otherwise."""
+    """The identifier of a holder; by default, its host."""
     return identifier or socket.gethostname()
 
 
@@ -22,7 +22,7 @@ def holder_path(path: str) -> str:
 
 
 def now() -> datetime:
-    """The time in UTC, without its zone, as kazoo has it."""
+    """The time in UTC, without a time zone, as kazoo stores it."""
     return datetime.now(timezone.utc).replace(tzinfo=None)
 
 

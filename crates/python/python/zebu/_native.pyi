@@ -1,11 +1,11 @@
-"""The native half of the package."""
+"""The native module of the package."""
 
 from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar
 
 T = TypeVar("T", covariant=True)
 
 class Call(Generic[T]):
-    """An answer to come."""
+    """A call in progress."""
 
     def wait(self, timeout: Optional[float] = None) -> T: ...
     def on_done(self, callback: Callable[[], object]) -> None: ...
@@ -32,12 +32,12 @@ Told = Tuple[str, str, Optional[int]]
 Entries = Sequence[Tuple[int, str, str]]
 
 class Watch:
-    """A watch that a read has left."""
+    """A one-shot watch set by a read."""
 
     def next(self) -> Call[Told]: ...
 
 class PersistentWatch:
-    """A watch that tells of every change."""
+    """A watch that reports every change."""
 
     def next(self) -> Call[Told]: ...
 

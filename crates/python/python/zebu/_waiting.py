@@ -1,4 +1,4 @@
-"""How methods that block wait for answers. `_awaiting` has the same names for methods of asyncio."""
+"""Waits for answers in blocking methods. `_awaiting` has the same functions for asyncio."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ C = TypeVar("C", bound="Changed")
 
 
 def come(call: _native.Call[T], timeout: Optional[float] = None) -> T:
-    """The answer of a call. After a `TimeoutError` it can be waited for again."""
+    """The answer of a call. After a `TimeoutError`, a thread can wait for it again."""
     return call.wait(timeout)
 
 
 def answer(call: _native.Call[T], timeout: Optional[float] = None) -> T:
-    """The answer of a call. A thread that stops waiting, because of time or a signal, takes back what it asked for."""
+    """The answer of a call. The call is withdrawn if the thread stops waiting, because of a timeout or a signal."""
     try:
         return call.wait(timeout)
     except BaseException:
@@ -26,12 +26,12 @@ def answer(call: _native.Call[T], timeout: Optional[float] = None) -> T:
 
 
 def made(call: _native.Call[T], make: Callable[[T], U], timeout: Optional[float] = None) -> U:
-    """What is made from the answer of a call."""
+    """The answer of a call, converted by ``make``."""
     return make(answer(call, timeout))
 
 
 def in_time(call: _native.Call[None], timeout: Optional[float]) -> bool:
-    """Whether the answer of a call comes in time."""
+    """Whether a call is answered before the timeout."""
     try:
         call.wait(timeout)
     except TimeoutError:

@@ -10,8 +10,8 @@
         async with client.Lock("/locks/printer", "host 7") as held:
             print("fencing token", held.token)
 
-A request is in its place when its method is *called*, so many can be on their way before the first is awaited. Whoever
-cancels a task takes back what it waits for: a place in line, a request that was not sent yet.
+Requests are ordered by the *calls* of their methods, so a program can start many before it waits for the first.
+Cancelling a task withdraws its request if it is not sent yet, and its place in line.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ __all__ = [
 
 
 class Client(BaseClient):
-    """A session with an ensemble, which `connect` opens. Its methods are those of `zebu.Client`."""
+    """A session with an ensemble, opened by `connect`. Its methods are those of `zebu.Client`."""
 
     def __init__(self, session: _native.Session, default_acl: Optional[Sequence[ACL]] = None) -> None:
         self._session = session

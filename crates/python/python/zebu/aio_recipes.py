@@ -1,7 +1,8 @@
 """Recipes for asyncio: what `zebu.recipes` has, with methods that are awaited.
 
-A method with a ``timeout`` waits so many seconds, and raises `TimeoutError` unless it says otherwise. Whoever stops
-waiting takes back what it asked for: a place in line, a lock that comes too late.
+A method with a ``timeout`` waits at most that many seconds, and then raises `TimeoutError` unless its description says
+otherwise. A call that stops waiting is withdrawn: it leaves its place in line, and a lock that arrives too late is
+released.
 """
 # `zebu.recipes` is made from this file: UPDATE_EXPECT=1 cargo test -p xtask halves
 
@@ -44,13 +45,13 @@ Told = TypeVar("Told", covariant=True)
 
 
 class Source(Protocol[Told]):
-    """Tells one thing after the other."""
+    """Returns one value after the other."""
 
     def next(self) -> _native.Call[Told]: ...
 
 
 class Stream(Generic[T, U]):
-    """What a source tells, in order, until it is closed. It can be iterated over."""
+    """The values of a source, in order, until the stream is closed. A program can iterate over it."""
 
     def __init__(self, source: Source[T], make: Callable[[T], U]) -> None:
         self._source: Optional[Source[T]] = source
@@ -58,7 +59,7 @@ class Stream(Generic[T, U]):
         self._call: Optional[_native.Call[T]] = None
 
     async def next(self, timeout: Optional[float] = None) -> U:
-        """The next one. Raises `TimeoutError` when none comes in so many seconds; nothing is lost by that."""
+        """The next value. Raises `TimeoutError` if none comes within that many seconds. No value is lost by that."""
         if self._source is None:
             raise ValueError("it is closed")
         call = self._call = self._call or self._source.next()
@@ -83,7 +84,7 @@ class Stream(Generic[T, U]):
             yield told
 
     def close(self) -> None:
-        """Ends it, and wakes whoever waits for it."""
+        """Closes the stream, and wakes the caller that waits for it."""
         call, self._call, self._source = self._call, None, None
         if call is not None:
             call.cancel()
@@ -100,10 +101,11 @@ def _names(names: Iterable[bytes]) -> List[str]:
 
 
 class Held:
-    """A lock or a leadership that is held. With ``async with`` it is released at the end; forgotten, too.
+    """A lock or a leadership that this program holds.
 
-    ``token`` is the fencing token: it grows from holder to holder. A resource outside of the ensemble remembers the
-    largest and refuses smaller ones. ``path`` is the holder's znode.
+    ``async with`` releases it at the end. It is also released when its object is garbage collected. ``token`` is the
+    fencing token, which grows from holder to holder: a resource outside the ensemble should remember the largest token
+    and refuse smaller ones. ``path`` is the holder's znode.
     """
 
     def __init__(self, held: _native.Held) -> None:
@@ -113,12 +115,12 @@ class Held:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is certain that it is held. Without a connection it is not."""
+        """Whether this program certainly holds it. Without a connection that is not certain."""
         return self._held.is_certain
 
     @property
     def is_wanted(self) -> bool:
-        """Whether another program asks for it, see `Lock.ask_back`."""
+        """Whether another program has asked for it; see `Lock.ask_back`."""
         return self._held.is_wanted
 
     @property
@@ -127,19 +129,19 @@ class Held:
         return self._held.is_over
 
     def wait_for_doubt(self, timeout: Optional[float] = None) -> Awaitable[bool]:
-        """Waits until it is not certain that it is held. ``False``: so many seconds have passed before."""
+        """Waits until the program no longer certainly holds it. Returns ``False`` if the timeout ends first."""
         return in_time(self._held.doubt(), timeout)
 
     def wait_for_loss(self, timeout: Optional[float] = None) -> Awaitable[bool]:
-        """Waits until it was released or lost. ``False``: so many seconds have passed before."""
+        """Waits until it was released or lost. Returns ``False`` if the timeout ends first."""
         return in_time(self._held.over(), timeout)
 
     def wait_for_request(self, timeout: Optional[float] = None) -> Awaitable[bool]:
-        """Waits until another program asks for it, or it is over. ``False``: so many seconds have passed before."""
+        """Waits until another program asks for it, or it is over. Returns ``False`` if the timeout ends first."""
         return in_time(self._held.wanted(), timeout)
 
     def release(self) -> Awaitable[None]:
-        """Releases it, and returns when that is done."""
+        """Releases it. Returns when it is released."""
         return answer(self._held.release())
 
     async def __aenter__(self) -> Held:
@@ -150,9 +152,10 @@ class Held:
 
 
 class Lock:
-    """A lock in the order of arrival, exclusive or shared. With ``async with`` it is acquired and released.
+    """A fair lock, exclusive or shared: programs get it in the order of their requests.
 
-    With the layout ``kazoo``, programs with kazoo's ``Lock``, ``ReadLock`` and ``WriteLock`` stand in the same line.
+    ``async with`` acquires and releases it. With the layout ``kazoo``, programs that use kazoo's ``Lock``, ``ReadLock``
+    and ``WriteLock`` wait in the same line.
     """
 
     def __init__(
@@ -172,15 +175,15 @@ class Lock:
         return made(self._lock.acquire(shared), Held, timeout)
 
     def try_acquire(self, shared: bool = False) -> Awaitable[Optional[Held]]:
-        """The lock, if nobody is in its way."""
+        """Returns the lock if it is free now, otherwise ``None``."""
         return made(self._lock.try_acquire(shared), lambda held: None if held is None else Held(held))
 
     def contenders(self) -> Awaitable[List[str]]:
-        """The identifiers of the holders and of those who wait, in order."""
+        """The identifiers of the holders and of the waiting programs, in order."""
         return made(self._lock.contenders(), lambda line: _names(name for name, _, _ in line))
 
     def ask_back(self) -> Awaitable[int]:
-        """Asks the holders for the lock, see `Held.is_wanted`. Tells how many there are."""
+        """Asks the holders for the lock; see `Held.is_wanted`. Returns the number of holders."""
         return answer(self._lock.ask_back())
 
     async def __aenter__(self) -> Held:
@@ -197,22 +200,22 @@ class WriteLock(Lock):
 
 
 class ReadLock(Lock):
-    """A lock that several programs may hold, unless one holds a `WriteLock` or `Lock` of its path."""
+    """A lock that several programs may hold together, unless one holds a `WriteLock` or `Lock` of the path."""
 
     def acquire(self, timeout: Optional[float] = None, shared: bool = True) -> Awaitable[Held]:
-        """Waits for the lock, as `Lock.acquire`."""
+        """Waits for the lock, like `Lock.acquire`."""
         return super().acquire(timeout, shared)
 
     def try_acquire(self, shared: bool = True) -> Awaitable[Optional[Held]]:
-        """The lock, if nobody is in its way."""
+        """Returns the lock if it is free now, otherwise ``None``."""
         return super().try_acquire(shared)
 
 
 class Semaphore:
-    """A number of leases. With ``async with`` one is acquired and released.
+    """A semaphore: a limited number of leases. ``async with`` acquires one and releases it.
 
-    Programs with Curator's ``InterProcessSemaphoreV2`` may use the same path. With the layout ``kazoo``, programs with
-    kazoo's ``Semaphore`` may.
+    Programs that use Curator's ``InterProcessSemaphoreV2`` may use the same path. With the layout ``kazoo``, programs
+    that use kazoo's ``Semaphore`` may use it instead.
     """
 
     def __init__(
@@ -233,11 +236,11 @@ class Semaphore:
         return made(self._semaphore.acquire(), Held, timeout)
 
     def try_acquire(self) -> Awaitable[Optional[Held]]:
-        """A lease, if one is free."""
+        """Returns a lease if one is free now, otherwise ``None``."""
         return made(self._semaphore.try_acquire(), lambda held: None if held is None else Held(held))
 
     def lease_holders(self) -> Awaitable[List[str]]:
-        """The identifiers of those who have leases."""
+        """The identifiers of the programs that have leases."""
         return made(self._semaphore.holders(), _names)
 
     async def __aenter__(self) -> Held:
@@ -268,7 +271,7 @@ class Election:
         return made(self._election.lead(self._identifier), Held, timeout)
 
     async def run(self, func: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-        """Waits to lead, calls the function, and gives the leadership up."""
+        """Waits to lead, calls the function, and then gives up the leadership."""
         async with await self.lead():
             return await func(*args, **kwargs)
 
@@ -278,7 +281,7 @@ class Election:
 
 
 class Barrier:
-    """A barrier that one program opens for all. Programs with kazoo or Curator may use the same path."""
+    """A barrier that one program opens for all. Programs that use kazoo or Curator may use the same path."""
 
     def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
         self._barrier = _native.Barrier(client._session, path, _entries(acl, client.default_acl))
@@ -292,14 +295,14 @@ class Barrier:
         return answer(self._barrier.remove())
 
     def wait(self, timeout: Optional[float] = None) -> Awaitable[bool]:
-        """Waits until the barrier is open. ``False``: so many seconds have passed before."""
+        """Waits until the barrier is open. Returns ``False`` if the timeout ends first."""
         return in_time(self._barrier.passed(), timeout)
 
 
 class DoubleBarrier:
-    """A barrier that programs enter together and leave together. With ``async with`` it is entered and left.
+    """A barrier that programs enter together and leave together. ``async with`` enters and leaves it.
 
-    With the layout ``kazoo``, programs with kazoo's ``DoubleBarrier`` may use the same path.
+    With the layout ``kazoo``, programs that use kazoo's ``DoubleBarrier`` may use the same path.
     """
 
     def __init__(
@@ -317,11 +320,11 @@ class DoubleBarrier:
         self._inside: Optional[_native.Inside] = None
 
     async def enter(self, timeout: Optional[float] = None) -> None:
-        """Waits until enough have come."""
+        """Enters, and waits until enough programs have entered."""
         self._inside = await answer(self._barrier.enter(self._name), timeout)
 
     async def leave(self) -> None:
-        """Waits until all others leave too."""
+        """Leaves, and waits until all other programs leave."""
         inside, self._inside = self._inside, None
         if inside is not None:
             await answer(inside.leave())
@@ -337,7 +340,8 @@ class DoubleBarrier:
 class Item:
     """An item that this worker has taken from a `Queue`.
 
-    With ``async with`` it is finished at the end, or given back after an exception; forgotten, it is given back.
+    ``async with`` finishes it at the end, or gives it back after an exception. It is also given back when its object is
+    garbage collected.
     """
 
     def __init__(self, data: bytes, item: _native.Item) -> None:
@@ -368,12 +372,12 @@ class Item:
 
 
 class Queue:
-    """A queue by priority, whose items survive a crash of their worker: another worker takes them then."""
+    """A priority queue whose items survive a crash of their worker: another worker takes them then."""
 
     def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
         self._queue = _native.Queue(client._session, path, _entries(acl, client.default_acl), self._layout)
 
-    #: Whose znodes it has.
+    #: The layout of its znodes.
     _layout = "zebu"
 
     def put(self, value: bytes, priority: int = 100) -> Awaitable[None]:
@@ -385,12 +389,12 @@ class Queue:
         return made(self._queue.take(), lambda taken: Item(*taken), timeout)
 
     def size(self) -> Awaitable[int]:
-        """The number of items, also of those that workers have taken."""
+        """The number of items, including those that workers have taken."""
         return answer(self._queue.len())
 
 
 class LockingQueue(Queue):
-    """A `Queue` with the znodes of kazoo's ``LockingQueue``, whose programs may use the same path.
+    """A `Queue` with the znodes of kazoo's ``LockingQueue``. Programs that use that may use the same path.
 
     Priorities are 0 to 999.
     """
@@ -403,9 +407,10 @@ class LockingQueue(Queue):
 
 
 class KazooQueue:
-    """A queue by priority with the znodes of kazoo's ``Queue``, whose programs may use the same path.
+    """A priority queue with the znodes of kazoo's ``Queue``. Programs that use that may use the same path.
 
-    An item is removed before its worker has it: nobody gets it twice, and it is lost when its worker crashes.
+    An item is removed before its worker gets it. So no item is processed twice, and an item is lost if its worker
+    crashes.
     """
 
     def __init__(self, client: BaseClient, path: str, acl: Optional[Sequence[ACL]] = None) -> None:
@@ -425,7 +430,7 @@ class KazooQueue:
 
 
 class Counter(Changed):
-    """A number that many programs change. Programs with kazoo's ``Counter`` may use the same path."""
+    """A number that many programs change. Programs that use kazoo's ``Counter`` may use the same path."""
 
     def __init__(
         self, client: BaseClient, path: str, default: int = 0, acl: Optional[Sequence[ACL]] = None
@@ -434,21 +439,21 @@ class Counter(Changed):
 
     @property
     def value(self) -> Awaitable[int]:
-        """The number, read now."""
+        """The current number, read from the ensemble."""
         return answer(self._counter.get())
 
     def add(self, change: int) -> Awaitable[int]:
-        """Adds to the number, and tells the new one."""
+        """Adds to the number, and returns the new one."""
         return answer(self._counter.add(change))
 
 
 class Party(Listed):
-    """Programs that see each other. Programs with kazoo's ``Party`` may use the same path.
+    """A group of programs that see each other. Programs that use kazoo's ``Party`` may use the same path.
 
-    With ``async with`` a program joins and leaves.
+    ``async with`` joins and leaves.
     """
 
-    #: Whether the names of the members are in the names of their znodes.
+    #: Whether the znodes' names contain the members' identifiers.
     _is_shallow = False
 
     def __init__(
@@ -460,7 +465,7 @@ class Party(Listed):
         self._member: Optional[_native.Member] = None
 
     async def join(self) -> None:
-        """Joins. A member whose znode another program deletes joins again by itself."""
+        """Joins. If another program deletes the member's znode, the member automatically joins again."""
         if self._member is None:
             self._member = await answer(self._party.join(self._name))
 
@@ -483,19 +488,19 @@ class Party(Listed):
 
 
 class ShallowParty(Party):
-    """A `Party` whose members are read with one request. Programs with kazoo's ``ShallowParty`` may use the same path.
+    """A `Party` whose members are read with one request.
 
-    An identifier must be the name of a znode.
+    Programs that use kazoo's ``ShallowParty`` may use the same path. An identifier must be a valid name of a znode.
     """
 
     _is_shallow = True
 
 
 class Part(Held):
-    """The items that a member of a `SetPartitioner` owns, with their fencing tokens. It can be iterated over.
+    """The items that a member of a `SetPartitioner` owns, with their fencing tokens. A program can iterate over it.
 
-    With ``async with`` they are given back at the end; forgotten, too. When ``is_wanted`` is true, the members have
-    changed, and the program should give the items back soon.
+    ``async with`` gives the items back at the end. They are also given back when the object is garbage collected. When
+    ``is_wanted`` is true, the members have changed, and the program should give the items back soon.
     """
 
     def __init__(self, part: Tuple[List[str], List[int], _native.Held]) -> None:
@@ -516,9 +521,9 @@ class Part(Held):
 class SetPartitioner:
     """Divides items among programs, so that each item belongs to one of them.
 
-    Programs with kazoo's ``SetPartitioner`` may use the same path, if they have no ``partition_func``. The members divide
-    the items when no member has come or gone for ``time_boundary`` seconds. With ``async with`` a program joins, and
-    leaves at the end.
+    Programs that use kazoo's ``SetPartitioner`` without a ``partition_func`` may use the same path. The members divide
+    the items when no member has joined or left for ``time_boundary`` seconds. ``async with`` joins, and leaves at the
+    end.
     """
 
     def __init__(
@@ -536,12 +541,12 @@ class SetPartitioner:
         self._member: Optional[_native.Participant] = None
 
     async def join(self) -> None:
-        """Joins the members. It owns no item yet."""
+        """Joins the members. The program owns no items yet."""
         if self._member is None:
             self._member = await answer(self._partitions.join(self._name))
 
     async def acquire(self, timeout: Optional[float] = None) -> Part:
-        """Joins, and waits for the items of this program: first until the members stay the same, then for the items."""
+        """Joins, waits until the members stay the same, and then waits for the items of this program."""
         await self.join()
         assert self._member is not None
         return await made(self._member.acquire(), Part, timeout)
@@ -564,50 +569,50 @@ Read = Optional[Tuple[bytes, Stat]]
 
 
 class DataWatch(Stream[Read, Read]):
-    """The data of a znode and its stat, now and after each change; ``None`` while there is no znode."""
+    """The data and stat of a znode, now and after each change; ``None`` while the znode does not exist."""
 
     def __init__(self, client: BaseClient, path: str) -> None:
         super().__init__(_native.DataWatch(client._session, path), lambda read: read)
 
 
 class ChildrenWatch(Stream[Optional[List[str]], Optional[List[str]]]):
-    """The names of the children of a znode, now and after each change; ``None`` while there is no znode."""
+    """The names of the children of a znode, now and after each change; ``None`` while the znode does not exist."""
 
     def __init__(self, client: BaseClient, path: str) -> None:
         super().__init__(_native.ChildrenWatch(client._session, path, None), lambda names: names)
 
 
 class PatientChildrenWatch(Stream[Optional[List[str]], Optional[List[str]]]):
-    """The names of the children of a znode, now and after changes, when they have not changed for so many seconds."""
+    """The names of the children of a znode, now and after changes, once they are unchanged for ``time_boundary``."""
 
     def __init__(self, client: BaseClient, path: str, time_boundary: float = 30) -> None:
         super().__init__(_native.ChildrenWatch(client._session, path, time_boundary), lambda names: names)
 
 
 class Changes(Stream[Tuple[str, Optional[Tuple[str, bytes, Stat]]], Change]):
-    """The changes of a `Cache`: first what it has, then ``current``, then each change."""
+    """The changes of a `Cache`: first its present content, then ``current``, then each change."""
 
     def __init__(self, changes: _native.Changes) -> None:
         super().__init__(changes, _change)
 
 
 class Cache:
-    """A part of the tree in memory, which one watch keeps up to date."""
+    """A copy of a part of the tree in memory, which one watch keeps up to date."""
 
     def __init__(self, client: BaseClient, path: str, depth: str = "tree", data: bool = True) -> None:
         self._cache = _native.Cache(client._session, path, depth, data)
 
     @property
     def is_current(self) -> bool:
-        """Whether the cache is complete and hears of changes."""
+        """Whether the cache is complete and receives changes."""
         return self._cache.is_current
 
     def wait(self, timeout: Optional[float] = None) -> Awaitable[bool]:
-        """Waits until it is current. ``False``: so many seconds have passed before."""
+        """Waits until the cache is current. Returns ``False`` if the timeout ends first."""
         return in_time(self._cache.current(), timeout)
 
     def get(self, path: str) -> Optional[Znode]:
-        """A znode; ``None`` if there is none."""
+        """A znode; ``None`` if the cache does not contain it."""
         znode = self._cache.get(path)
         return None if znode is None else Znode(*znode)
 
@@ -626,7 +631,7 @@ class Cache:
 async def lease(
     client: BaseClient, path: str, duration: timedelta, identifier: Optional[str], acl: Optional[Sequence[ACL]]
 ) -> bool:
-    """Whether this program gets the lease of a path, see `zebu.Client.NonBlockingLease`."""
+    """Whether this program gets the lease of a path; see `zebu.Client.NonBlockingLease`."""
     name, holder = holder_name(identifier), holder_path(path)
     async with Lock(client, path, name, acl, "kazoo"):
         written = client.transaction()

@@ -1,4 +1,4 @@
-"""The client whose methods wait for their results."""
+"""The client with blocking methods."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Client", "PersistentWatch", "Transaction", "Watch"]
 
 
 class Client(BaseClient):
-    """A session with an ensemble, shared by all threads. It is opened at once, and closed by `close` or ``with``.
+    """A session with an ensemble. Threads may share it. The constructor opens it, and `close` or ``with`` closes it.
 
-    ``hosts`` is a connect string: ``zoo1:2181,zoo2:2181/app``. Times are in seconds. A session never becomes another
-    one: when it is over, everything fails with `exceptions.SessionOverError`, and the program opens a new one.
+    ``hosts`` is a connect string: ``zoo1:2181,zoo2:2181/app``. Times are in seconds. An ended session is never replaced
+    automatically: every method raises `exceptions.SessionOverError`, and the program must open a new session.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Why something failed: one class for each code of the protocol that programs tell apart."""
+"""Exceptions: one class for each error code of the protocol that programs handle differently."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Dict, Optional, Type
 
 
 class ZebuError(Exception):
-    """What the client and the recipes raise.
+    """The base class of all exceptions of the client and the recipes.
 
-    ``kind`` says what can be done about it: ``gone``, ``conflict``, ``denied``, ``read_only``, ``quota``,
-    ``invalid``, ``not_executed``, ``unknown``, ``session_over``, ``server`` or ``recipe``. ``code`` is that of
-    the protocol, ``path`` the znode that was asked for, and ``operation`` the place, from 0, of the write of a
-    transaction that failed.
+    ``kind`` groups errors by what a program can do about them: ``gone``, ``conflict``, ``denied``, ``read_only``,
+    ``quota``, ``invalid``, ``not_executed``, ``unknown``, ``session_over``, ``server`` or ``recipe``. ``code`` is the
+    error code of the protocol, and ``path`` the requested znode. ``operation`` is the index of the write that failed in
+    a transaction, from 0.
     """
 
     def __init__(
@@ -30,11 +30,11 @@ class ZebuError(Exception):
 
 
 class RecipeError(ZebuError):
-    """A recipe cannot go on: another program deleted a znode of its, or uses the same path in another way."""
+    """A recipe cannot continue: another program deleted one of its znodes, or uses the path differently."""
 
 
 class SessionOverError(ZebuError):
-    """The session is over, and with it its ephemerals, watches and locks. Only a new one helps."""
+    """The session has ended, and with it its ephemerals, watches and locks. The program needs a new session."""
 
 
 class SessionExpiredError(SessionOverError):
@@ -46,7 +46,7 @@ class AuthFailedError(SessionOverError):
 
 
 class ConnectionLoss(ZebuError):
-    """No server could be asked, or no answer came. With the kind ``unknown`` the request may have been executed."""
+    """No server was reachable, or no answer came. If ``kind`` is ``unknown``, the request may have been executed."""
 
 
 class RequestTimeout(ConnectionLoss):
@@ -54,11 +54,11 @@ class RequestTimeout(ConnectionLoss):
 
 
 class NoNodeError(ZebuError):
-    """The znode, or the parent of one to create, is not there."""
+    """The znode does not exist, or the parent of a znode to create does not."""
 
 
 class NodeExistsError(ZebuError):
-    """The znode exists already."""
+    """The znode already exists."""
 
 
 class BadVersionError(ZebuError):
@@ -70,19 +70,19 @@ class NotEmptyError(ZebuError):
 
 
 class NoChildrenForEphemeralsError(ZebuError):
-    """An ephemeral znode can have no children."""
+    """An ephemeral znode cannot have children."""
 
 
 class NoAuthError(ZebuError):
-    """The client lacks the permission."""
+    """The client lacks permission."""
 
 
 class InvalidACLError(ZebuError):
-    """The ACL is empty, or not one of the ensemble's."""
+    """The ACL is empty, or the server does not accept it."""
 
 
 class NotReadOnlyCallError(ZebuError):
-    """The server is read-only for now."""
+    """The server is currently read-only."""
 
 
 class QuotaExceededError(ZebuError):
@@ -90,7 +90,7 @@ class QuotaExceededError(ZebuError):
 
 
 class BadArgumentsError(ZebuError):
-    """The arguments can never work."""
+    """The arguments are invalid."""
 
 
 class UnimplementedError(ZebuError):
@@ -125,7 +125,7 @@ _BY_CODE: Dict[int, Type[ZebuError]] = {
 def _made(
     message: str, code: int, kind: str, path: Optional[str], operation: Optional[int]
 ) -> ZebuError:
-    """Called by the native half, which knows no class."""
+    """Called by the native module, which does not know the classes."""
     by_kind = {"session_over": SessionOverError, "recipe": RecipeError}.get(kind, ZebuError)
     found = _BY_CODE.get(code, by_kind)
     if not issubclass(found, by_kind):

@@ -1,4 +1,4 @@
-"""Values that the blocking client and the one for asyncio share."""
+"""Types that the blocking client and the asyncio client share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Perms:
-    """What an entry of an ACL allows; combined with ``|``."""
+    """The permissions of an ACL entry. Combine them with ``|``."""
 
     READ = 1
     WRITE = 2
@@ -48,17 +48,17 @@ class ACL(NamedTuple):
 
 
 def creator() -> List[ACL]:
-    """All rights for whoever creates the znode. The client needs credentials: ``auth=`` or SASL."""
+    """All permissions for the znode's creator. The client needs credentials: ``auth=`` or SASL."""
     return [ACL(Perms.ALL, "auth", "")]
 
 
 def open_to_all() -> List[ACL]:
-    """All rights for everybody who reaches the ensemble."""
+    """All permissions for every client that can reach the ensemble."""
     return [ACL(Perms.ALL, "world", "anyone")]
 
 
 def user(name: str, password: str, perms: int = Perms.ALL) -> List[ACL]:
-    """These rights for whoever authenticates with the scheme ``digest``."""
+    """These permissions for a user of the scheme ``digest``."""
     return [ACL(perms, "digest", digest(name, password))]
 
 
@@ -69,11 +69,12 @@ def digest(name: str, password: str) -> str:
 
 
 class Event(NamedTuple):
-    """What a watch tells.
+    """An event of a watch.
 
     ``kind`` is ``created``, ``deleted``, ``data_changed``, ``children_changed`` or ``watch_removed``. A persistent
-    watch also tells ``disconnected``, when it hears nothing for now, and ``missed``, when it hears again and events
-    may be missing: read again what matters. ``zxid`` is that of the change, where the server tells it.
+    watch also reports ``disconnected`` when it loses its connection, and ``missed`` when it has a connection again but
+    events may be missing: the program should then read the znodes again. ``zxid`` is that of the change, if the server
+    sends it.
     """
 
     kind: str
@@ -93,8 +94,8 @@ class Change(NamedTuple):
     """A change of a cache.
 
     ``kind`` is ``created``, ``data_changed`` or ``deleted``, with the znode after the change, or before its deletion.
-    ``current`` tells that the cache is complete, ``suspended`` that the connection is lost. ``reset`` tells that this
-    reader was too slow: forget everything that was told, it is told again.
+    ``current`` means that the cache is complete, and ``suspended`` that the connection is lost. ``reset`` means that
+    this reader was too slow: it must discard its copy, because the whole content is sent again.
     """
 
     kind: str
@@ -102,7 +103,7 @@ class Change(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """What lets another client go on with a session. Keep it secret."""
+    """A ticket with which another client can continue a session. Keep it secret."""
 
     session_id: int
     password: bytes
@@ -113,7 +114,7 @@ class Ticket(NamedTuple):
 
 @dataclass(frozen=True)
 class Tls:
-    """Connections over TLS: stores in PEM, PKCS12 or JKS, and whether the name in a certificate must fit."""
+    """TLS settings: stores in PEM, PKCS12 or JKS, and whether a certificate must match the host name."""
 
     trust_store: Optional[str] = None
     trust_store_password: Optional[str] = None
@@ -128,13 +129,13 @@ class Tls:
 
 @dataclass(frozen=True)
 class Kerberos:
-    """SASL with Kerberos: a principal with a key table, or, without both, the ticket cache."""
+    """SASL with Kerberos: a principal and its key table. Without both, the user's ticket cache is used."""
 
     principal: Optional[str] = None
     key_tab: Optional[str] = None
 
 
-#: Who the client is for SASL: a name with a password, or Kerberos.
+#: SASL credentials: a name with a password, or Kerberos.
 Sasl = Union[Tuple[str, str], Kerberos]
 
 
@@ -157,7 +158,7 @@ def _settings(
     tls: Optional[Tls],
     sasl: Optional[Sasl],
 ) -> Dict[str, Any]:
-    """What the native half wants to know of a session."""
+    """The settings of a session, for the native module."""
     if isinstance(sasl, Kerberos):
         who: Optional[_SaslSettings] = _SaslSettings(sasl.principal, None, sasl.key_tab)
     elif sasl is not None:
@@ -201,7 +202,7 @@ def _op(kind: str, path: str, data: bytes = b"", version: int = -1, **create: An
 
 
 def _identifier(given: Optional[str]) -> str:
-    """How a program calls itself: by its host and process, unless it says otherwise."""
+    """The identifier of a program; by default, its host and process id."""
     return f"{socket.gethostname()}-{os.getpid()}" if given is None else given
 
 
