@@ -64,15 +64,15 @@ fn join(leader: Kind, learner: Kind) -> Result<()> {
     let options = options().property("zookeeper.snapCount", 100_000);
     let mut ensemble = start_led_by_last(&[learner, leader, leader], &options)?;
     write(&mut ensemble, 2, "/before-", 50)?;
-    // With empty data.
+    // The learner has no data.
     ensemble.member(0).launch()?;
     ensemble.agreed_tree()?;
-    // A few transactions behind.
+    // The learner is a few transactions behind.
     ensemble.member(0).kill()?;
     write(&mut ensemble, 2, "/meanwhile-", 30)?;
     ensemble.member(0).launch()?;
     ensemble.agreed_tree()?;
-    // More transactions behind than the leader keeps in memory.
+    // The learner is more transactions behind than the leader keeps in memory.
     ensemble.member(0).stop()?;
     write(&mut ensemble, 2, "/long-", 700)?;
     ensemble.member(0).launch()?;
@@ -81,13 +81,13 @@ fn join(leader: Kind, learner: Kind) -> Result<()> {
     write(&mut ensemble, 0, "/joined-", 30)?;
     let tree = ensemble.agreed_tree()?;
     ensure!(tree.contains("/joined-29 "), "{tree}");
-    // With empty data, and a large tree.
+    // The learner has no data, and the tree is large.
     ensemble.member(0).stop()?;
     ensemble.wipe(0)?;
     ensemble.member(0).launch()?;
     write(&mut ensemble, 0, "/wiped-", 30)?;
     ensemble.agreed_tree()?;
-    // And from its own disk alone.
+    // The learner restarts with its own disk alone.
     ensemble.member(0).restart()?;
     ensemble.agreed_tree()?;
     Ok(())
@@ -222,7 +222,7 @@ fn create_one(clients: &mut [Client], created: &mut Vec<String>) -> Result<i64> 
     let start = Instant::now();
     loop {
         match client.create(&path, "", 0)? {
-            // Or an attempt whose answer was lost has created it.
+            // Or an earlier attempt, whose answer was lost, has created it.
             Some(reply) if reply.err == 0 || reply.err == -110 => {
                 created.push(path);
                 return Ok(reply.zxid);
@@ -342,7 +342,7 @@ fn pause_again_and_again(ensemble: &mut Ensemble, load: &Load, leader: Kind) -> 
     Ok(())
 }
 
-/// Our members have the same tree, had the same one at every known digest, and found no digest
+/// Zebu's members have the same tree, had the same one at every known digest, and found no digest
 /// mismatch.
 fn ours_agree(ensemble: &mut Ensemble) -> Result<()> {
     let is_ours = |kind: Kind| kind == Zebu;
@@ -404,7 +404,7 @@ fn observe(voters: Kind, observer: Kind, options: &Options) -> Result<()> {
     let tree = ensemble.agreed_tree()?;
     ensure!(tree.contains("/ephemeral ") && tree.contains("/observed-29 "), "{tree}");
     session.expect(op::CLOSE_SESSION, Writer::new())?;
-    // With empty data.
+    // The observer has no data.
     ensemble.member(2).stop()?;
     ensemble.wipe(2)?;
     ensemble.member(2).launch()?;

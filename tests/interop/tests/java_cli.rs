@@ -25,8 +25,9 @@ fn cli(version: Kind, server: &Server) -> std::process::Command {
     command
 }
 
-/// A separate thread prints notifications line by line among the output of commands. So they are
-/// collected separately, in order. Blank lines are dropped, because a notification contains two.
+/// A separate thread prints notifications line by line among the output of commands. So this
+/// separates notifications from the output and keeps their order. Blank lines are dropped, because
+/// a notification contains two.
 fn apart(output: &str) -> String {
     let (watches, main): (Vec<&str>, Vec<&str>) = output
         .lines()

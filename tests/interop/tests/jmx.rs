@@ -1,5 +1,5 @@
-//! The beans of the original, read over JMX, beside the JSON below `/jmx` of Zebu: each attribute and each operation has
-//! its place there, or a reason.
+//! The beans of the original, read over JMX, and the JSON below `/jmx` of Zebu: for each attribute
+//! and each operation, the JSON has a place, or the test has a reason.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -15,7 +15,8 @@ use zebu_interop::run::succeed;
 use zebu_interop::server::Kind::{Java395, Zebu};
 use zebu_interop::server::{PATIENCE, free_port};
 
-/// Attributes and operations whose place has another name: the bean, the attribute, and where it is, as a JSON pointer.
+/// Attributes and operations whose place has another name: the bean, the attribute, and the place
+/// as a JSON pointer.
 const ELSEWHERE: [(&str, &str, &str); 25] = [
     ("ConnectionBean", "SourceIP", "/remote_socket_address"),
     ("ConnectionBean", "StartedTime", "/established"),
@@ -44,7 +45,7 @@ const ELSEWHERE: [(&str, &str, &str); 25] = [
     ("RemotePeerBean", "QuorumAddress", "/ensemble/replicas/1/quorum_addresses"),
 ];
 
-/// The same at whichever of the three beans of a member's role has it.
+/// Any of the three beans of a member's role may have it.
 const OF_A_ROLE: [(&str, &str); 7] = [
     ("StartTime", "/server/uptime"),
     ("resetAuthFailedCount", "reset_statistics"),
@@ -55,7 +56,7 @@ const OF_A_ROLE: [(&str, &str); 7] = [
     ("resetProposalStatistics", "reset_statistics"),
 ];
 
-/// What has no place, and why.
+/// Attributes and operations without a place, and the reasons.
 const ABSENT: [(&str, &str); 12] = [
     ("CommitProcMaxCommitBatchSize", "there is no commit processor"),
     ("CommitProcMaxReadBatchSize", "there is no commit processor"),
@@ -68,7 +69,7 @@ const ABSENT: [(&str, &str); 12] = [
     ("Tick", "ticks of a leader and its learners are not counted"),
     ("TxnLogElapsedSyncTime", "is the metric fsynctime"),
     ("disableDigest", "no setting changes at run time"),
-    // At a leader's bean of a learner; at a connection of a client it exists.
+    // Exists only in a leader's bean of a learner, or in the bean of a client's connection.
     ("LearnerHandlerBean.terminateConnection", "a learner that is cut off connects again at once"),
 ];
 
@@ -89,7 +90,7 @@ fn snake(name: &str) -> String {
     text
 }
 
-/// A line that the Java program prints.
+/// A line of output of the Java program.
 struct Row {
     is_operation: bool,
     bean: String,
@@ -110,13 +111,14 @@ fn beans(process: u32) -> Result<Vec<Row>> {
     rows.map(row).collect()
 }
 
-/// Finds a key of this name in objects at the top, and in the settings.
+/// Finds a key with this name in the top-level objects, and in the settings.
 fn found<'v>(jmx: &'v Value, name: &str) -> Option<&'v Value> {
     let parts = jmx.as_object()?.values();
     parts.chain([&jmx["server"]["settings"]]).chain([jmx]).find_map(|part| part.get(name))
 }
 
-/// The members of an ensemble of two voters and an observer, as JSON, by the bean of their role, and one of their connections.
+/// The members of an ensemble of two voters and an observer as JSON, by the bean of their role, and
+/// one of their connections.
 fn ours() -> Result<BTreeMap<&'static str, (Value, Value)>> {
     let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
     let options = |index: usize| {
@@ -186,7 +188,8 @@ fn each_attribute_and_operation_of_the_beans_has_its_place() -> Result<()> {
                 lacks.push(of_bean);
                 continue;
             };
-            // Settings have the same defaults. A follower of the original has those of its observers while it has observers.
+            // Settings have the same defaults. In the original, a follower has settings for its
+            // observers only while it has observers.
             let is_unused = bean == "FollowerBean" && value == "-1";
             let is_setting = jmx["server"]["settings"].get(snake(name)).is_some() && !is_unused;
             let ours = place.to_string();

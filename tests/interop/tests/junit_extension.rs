@@ -1,4 +1,4 @@
-//! The extension of JUnit that starts Zebu under tests of others, used as they use it.
+//! The JUnit extension that starts Zebu for tests, used as its users use it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

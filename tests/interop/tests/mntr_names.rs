@@ -143,7 +143,7 @@ fn every_name_of_the_original_is_told_or_exempt() {
     }
 }
 
-/// Those of [`BETWEEN_SERVERS`] that have values at a server.
+/// The metrics of [`BETWEEN_SERVERS`] that have values at a server.
 fn moved(server: &Server) -> Result<BTreeSet<String>> {
     let text = server.four_letter_word("mntr")?;
     let is_count = |line: &&str| {
@@ -188,7 +188,7 @@ fn moved_by_a_story(kind: Kind) -> Result<[BTreeSet<String>; 3]> {
     write(&mut clients, 10)?;
     let [a, b] = others;
     let follower = if leader == a { b } else { a };
-    // A session moves to each of them from another one.
+    // A session moves to each server from another one.
     for (from, to) in [(follower, leader), (3, follower), (leader, 3)] {
         let [from, to] = [from, to].map(|index| ensemble.members()[index].address());
         let session = Session::open(from, 60_000)?;

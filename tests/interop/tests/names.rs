@@ -41,7 +41,7 @@ impl Door {
     /// Closes all connections, and refuses new ones.
     fn close(&self) {
         for stream in self.0.lock().expect("nobody panics with it").take().into_iter().flatten() {
-            // A connection that has already ended is ignored.
+            // The connection may have ended already; this is ignored.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -51,7 +51,7 @@ fn pump(from: &TcpStream, to: &TcpStream) {
     let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor is left");
     let (mut from, mut to) = (clone(from), clone(to));
     thread::spawn(move || {
-        // The result does not matter: the connection has ended.
+        // The result does not matter, because the connection has ended.
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Both);
     });

@@ -1,4 +1,4 @@
-//! Backups in an object store: moto, which other people have written after Amazon's S3.
+//! Backups in an object store: moto, an independent implementation of Amazon's S3.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -15,10 +15,10 @@ use zebu_interop::scenario::{compare, subject};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 use zebu_testkit::wire::{Writer, op};
 
-/// What no message may show.
+/// A text that must not appear in any message.
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
 
-/// A store that listens, until it is dropped.
+/// A running store, until this value is dropped.
 struct Store {
     process: Child,
     port: u16,
@@ -61,7 +61,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Nothing listens any more when this fails.
+        // If this fails, the store has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -82,14 +82,14 @@ fn zebu(port: u16, args: &[&str]) -> Result<Output> {
     Ok(output)
 }
 
-/// What a command that succeeds prints.
+/// The output of a command that succeeds.
 fn told(port: u16, args: &[&str]) -> Result<String> {
     let output = zebu(port, args)?;
     ensure!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// What a command that fails says.
+/// The message of a command that fails.
 fn refusal(port: u16, args: &[&str]) -> Result<String> {
     let output = zebu(port, args)?;
     assert_eq!(output.status.code(), Some(1), "{args:?}");
@@ -132,7 +132,7 @@ fn a_backup_in_a_bucket_is_made_verified_and_restored() {
     let create = ["backup", "create", "--dir", &data, "--to", to];
     fill(&server, "/first", 0).unwrap();
     told(store.port, &create).unwrap();
-    // More than one part.
+    // The backup has more than one part.
     fill(&server, "/second", 40).unwrap();
     let before = dump::tree(server.address()).unwrap();
     let made = told(store.port, &create).unwrap();
@@ -153,7 +153,7 @@ fn a_backup_in_a_bucket_is_made_verified_and_restored() {
     let first = dump::tree(first.address()).unwrap();
     assert!(first.contains("/first") && !first.contains("/second"), "{first}");
 
-    // A byte changes in the store, and then a file goes.
+    // A byte in the store changes, and then a file disappears.
     let damage = "
 keys = [o['Key'] for o in s3.list_objects_v2(Bucket='backups', Prefix='zk/one/files/log')['Contents']]
 key = max(keys, key=lambda key: s3.head_object(Bucket='backups', Key=key)['ContentLength'])
@@ -168,7 +168,7 @@ print(key)";
     let said = refusal(store.port, &["backup", "verify", to]).unwrap();
     assert!(said.contains("no such bucket or object"), "{said}");
 
-    // What somebody else has there stays as it is.
+    // Objects of others in the store stay unchanged.
     store.python("s3.put_object(Bucket='backups', Key='other/mine', Body=b'mine')").unwrap();
     let other = ["backup", "create", "--dir", &data, "--to", "s3://backups/other"];
     let said = refusal(store.port, &other).unwrap();
@@ -202,7 +202,7 @@ fn a_store_that_refuses_or_does_not_listen_is_named() {
         asked.contains("authorization: AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/"),
         "{asked}"
     );
-    // Nobody listens there any more.
+    // No store listens there any more.
     let said = refusal(port, &["backup", "list", "s3://backups/zk"]).unwrap();
     assert!(said.contains("s3://backups/zk: ") && said.contains("onnection refused"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! OCSP: a responder of openssl, which says of certificates what the test wants, before Zebu and the original.
+//! OCSP: a responder of openssl, whose answers the test chooses, with Zebu and with the original.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::{Options, PATIENCE, Server, free_port};
 use zebu_interop::shell::Shell;
 
-/// What the responder does with a question.
+/// The responder's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Answers,
@@ -35,7 +35,7 @@ struct Authority {
 struct State {
     mode: Mode,
     asked: u32,
-    /// `openssl ca` has it like this: status, expiry, revocation, serial, file, name.
+    /// The format of `openssl ca`: status, expiry, revocation, serial, file, name.
     index: Vec<(char, &'static str, u32)>,
 }
 
@@ -53,7 +53,8 @@ fn openssl(dir: &Path, words: &str) -> Result<()> {
 const NAMES: [&str; 4] = ["good", "revoked", "unknown", "addressless"];
 
 impl Authority {
-    /// Makes certificates of these names, all for this machine. `addressless` names no responder.
+    /// Creates certificates with these names, all for this machine. `addressless`: the certificate
+    /// without a responder's address.
     fn new() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -88,7 +89,7 @@ impl Authority {
         let (dir, state) = (made.dir.path().to_owned(), made.state.clone());
         std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
-                // A question that fails shows in the test.
+                // The test itself shows a failed request.
                 let _ = answer(socket, &dir, &state);
             }
         });
@@ -112,7 +113,7 @@ impl Authority {
     }
 }
 
-/// Answers one question, asked with POST or, as Java does, with GET.
+/// Answers one request, sent with POST or, as Java does, with GET.
 fn answer(mut socket: TcpStream, dir: &Path, state: &Mutex<State>) -> Result<()> {
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
@@ -191,7 +192,7 @@ fn tls(authority: &Authority) -> Tls {
     Tls::new().trust_store(authority.trusted())
 }
 
-/// Whether a client comes to have a session; why not, if not.
+/// Whether a client gets a session; if not, the reason.
 async fn session(tls: Tls, servers: &str) -> Result<()> {
     let connector = Connector::new()
         .session_timeout(Duration::from_secs(10))
@@ -206,7 +207,7 @@ async fn session(tls: Tls, servers: &str) -> Result<()> {
             client.close().await?;
             return Ok(());
         }
-        // The original opens this port after the other one, and takes its time.
+        // The original opens this port later than the other one.
         let passes = ["Connection refused", "not finished yet"];
         let lasting = |it: &String| !passes.iter().any(|words| it.contains(words));
         if let Some(trouble) = client.trouble().filter(lasting) {
@@ -216,7 +217,7 @@ async fn session(tls: Tls, servers: &str) -> Result<()> {
     anyhow::bail!("neither a session nor a reason")
 }
 
-/// Both kinds of servers take and refuse the same certificates of clients.
+/// Both kinds of servers accept and refuse the same client certificates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 async fn servers_ask_about_certificates_of_clients() -> Result<()> {
@@ -232,7 +233,7 @@ async fn servers_ask_about_certificates_of_clients() -> Result<()> {
             let refused = session(shows(name), &servers).await;
             assert!(refused.is_err(), "{kind:?} takes {name}");
         }
-        // A client that shows no certificate has none that could be revoked.
+        // A client without a certificate has none that could be revoked.
         session(tls(&authority), &servers).await?;
         if kind == Java395 {
             continue;
@@ -246,7 +247,7 @@ async fn servers_ask_about_certificates_of_clients() -> Result<()> {
         ] {
             assert!(log.contains(why), "{why}: {log}");
         }
-        // A good answer is remembered for a while, whatever the responder does.
+        // A positive answer is cached for a while, whatever the responder answers meanwhile.
         for (mode, why) in [
             (Mode::Garbage, "sends no response that can be read"),
             (Mode::Fails, "answers with HTTP status 503"),
@@ -256,7 +257,7 @@ async fn servers_ask_about_certificates_of_clients() -> Result<()> {
             let asked = authority.asked();
             session(shows("good"), &servers).await.with_context(|| format!("{mode:?}"))?;
             assert_eq!(authority.asked(), asked, "it is remembered");
-            // A client may give up before this server does.
+            // The client may give up before this server does.
             let unknown = session(shows("unknown"), &servers);
             let unknown = tokio::time::timeout(Duration::from_secs(8), unknown).await;
             assert!(!matches!(unknown, Ok(Ok(()))));
@@ -265,14 +266,14 @@ async fn servers_ask_about_certificates_of_clients() -> Result<()> {
                 assert!(Instant::now() < end, "{why}: {}", server.log());
                 std::thread::sleep(Duration::from_millis(50));
             }
-            // Others are served meanwhile.
+            // Other clients are served meanwhile.
             session(tls(&authority), &servers).await?;
         }
     }
     Ok(())
 }
 
-/// As the original: a responder that does not answer refuses the certificate.
+/// As in the original, certificates are refused while the responder does not answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 async fn without_an_answer_no_certificate_is_good() -> Result<()> {
@@ -291,7 +292,7 @@ async fn without_an_answer_no_certificate_is_good() -> Result<()> {
     Ok(())
 }
 
-/// Our client, our shell and the original's shell ask about the certificate of a server.
+/// Zebu's client, Zebu's shell and the original's shell check the certificate of a server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 async fn clients_ask_about_certificates_of_servers() -> Result<()> {
@@ -339,7 +340,7 @@ async fn clients_ask_about_certificates_of_servers() -> Result<()> {
     Ok(())
 }
 
-/// Members of both kinds ask about each other's certificates.
+/// Members of both kinds check each other's certificates.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_ask_about_each_other() -> Result<()> {

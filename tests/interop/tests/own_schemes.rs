@@ -71,7 +71,7 @@ fn the_name_of_an_ensemble() {
     for names in [None, Some("one, two,,"), Some("")] {
         let mut options = Options::default().config("authProvider.ens", ENSEMBLE);
         if let Some(names) = names {
-            // In the file, because a property with a blank would be split in two.
+            // The setting is in the file, because a property with a blank would be split in two.
             options = options.config("ensembleAuthName", names);
         }
         same(&format!("scheme-ensemble-{}", names.map_or(9, str::len)), &options, |server| {

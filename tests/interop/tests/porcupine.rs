@@ -1,7 +1,9 @@
-//! Porcupine, a checker of linearizability that others use, says of histories what ours says.
+//! Porcupine, an independent checker of linearizability, and this project's checker agree about the
+//! same histories.
 //!
-//! The histories are made up: clients ask one znode concurrently, and each operation happens at a moment between its
-//! start and its end. Then something is changed in most of them, which breaks them or not.
+//! The histories are generated: clients send concurrent requests about one znode, and each
+//! operation takes effect at a moment between its start and its end. Then most histories get one
+//! change, which makes them invalid or not.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +18,7 @@ use zebu_testkit::Random;
 
 const HISTORIES: usize = 600;
 
-/// What a server answers, and the state after it.
+/// A server's answer, and the state after it.
 fn serve(state: &State, ask: &Ask) -> (State, Answer) {
     let wrong = |asked: i32, at: i32| asked != ANY && asked != at;
     match (ask, state) {
@@ -51,7 +53,7 @@ fn good(random: &mut Random) -> Vec<Made> {
         for _ in 0..3 + random.index(5) {
             let (began, happens) = (now, now + random.next() % 10);
             let ended = happens + random.next() % 10;
-            // Some are never done, as if they were lost on the way.
+            // Some operations are never executed, as if their requests were lost.
             let lost = random.chance(8);
             let known = !lost && random.chance(90);
             asked.push((happens, random.next(), began, known.then_some(ended), lost));
@@ -74,7 +76,7 @@ fn good(random: &mut Random) -> Vec<Made> {
             6 => Ask::Delete(version),
             _ => Ask::Read,
         };
-        // A read without an answer says nothing.
+        // A read without an answer carries no information.
         if ask == Ask::Read && ended.is_none() {
             continue;
         }
@@ -88,7 +90,7 @@ fn good(random: &mut Random) -> Vec<Made> {
     history
 }
 
-/// Changes one answer, or the time of one operation.
+/// Changes one answer, or one time of one operation.
 fn change(history: &mut [Made], random: &mut Random) {
     let known: Vec<usize> = (0..history.len()).filter(|at| history[*at].ended.is_some()).collect();
     if known.is_empty() {
@@ -179,7 +181,8 @@ fn porcupine_and_our_search_say_the_same() {
             Verdict::Undecided => "Unknown",
         };
         assert_eq!(ours, said, "history {number}: {}", to_json(history));
-        // With what reads tell of changes without an answer, as recorded histories are checked.
+        // Also with the effects that reads show of writes without an answer, as in recorded
+        // histories.
         assert_eq!(znode::check(&operations).is_ok(), said == "Ok", "history {number}");
         if number.is_multiple_of(4) {
             assert_eq!(said, "Ok", "history {number} was not changed: {}", to_json(history));

@@ -1,9 +1,9 @@
-//! Power cuts of real disks: servers on loop-mounted ext4 and XFS file systems, alone and as three
-//! members whose power fails at once, while clients write. What was not made durable is gone.
-//! Every server starts again without an operator, and has everything that was acknowledged.
+//! Power cuts of real disks: servers on loop-mounted ext4 and XFS file systems, standalone and as
+//! three members whose power fails together, while clients write. Data that were not made durable
+//! are lost. Every server starts again without an operator, with everything that was acknowledged.
 //!
-//! `cargo xtask power-cuts --cuts 100` tries as many of each kind; the tests themselves try a few.
-//! Mounting needs root: without it the tests say that they did nothing.
+//! `cargo xtask power-cuts --cuts 100` makes that many cuts of each kind; the tests themselves make
+//! a few. Mounting requires root: without root, the tests report that they did nothing.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -18,17 +18,17 @@ use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind, Options, Server};
 use zebu_testkit::Random;
 
-/// An ensemble gets so many cuts, then a new one begins with empty disks.
+/// The number of cuts for one ensemble. Then a new one begins with empty disks.
 const CUTS_EACH: u64 = 4;
 
-/// How long a server may have run when its power fails, at most, in milliseconds: now and then
-/// before it serves, mostly after a few writes.
+/// Maximum time that a server has run before a cut, in milliseconds: sometimes it does not serve
+/// yet, mostly it has executed a few writes.
 const AGES_MS: [u64; 4] = [20, 300, 1_000, 4_000];
 
 /// Enough for the journal of either file system.
 const MEBIBYTES: u32 = 320;
 
-/// How many cuts are tried, unless more are asked for.
+/// The number of cuts, unless the environment sets another one.
 fn cuts() -> u64 {
     let given = std::env::var("ZEBU_POWER_CUTS").ok();
     given.map_or(CUTS_EACH, |text| {
@@ -36,9 +36,9 @@ fn cuts() -> u64 {
     })
 }
 
-/// Prints a line that the test runner does not hold back.
+/// Prints a line at once, although the test runner captures output.
 fn say(line: &str) {
-    // Nobody depends on it.
+    // No result depends on this line.
     writeln!(std::io::stderr(), "{line}").ok();
 }
 
@@ -50,7 +50,7 @@ fn on(medium: Medium) -> Options {
         .property("zookeeper.snapCount", 150)
 }
 
-/// What a series of cuts has shown.
+/// The results of a series of cuts.
 #[derive(Default)]
 struct Series {
     cuts: u64,
@@ -62,13 +62,14 @@ struct Series {
 }
 
 impl Series {
-    /// Cuts the power of an ensemble with empty disks, some times; `false` if this machine cannot.
+    /// Cuts the power of an ensemble with empty disks several times; `false` if this machine
+    /// cannot.
     fn run(&mut self, medium: Medium, members: usize, random: &mut Random) -> Result<bool> {
         let mut ensemble = Ensemble::prepare(&vec![Kind::Zebu; members], &on(medium))?;
         if !ensemble.members().iter().all(Server::has_power) {
             return Ok(false);
         }
-        // A first start is a moment like any other.
+        // The cut may also hit a first start.
         for index in 0..members {
             ensemble.member(index).spawn()?;
         }
@@ -82,7 +83,7 @@ impl Series {
             let age_max = *random.pick(&AGES_MS);
             std::thread::sleep(Duration::from_millis(random.below(age_max)));
             if let Err(error) = self.cut(&mut ensemble, random) {
-                // What a client saw says more than the fact that it waits.
+                // The client's own findings explain more than its missing answer.
                 return Err(error.context(format!("{:?}", load.finish().err())));
             }
             if let Err(error) = load.wait_for(PROGRESS) {
@@ -155,9 +156,10 @@ fn members_on_xfs_whose_power_fails_at_once_keep_what_they_acknowledged() {
     nothing_is_lost(Medium::Xfs, 3);
 }
 
-/// How many of the acknowledged znodes a server that does not sync has after a cut, of how many.
+/// The number of acknowledged znodes that a server without syncs has after a cut, and the number of
+/// all.
 fn without_sync(medium: Medium) -> Result<Option<(usize, usize)>> {
-    // A snapshot would begin a new log, behind a durable one.
+    // A snapshot would start a new log, after which the old one is durable.
     let options = on(medium).config("forceSync", "no").property("zookeeper.snapCount", 100_000);
     let mut server = Server::prepare(Kind::Zebu, &options, |_| Ok(()))?;
     if !server.has_power() {

@@ -1,5 +1,5 @@
-//! A real Prometheus scrapes servers of the original and of Zebu. Everything that dashboards and rules ask for is asked
-//! over its query API.
+//! A real Prometheus scrapes servers of the original and of Zebu. The test evaluates every
+//! expression of dashboards and rules through its query API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ use zebu_interop::server::{PATIENCE, free_port};
 use zebu_interop::{dashboards, deps};
 use zebu_testkit::wire::{Writer, op};
 
-/// An ensemble whose members publish at these ports.
+/// An ensemble whose members serve metrics at these ports.
 fn ensemble(kind: Kind) -> Result<(Ensemble, Vec<u16>)> {
     let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
     let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
@@ -41,7 +41,7 @@ fn ensemble(kind: Kind) -> Result<(Ensemble, Vec<u16>)> {
         session.create(&format!("/n{number}"), b"data", 0)?;
     }
     session.expect(op::GET_DATA, Writer::new().string("/n0").bool(false))?;
-    // Some metrics have a value at every thousandth transaction only.
+    // Some metrics get a value only at every thousandth transaction.
     let set = || (op::SET_DATA, Writer::new().string("/n0").buffer(b"data").int(-1));
     for _ in 0..20 {
         session.expect_all(&(0..50).map(|_| set()).collect::<Vec<_>>())?;
@@ -91,7 +91,7 @@ impl Prometheus {
         Ok(json["data"].clone())
     }
 
-    /// The series that an expression gives now.
+    /// The present series of an expression.
     fn query(&self, expression: &str) -> Result<Vec<Value>> {
         let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"_-.".contains(&it);
         let escaped = expression.bytes().fold(String::new(), |mut text, it| {
@@ -106,12 +106,12 @@ impl Prometheus {
         Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Waits until an expression gives something.
+    /// Waits until an expression has a result.
     fn query_until_some(&self, expression: &str) -> Result<Vec<Value>> {
         self.query_until(expression, |found| !found.is_empty())
     }
 
-    /// Waits until the series that an expression gives are accepted.
+    /// Waits until the series of an expression are accepted.
     fn query_until(
         &self,
         expression: &str,
@@ -130,7 +130,7 @@ impl Prometheus {
         }
     }
 
-    /// Every name of a job, with the names of its labels.
+    /// Every metric name of a job, with the names of its labels.
     fn series(&self, job: &str) -> Result<BTreeMap<String, BTreeSet<String>>> {
         let mut found = BTreeMap::<_, BTreeSet<String>>::new();
         for series in self.query(&format!("{{job=\"{job}\"}}"))? {
@@ -142,13 +142,13 @@ impl Prometheus {
     }
 }
 
-/// What a dashboard gets for an expression where it has selected a job.
+/// An expression as a dashboard sends it after its user has selected a job.
 fn of_job(expression: &str, job: &str) -> String {
     expression.replace('$', &format!("{{job=\"{job}\",instance=~\".*\"}}"))
 }
 
-/// What `zookeeper-exporter` publishes about servers, as its documentation says: each number of `mntr`, whether the server
-/// answers, whether it leads, and its version.
+/// The metrics of `zookeeper-exporter` about servers, by its documentation: each number of `mntr`,
+/// whether the server answers, whether it leads, and its version.
 fn exported(servers: &[SocketAddr]) -> String {
     let mut page = String::new();
     for server in servers {
@@ -188,7 +188,7 @@ fn ask_word(server: SocketAddr, word: &str) -> Result<String> {
     Ok(answer)
 }
 
-/// Publishes what [`exported`] says until the test ends. Returns the port.
+/// Serves the metrics of [`exported`] until the test ends. Returns the port.
 fn export(servers: Vec<SocketAddr>) -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
@@ -205,7 +205,8 @@ fn export(servers: Vec<SocketAddr>) -> Result<u16> {
     Ok(port)
 }
 
-/// Whether the original has it for its JVM, or Prometheus itself adds it for an alert that waits.
+/// Whether the original has the metric for its JVM, or Prometheus itself adds it for a pending
+/// alert.
 fn is_of_others(name: &str) -> bool {
     name.starts_with("jvm_") || name.starts_with("ALERTS")
 }
@@ -238,7 +239,7 @@ fn a_prometheus_finds_everything_that_dashboards_and_rules_ask_for() -> Result<(
     }
     ensure!(lacks.is_empty(), "{lacks:#?}");
 
-    // Zebu answers what dashboards and rules ask for, and is asked for nothing that only a JVM has, except by JVM panels.
+    // Zebu has every metric that dashboards and rules use, except for those of a JVM in JVM panels.
     let mut unanswered = Vec::new();
     for expression in dashboards::expressions() {
         if expression.contains("jvm_") && !expression.contains("jvm_pause_time_ms") {
@@ -247,7 +248,7 @@ fn a_prometheus_finds_everything_that_dashboards_and_rules_ask_for() -> Result<(
         let answered =
             |job| -> Result<bool> { Ok(!prometheus.query(&of_job(&expression, job))?.is_empty()) };
         let start = Instant::now();
-        // A rate needs two values, so it is there a moment later.
+        // A rate requires two values, so it appears a moment later.
         while !answered("zookeeper")? && start.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -265,7 +266,7 @@ fn a_prometheus_finds_everything_that_dashboards_and_rules_ask_for() -> Result<(
     prometheus.query_until_some("sum(zk_server_leader{job=\"exporter\"}) == 1")?;
     prometheus.query_until_some("zk_version{job=\"exporter\",version=\"3.9.5\"} == 1")?;
 
-    // The dashboard of this project, with its variables as Grafana fills them in.
+    // This project's dashboard, with its variables as Grafana sets them.
     let dashboard: Value =
         serde_json::from_str(&fs::read_to_string(deploy("grafana/zookeeper.json"))?)?;
     let mut count = 0;
@@ -284,7 +285,7 @@ fn a_prometheus_finds_everything_that_dashboards_and_rules_ask_for() -> Result<(
     }
     ensure!(count > 30, "{count}");
 
-    // Every rule of this project is evaluated, and none of them fires.
+    // Every rule of this project is evaluated, and no alert fires.
     let start = Instant::now();
     loop {
         let data = prometheus.get("/api/v1/rules")?;
@@ -301,7 +302,7 @@ fn a_prometheus_finds_everything_that_dashboards_and_rules_ask_for() -> Result<(
         std::thread::sleep(Duration::from_millis(200));
     }
 
-    // A rule sees what it is for: a server that is gone.
+    // A rule detects its case: a server that has ended.
     drop(theirs);
     let mut ours = ours;
     ours.member(0).kill()?;

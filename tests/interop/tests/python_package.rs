@@ -10,7 +10,7 @@ use zebu_interop::run::succeed;
 use zebu_interop::scenario::{compare, same};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 
-/// A program that finds the package beside it, and nothing else that was installed.
+/// A program that can import the package, and no other installed one.
 fn python(program: &str) -> Command {
     let mut python = Command::new(deps::python());
     python.arg("-B").arg(deps::client(program)).env("PYTHONPATH", deps::our_python());
@@ -37,7 +37,8 @@ fn the_recipes_of_the_package_keep_their_promises() {
     });
 }
 
-/// Programs with kazoo and with the package exclude each other, count together and see each other.
+/// Programs that use kazoo and programs that use the package exclude each other, count together and
+/// see each other.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_recipes_of_the_package_work_beside_kazoo() {
@@ -49,7 +50,7 @@ fn the_recipes_of_the_package_work_beside_kazoo() {
     });
 }
 
-/// The types of the package fit its code, and those of programs that use it.
+/// The package's types match its code, and programs that use it pass the type checker.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_package_is_typed() -> Result<()> {

@@ -53,7 +53,7 @@ fn start(kind: Kind, local_sessions: bool) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// All members except for one stop, and that one becomes read-only.
+/// All members but one stop, and that one becomes read-only.
 fn lose_quorum(ensemble: &mut Ensemble) -> Result<()> {
     ensemble.member(1).kill()?;
     ensemble.member(2).kill()?;
@@ -150,12 +150,12 @@ fn story(kind: Kind, local_sessions: bool) -> Result<String> {
             let reply = Reply::parse(&frame)?;
             tell(&format!("op {op}"), format!("{} {} {}", reply.xid, reply.err, reply.body.len()));
         }
-        // Another one that closes its session, which changes nothing.
+        // A session that closes, which changes nothing.
         let (mut other, _) = shake(&ensemble, new, Some(true))?;
         other.send(&Writer::request(1, op::CLOSE_SESSION).done())?;
         let Incoming::Frame(frame) = other.receive()? else { bail!("no farewell") };
         tell("farewell", format!("{}, then {:?}", Reply::parse(&frame)?.err, other.receive()?));
-        // One that continues on another connection.
+        // A session that continues on another connection.
         let Incoming::Frame(welcome) = &answer else { bail!("no session") };
         let reader = i64::from_be_bytes(welcome[8..16].try_into()?);
         let key = welcome[20..36].to_vec();

@@ -36,7 +36,7 @@ fn grow(kinds: [Kind; 3]) -> Result<()> {
     members.server(1).kill()?;
     members.leader(&[2, 3])?;
     members.write(&[2, 3], "without")?;
-    // It finds the others by the files that it has written itself.
+    // The server finds the others by the files that it has written itself.
     members.server(1).spawn()?;
     members.expect(&[1, 2, 3], &config)?;
     members.write(&[1, 2, 3], "again")?;

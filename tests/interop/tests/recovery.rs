@@ -15,7 +15,7 @@ use zebu_interop::run::succeed;
 use zebu_interop::server::Kind::{self, Zebu};
 use zebu_interop::server::{Options, PATIENCE};
 
-/// Copies the history of another server to a stopped one.
+/// Copies the data of another server to a stopped server.
 fn copy_history(from: &Path, to: &Path) -> Result<()> {
     let (from, to) = (from.join("version-2"), to.join("version-2"));
     if to.exists() {
@@ -60,9 +60,9 @@ fn a_majority_loses_its_data() -> Result<()> {
     Ok(())
 }
 
-/// The log message of a member that meets members of another ensemble.
+/// The log message of a member that contacts members of another ensemble.
 const OTHERS: &str = "is refused: it belongs to ensemble";
-/// The message of an empty member that has heard of a history.
+/// The message of an empty member that knows of a history.
 const ABSTAINS: &str = "neither votes nor serves until a leader elected without it";
 
 fn wait_for_words(ensemble: &mut Ensemble, index: usize, words: &str) -> Result<()> {
@@ -94,7 +94,7 @@ fn while_they_could_elect() {
     std::thread::sleep(Duration::from_secs(3));
 }
 
-/// A majority without data starts first: it forms a new ensemble, and the survivor keeps its data.
+/// A majority without data starts first and forms a new ensemble. The survivor keeps its data.
 fn a_majority_starts_empty() -> Result<()> {
     let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
     write_all(&mut ensemble, 0, 0..50)?;
@@ -126,7 +126,7 @@ fn a_majority_starts_empty() -> Result<()> {
     Ok(())
 }
 
-/// A majority without data hears of the survivor's history, and waits for its operator.
+/// A majority without data learns of the survivor's history, and waits for its operator.
 fn a_majority_starts_empty_beside_the_survivor() -> Result<()> {
     let mut ensemble = Ensemble::start(&[Zebu; 3], &options())?;
     write_all(&mut ensemble, 0, 0..50)?;
@@ -163,7 +163,7 @@ fn an_empty_member_starts_beside_a_stale_one(stale: Kind) -> Result<()> {
     write_all(&mut ensemble, 0, 0..10)?;
     ensemble.agreed_tree()?;
     ensemble.member(2).kill()?;
-    // If it led, the others serve as its followers until they notice.
+    // If it leads, the others follow it until they notice.
     ensemble.leader(Some(2))?;
     ensemble.member(1).wait_until_serving()?;
     write_all(&mut ensemble, 1, 10..50)?;
@@ -196,13 +196,13 @@ fn a_majority_of_a_changed_ensemble_loses_its_data() -> Result<()> {
     let config = members.change(1, &[], &[3])?;
     members.expect(&[1, 2, 4], &config)?;
     members.write(&[1, 2, 4], "before")?;
-    // It knows that it was removed, so it does not start again.
+    // The server knows that it was removed, so it does not start again.
     members.expect(&[3], &config)?;
     for id in 1..=4 {
         members.server(id).kill()?;
     }
     ensure!(!members.server(3).expect_refusal()?.success(), "a removed server ends as if in order");
-    // The two start without their data and wait; nothing is lost.
+    // The two servers start without their data and wait. Nothing is lost.
     for id in [1, 2] {
         fs::remove_dir_all(members.server(id).data().join("version-2"))?;
     }
@@ -272,8 +272,8 @@ fn a_changed_ensemble_goes_on_with_the_history_of_one_server_and_takes_a_removed
     done(a_majority_of_a_changed_ensemble_loses_its_data());
 }
 
-/// Stops a member, and zeros a sector in the middle of its log, which looks like the end of the log: at another place than at
-/// the others.
+/// Stops a member, and overwrites a sector in the middle of its log with zeros, which look like the
+/// end of the log. Each member has its damage at a different place.
 fn damage(ensemble: &mut Ensemble, index: usize) -> Result<()> {
     ensemble.member(index).stop()?;
     let history = ensemble.member(index).data().join("version-2");
@@ -291,7 +291,8 @@ fn damage(ensemble: &mut Ensemble, index: usize) -> Result<()> {
     Ok(())
 }
 
-/// Starts an ensemble with 300 writes, and damages the log of each member. Also returns the tree.
+/// Starts an ensemble, executes 300 writes, and damages the log of each member. Also returns the
+/// tree.
 fn damaged_everywhere(options: &Options) -> Result<(Ensemble, String)> {
     let mut ensemble = Ensemble::start(&[Zebu; 3], options)?;
     write_all(&mut ensemble, 0, 0..300)?;
@@ -309,8 +310,9 @@ fn ensure_same(before: &str, after: &str) -> Result<()> {
     Ok(())
 }
 
-/// All members have damage, each at another place. The first to start waits, and names what it waits for. With the others
-/// there, they all get what they lack from each other, and nothing is lost. F13.
+/// All members have damage, each at a different place. The first member to start waits, and names
+/// the missing transactions. When the others have started, all get their missing transactions from
+/// each other, and nothing is lost. F13.
 fn all_recover_together(options: Options) -> Result<()> {
     let options = options
         .config("admin.enableServer", "true")
@@ -328,7 +330,7 @@ fn all_recover_together(options: Options) -> Result<()> {
         ensemble.member(index).spawn()?;
     }
     ensure_same(&before, &ensemble.agreed_tree()?)?;
-    // Two of them were needed for a leader, and nobody had more to send them than these records.
+    // An election requires two of these members, and no member had further transactions to send.
     let mended = (0..3).filter(|index| {
         let log = ensemble.member(*index).log();
         log.contains("whole again: ") && log.contains("transactions are from other members")
@@ -339,7 +341,7 @@ fn all_recover_together(options: Options) -> Result<()> {
     Ok(())
 }
 
-/// The same, with an operator who repairs copies of the members' files.
+/// The same, but an operator repairs copies of the members' files.
 fn all_are_repaired_by_their_operator() -> Result<()> {
     let (mut ensemble, before) = damaged_everywhere(&options())?;
     let copies = tempfile::tempdir()?;
@@ -365,7 +367,7 @@ fn all_are_repaired_by_their_operator() -> Result<()> {
     ensure_same(&before, &ensemble.agreed_tree()?)
 }
 
-/// Members that speak TLS with each other.
+/// Members with TLS between each other.
 fn with_tls() -> Options {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop");
     let store = |name: &str| root.join("crates/auth/tests/fixtures").join(name);
@@ -377,7 +379,7 @@ fn with_tls() -> Options {
         .config("ssl.quorum.trustStore.password", "testpass")
 }
 
-/// Members that authenticate each other.
+/// Members with SASL between each other.
 fn with_sasl(folder: &Path) -> Result<Options> {
     let file = folder.join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
@@ -392,7 +394,7 @@ fn with_sasl(folder: &Path) -> Result<Options> {
         .fold(options, |options, key| options.config(&format!("quorum.auth.{key}"), "true")))
 }
 
-/// How much of a log is written.
+/// The length of the written part of a log.
 fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }

@@ -1,4 +1,5 @@
-//! The crate `zookeeper-client` over TLS and with SASL. Its program is built by itself, with the provider of cryptography that it brings.
+//! The crate `zookeeper-client` over TLS and with SASL. Its program is built separately, with the
+//! crate's own provider of cryptography.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use zebu_interop::run::succeed;
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Options, PATIENCE, free_port};
 
-/// A file of the tests of `zebu-auth`.
+/// A file from the tests of `zebu-auth`.
 fn fixture(name: &str) -> PathBuf {
     deps::repository().join("crates/auth/tests/fixtures").join(name)
 }

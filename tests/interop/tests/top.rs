@@ -1,4 +1,4 @@
-//! `zebu top` on a terminal: a pseudo-terminal shows what it draws, and passes on keys.
+//! `zebu top` on a terminal: a pseudo-terminal shows its output, and sends it keys.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -18,14 +18,15 @@ use zebu_testkit::wire::{Writer, op};
 const ROWS: usize = 30;
 const COLUMNS: usize = 160;
 
-/// The characters on a terminal, as far as `zebu top` uses one: positions, printed text, and clearing.
+/// The characters on a terminal, for the features that `zebu top` uses: positions, printed text,
+/// and clearing.
 struct Screen {
     cells: Vec<Vec<char>>,
     row: usize,
     column: usize,
-    /// Whether a program uses the whole screen and gives it back at its end.
+    /// Whether the program uses the alternate screen, and restores the terminal at its end.
     is_alternate: bool,
-    /// Bytes of a sequence or a character that is not complete.
+    /// Bytes of an incomplete sequence or character.
     rest: Vec<u8>,
 }
 
@@ -54,7 +55,7 @@ impl Screen {
                 left = &left[first.len_utf8()..];
                 continue;
             }
-            // `ESC [ parameters letter`; another sequence is two characters long.
+            // `ESC [ parameters letter`; any other sequence has two characters.
             let is_long = left.as_bytes().get(1) == Some(&b'[');
             let end = match left.len() {
                 1 => None,
@@ -98,7 +99,7 @@ impl Screen {
     }
 }
 
-/// A program on a terminal of its own, which Debian's `script` makes.
+/// A program on its own terminal, which Debian's `script` creates.
 struct OnTerminal {
     child: Child,
     keyboard: ChildStdin,
@@ -192,7 +193,8 @@ fn top_shows_an_ensemble_live() -> Result<()> {
     let servers: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let (zebu, servers) = (deps::zebu().display().to_string(), servers.join(","));
     let mut top = OnTerminal::start(&format!("{zebu} top --only --interval 200 {servers}"))?;
-    // The ensemble, its servers, the client, its path and its operations are all there, with numbers.
+    // The output shows the ensemble, its servers, the client, its path and its operations, with
+    // numbers.
     let text = top.wait_for("everything", |text| {
         text.contains("busiest paths")
             && text.contains("operations/s: ")
@@ -211,7 +213,7 @@ fn top_shows_an_ensemble_live() -> Result<()> {
     ensure!(text.contains("set_data ") && text.contains("get_data "), "{text}");
     ensure!(top.screen.lock().unwrap().is_alternate, "the program uses the whole screen");
 
-    // The numbers change with what happens: a member goes, and is back.
+    // The numbers follow events: a member ends and returns.
     let follower = if first.starts_with("leader server.3,") { 1 } else { 2 };
     ensemble.member(follower).kill()?;
     top.wait_for("the lost member", |text| text.contains("2 of 3 voters serve"))?;
@@ -219,7 +221,7 @@ fn top_shows_an_ensemble_live() -> Result<()> {
     ensemble.member(follower).launch()?;
     top.wait_for("the member again", |text| text.contains("3 of 3 voters serve"))?;
 
-    // Keys: the screen is held, and goes on.
+    // Keys pause the screen and resume it.
     top.press("p")?;
     top.wait_for("the held screen", |text| text.contains("[held]"))?;
     let held = top.text();

@@ -1,5 +1,5 @@
-//! Zebu ensembles of real processes to which everything happens that [`NEMESES`] has, while clients
-//! of ours, of kazoo and of the original work and check: `cargo xtask torture --minutes 30`.
+//! Zebu ensembles of real processes under all faults in [`NEMESES`], while Zebu's clients, kazoo
+//! and the original's client work and check the results: `cargo xtask torture --minutes 30`.
 //!
 //! In each round a new ensemble of three or five members is under faults for 45 s. Then
 //! everything is checked. The seed determines network, workload and faults, but not their timing.
@@ -26,13 +26,13 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     given.map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
 
-/// Whether a name is among the given ones; all are if none is given.
+/// Whether a name is among the given ones. Without any, all are included.
 fn is_wanted(variable: &str, name: &str) -> bool {
     let given = std::env::var(variable).unwrap_or_default();
     given.is_empty() || given.split(',').any(|one| one == name)
 }
 
-/// The nemeses to choose from, each with its faults that an ensemble of this size tolerates.
+/// The nemeses to choose from, each with the faults that an ensemble of this size tolerates.
 fn nemeses(members: usize) -> Vec<(&'static Nemesis, Vec<Fault>)> {
     let wanted = NEMESES.iter().filter(|it| is_wanted("ZEBU_TORTURE_NEMESIS", it.name));
     let faults = |it: &Nemesis| -> Vec<Fault> {
@@ -41,22 +41,22 @@ fn nemeses(members: usize) -> Vec<(&'static Nemesis, Vec<Fault>)> {
     wanted.map(|it| (it, faults(it))).filter(|(_, faults)| !faults.is_empty()).collect()
 }
 
-/// The workloads of a round: all of the wanted ones at once, or one of them.
+/// The workloads of a round: all selected ones together, or one of them.
 fn workloads(seed: u64) -> Vec<Workload> {
     let wanted =
         Workload::ALL.into_iter().filter(|it| is_wanted("ZEBU_TORTURE_WORKLOAD", it.name()));
     let wanted: Vec<Workload> = wanted.collect();
     let turn = usize::try_from(seed).unwrap_or_default() % (wanted.len() + 1);
-    // The first seed has all of them.
+    // The first seed runs all of them.
     if turn == 1 || wanted.len() < 2 { wanted } else { vec![wanted[turn.max(1) - 1]] }
 }
 
-/// What a nemesis has done.
+/// The statistics of a nemesis.
 #[derive(Debug, Default)]
 struct Record {
-    /// How often while each workload ran.
+    /// The number of its faults during each workload.
     times: BTreeMap<Workload, usize>,
-    /// How long each time, until the ensemble had recovered.
+    /// The times from each fault until the ensemble had recovered.
     took: Vec<Duration>,
 }
 
@@ -74,7 +74,7 @@ impl Round {
         Self { seed, members, workloads: workloads(seed) }
     }
 
-    /// In turn packets vanish in a router, and proxies make bad weather.
+    /// In turn, a router drops packets, and proxies delay and damage connections.
     fn network(&self) -> Result<Network> {
         if self.seed % 4 < 2 {
             Network::with_cuts(self.members)
@@ -99,7 +99,7 @@ impl Round {
         let mut seen = Vec::new();
         let mut deck = Vec::new();
         let start = Instant::now();
-        // Each nemesis comes once before any of them comes again.
+        // Each nemesis occurs once before any of them occurs again.
         while start.elapsed() < ROUND {
             if deck.is_empty() {
                 deck = choice.iter().collect();
@@ -144,7 +144,7 @@ impl Round {
     }
 }
 
-/// A table for documents: how often each nemesis came while each workload ran, and for how long.
+/// A table for documents: how often each nemesis occurred during each workload, and for how long.
 fn print_table(records: &mut Records) {
     let names: Vec<&str> = Workload::ALL.map(Workload::name).to_vec();
     println!("\n| nemesis | what happens | {} | median | longest |", names.join(" | "));

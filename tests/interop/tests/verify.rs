@@ -26,7 +26,7 @@ fn set(session: &mut Session, path: &str, data: &[u8]) -> Result<()> {
     session.expect(op::SET_DATA, Writer::new().string(path).buffer(data).int(-1)).map(drop)
 }
 
-/// Two histories that are the same but for their last three transactions, each as long as the other.
+/// Two histories of equal length that differ only in their last three transactions.
 fn two_histories() -> Result<[Server; 2]> {
     let alone = server::Options::default().property("zookeeper.digest.enabled", "false");
     let mut first = Server::start(Zebu, &alone)?;
@@ -53,7 +53,7 @@ fn two_histories() -> Result<[Server; 2]> {
     Ok([first, second])
 }
 
-/// Where the members serve clients is not in their own lists.
+/// The members' own lists do not contain their client addresses.
 fn with_client_ports(ensemble: &mut Ensemble) -> Result<String> {
     let mut text = String::new();
     let config = ensemble.member(0).config();

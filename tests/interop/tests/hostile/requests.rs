@@ -119,11 +119,11 @@ fn counts_are_not_believed() {
 fn a_multi_in_a_multi_in_a_multi() {
     let mut target = Target::new();
     let mut session = target.session();
-    // As deep as a frame permits.
+    // A multi as deep as a frame permits.
     let nested = Writer::new().raw(&header(op::MULTI).done().repeat(110_000));
     assert_eq!(session.call(op::MULTI, nested.clone()).unwrap().err, -5);
     assert_eq!(session.call(op::MULTI_READ, nested).unwrap().err, -5);
-    // And as long as it permits: reads and writes of a few bytes each.
+    // A multi as long as a frame permits: reads and writes of a few bytes each.
     let read = header(op::GET_DATA).string("/").bool(false).done();
     let reads = Writer::new().raw(&read.repeat(60_000)).raw(&end());
     let body = session.expect(op::MULTI_READ, reads).unwrap();
