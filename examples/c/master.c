@@ -1,24 +1,24 @@
-/* The master of masters and workers, over the C client: hands out tasks to workers, and takes them back from workers
- * that are gone. Start several: one is the master, the others wait to take over.
+/* The master of the master-worker example, with the C client. It assigns tasks to workers, and takes them back from
+ * workers whose sessions have ended. Start several masters: one leads, the others wait to take over.
  *
  *     cc -DTHREADED master.c -lzookeeper_mt -lpthread        requests and answers on threads of the library
  *     cc master.c -lzookeeper_st                             everything on the one thread of this program
  *
  *     ZK_AUTH=amy:secret ./a.out HOST:PORT[,HOST:PORT...][/CHROOT]
  *
- * What is where:
+ * The znodes:
  *
- *     /master                 ephemeral, who is the master
- *     /workers/NAME           ephemeral, made by the worker after its place below /assign
- *     /tasks/task-NUMBER      what clients want, and nobody does yet
- *     /assign/NAME/TASK       what that worker does
- *     /status/TASK            what came of it
+ *     /master                 ephemeral, names the master
+ *     /workers/NAME           ephemeral, created by the worker after its znode below /assign
+ *     /tasks/task-NUMBER      a task of a client that no worker has yet
+ *     /assign/NAME/TASK       a task assigned to that worker
+ *     /status/TASK            the result of the task
  *
- * A task moves from /tasks to /assign, and back when its worker is gone, in one transaction: it is always in one of
- * them. All callbacks run on one thread, so what they share needs no lock; the main thread touches none of it before
- * they are over. A step whose connection was lost is
- * repeated: each of them finds out whether it was done already. When the session is over this program ends; whoever
- * starts it again begins with what the servers know. */
+ * One transaction moves a task from /tasks to /assign, and another one moves it back if its worker has gone. So the
+ * task is always in exactly one of the two. All callbacks run on one thread, so their data need no lock. The main
+ * thread uses these data only after the last callback. If a connection is lost, the program repeats the step in
+ * progress, and each step finds out whether it was already executed. The program ends with its session. When it is started again, it
+ * continues from the znodes. */
 
 #include <errno.h>
 #include <poll.h>
@@ -34,14 +34,14 @@
 
 enum { SESSION_MS = 15000, PATH_MAX_BYTES = 512 };
 
-/* Set by the first callback, which may come before zookeeper_init has returned. */
+/* Set by the first callback, which may run before zookeeper_init has returned. */
 static zhandle_t *handle;
 static const char *credentials;
 static char server_id[17];
 static volatile int is_connected, is_master;
 static volatile sig_atomic_t is_over;
 
-/* ---- Talk. */
+/* ---- Output. */
 
 static void say(const char *format, ...) {
     va_list arguments;
@@ -68,7 +68,7 @@ static char *copy(const char *text) {
     return checked(strdup(text));
 }
 
-/* A name below a znode, as a path. */
+/* Makes the path of a child. */
 static const char *below(char *path, const char *parent, const char *name) {
     if (snprintf(path, PATH_MAX_BYTES, "%s/%s", parent, name) >= PATH_MAX_BYTES) {
         fprintf(stderr, "too long: %s/%s\n", parent, name);
@@ -81,12 +81,12 @@ static const char *last_part(const char *path) {
     return strrchr(path, '/') + 1;
 }
 
-/* Whether a step has to be made again: nobody knows whether it was. */
+/* Whether a step must be repeated, because it is unknown whether it was executed. */
 static int is_lost(int rc) {
     return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT;
 }
 
-/* Whether a request can be made at all. */
+/* Whether the client is connected. Reports it if not. */
 static int can_ask(void) {
     if (!is_connected)
         fprintf(stderr, "not connected\n");
@@ -136,7 +136,7 @@ static struct names names_of(const struct String_vector *strings) {
     return names;
 }
 
-/* What is in `these` and not in `those`. */
+/* The names in `these` that are not in `those`. */
 static struct names without(const struct names *these, const struct names *those) {
     struct names rest = {0, NULL};
     int i;
@@ -146,7 +146,7 @@ static struct names without(const struct names *these, const struct names *those
     return rest;
 }
 
-/* The last lists that came, so that only what is new in them is looked at. */
+/* The last lists received, to find the new names in the next ones. */
 static struct names workers, tasks;
 
 static struct names replace(struct names *list, struct names now, int is_added) {
@@ -164,14 +164,14 @@ static struct names removed_and_set(struct names *list, struct names now) {
     return replace(list, now, 0);
 }
 
-/* ---- A task, from /tasks to a worker. */
+/* ---- Assigns a task to a worker. */
 
 struct task {
     char *name;
-    char *worker; /* that it goes to, or comes from */
+    char *worker; /* the worker that it moves to or from */
     char *value;
     int value_len;
-    /* What a transaction says of its operations, and where it says it. */
+    /* The operations of a transaction and their results. */
     zoo_op_t ops[2];
     zoo_op_result_t results[2];
     char from[PATH_MAX_BYTES], to[PATH_MAX_BYTES];
@@ -199,7 +199,7 @@ static void keep_value(struct task *task, const char *value, int value_len) {
         memcpy(task->value, value, (size_t)task->value_len);
 }
 
-/* Moves a task with its value, all of it or nothing. */
+/* Moves a task with its value in one transaction. */
 static void move_task(struct task *task, const char *from, const char *to, void_completion_t moved) {
     below(task->from, from, task->name);
     below(task->to, to, task->name);
@@ -213,7 +213,7 @@ static void get_task(struct task *task);
 static void task_assigned(int rc, const void *data) {
     struct task *task = (struct task *)data;
     if (is_lost(rc) || rc == ZNONODE || rc == ZNODEEXISTS) {
-        /* Done by the attempt whose answer was lost, or the worker is gone, or the task is: look again. */
+        /* An earlier attempt without an answer has moved it, or the worker or the task is gone: read it again. */
         get_task(task);
         return;
     }
@@ -243,7 +243,7 @@ static void got_task(int rc, const char *value, int value_len, const struct Stat
         keep_value(task, value, value_len);
         assign(task);
     } else {
-        /* Without workers it waits until there are some; without the task it was assigned already. */
+        /* Without workers, the task waits for the first one. If the task is gone, it was already assigned. */
         drop(&tasks, task->name);
         if (rc != ZOK && rc != ZNONODE)
             warn("read", task->name, rc);
@@ -291,7 +291,7 @@ static void get_tasks(void) {
         zoo_awget_children(handle, "/tasks", tasks_watcher, NULL, got_tasks, NULL);
 }
 
-/* ---- Workers, and what those who are gone have left. */
+/* ---- Workers, and the tasks of workers that have gone. */
 
 static void get_absent_worker_tasks(const char *worker);
 
@@ -321,7 +321,7 @@ static void got_absent_worker_task(int rc, const char *value, int value_len, con
 }
 
 static void place_removed(int rc, const void *data) {
-    /* It is not empty when somebody was just putting something there; then the next list of workers shows it. */
+    /* If a task has just been assigned, the znode is not empty. The next list of workers shows it again. */
     if (rc != ZOK && rc != ZNONODE && rc != ZNOTEMPTY && !is_lost(rc))
         warn("remove", data, rc);
     free((void *)data);
@@ -336,8 +336,8 @@ static void got_absent_worker_tasks(int rc, const struct String_vector *strings,
             below(path, place, strings->data[i]);
             zoo_aget(handle, path, 0, got_absent_worker_task, new_task(strings->data[i], worker));
         }
-        /* Requests are executed in the order in which they were made, but what they answer makes others: a place
-         * that is not empty yet stays until the last of its tasks was given back. */
+        /* The tasks are moved only when the answers to the requests above arrive. So a znode with tasks stays until
+         * the last of them has been moved back. */
         if (strings->count == 0)
             zoo_adelete(handle, place, -1, place_removed, copy(worker));
     } else if (is_lost(rc)) {
@@ -359,13 +359,13 @@ static void get_absent_worker_tasks(const char *worker) {
         zoo_awget_children(handle, path, place_watcher, NULL, got_absent_worker_tasks, copy(worker));
 }
 
-/* Those who have a place, and are not there: their master may have gone with them. */
+/* Finds workers that have a znode below /assign but are not in /workers: an earlier master may have missed them. */
 static void got_places(int rc, const struct String_vector *strings, const void *data) {
     struct names places, absent;
     int i;
     (void)data;
     if (rc != ZOK)
-        return; /* lost with the connection; what follows a new one asks again */
+        return; /* after a lost connection, connected() asks again */
     places = names_of(strings);
     absent = without(&places, &workers);
     for (i = 0; i < absent.count; i++)
@@ -394,7 +394,7 @@ static void got_workers(int rc, const struct String_vector *strings, const void 
             say("%s is gone", removed.items[i]);
         clear(&removed);
         zoo_aget_children(handle, "/assign", 0, got_places, NULL);
-        /* The first one may take what waits. */
+        /* The first worker can get the waiting tasks. */
         if (had_none)
             get_tasks();
     } else {
@@ -407,7 +407,7 @@ static void get_workers(void) {
         zoo_awget_children(handle, "/workers", workers_watcher, NULL, got_workers, NULL);
 }
 
-/* ---- Who is the master. */
+/* ---- The election of the master. */
 
 static void run_for_master(void);
 
@@ -434,7 +434,7 @@ static void got_master_exists(int rc, const struct Stat *stat, const void *data)
     if (is_lost(rc))
         master_exists();
     else if (rc == ZNONODE)
-        run_for_master(); /* gone in between */
+        run_for_master(); /* deleted meanwhile */
     else if (rc == ZOK)
         say("standing by");
     else
@@ -507,7 +507,7 @@ static void connected(void) {
     static int is_prepared;
     is_connected = 1;
     if (!is_prepared) {
-        /* In front of the first request. The library presents them to later servers itself. */
+        /* Before the first request. On later connections, the library sends the credentials by itself. */
         zoo_add_auth(handle, "digest", credentials, (int)strlen(credentials), NULL, NULL);
         create_parent("/workers");
         create_parent("/assign");
@@ -515,7 +515,7 @@ static void connected(void) {
         create_parent("/status");
         is_prepared = 1;
     }
-    /* What was asked on the last connection may be lost: everything is asked for again. */
+    /* Answers of the last connection may be lost, so this asks for everything again. */
     if (is_master) {
         clear(&tasks);
         get_workers();
@@ -546,7 +546,7 @@ static void stop(int signal) {
     is_over = 1;
 }
 
-/* Until the program is to end. */
+/* Runs until the program must end. */
 static void run(zhandle_t *zh) {
 #ifdef THREADED
     (void)zh;

@@ -20,13 +20,13 @@ import org.apache.curator.utils.ZKPaths;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * What a master does as long as it is one: hands out tasks, and takes them back from workers that are gone.
+ * The work of a master while it leads: assigns tasks, and takes them back from workers that have gone.
  *
- * <p>A task moves in one transaction, so it is always in one place. The transaction also checks that the worker is
- * there: nothing is given to a worker after the notification that it is gone. Both hold for masters that do not know
- * yet that they are none, too.
+ * <p>One transaction moves a task, so the task is always in exactly one place. The transaction also checks that the
+ * worker exists: no task is assigned to a worker after the notification of its end. Both are also true for a former
+ * master that does not know yet that it has lost the mastership.
  *
- * <p>What is remembered here is touched on one thread only. What waits for answers does so on others.
+ * <p>One thread uses the fields of this class. Other threads wait for answers.
  */
 final class Assignments implements AutoCloseable {
     private static final ThreadFactory DAEMONS = task -> {
@@ -47,15 +47,15 @@ final class Assignments implements AutoCloseable {
     private final List<String> workers = new ArrayList<>();
     private final Queue<Task> withoutWorker = new ArrayDeque<>();
 
-    /** A task to be assigned, and what is to be done when it is. */
+    /** A task to assign, and a callback for its assignment. */
     private record Task(String name, Runnable assigned) {}
 
-    /** A request that is sent and not waited for. */
+    /** A request that is sent without waiting for its answer. */
     private interface Request {
         void send() throws Exception;
     }
 
-    /** Does nothing yet; {@code failed} is called when it cannot be found out what there is to do. */
+    /** Does nothing before {@link #begin}. {@code failed} is called if the tasks cannot be read. */
     Assignments(CuratorFramework client, Runnable failed) {
         this.client = client;
         this.failed = failed;
@@ -69,7 +69,7 @@ final class Assignments implements AutoCloseable {
             try {
                 executor.execute(task);
             } catch (RejectedExecutionException closed) {
-                // What comes from now on is the next master's.
+                // Later events are the next master's work.
             }
         };
     }
@@ -82,8 +82,8 @@ final class Assignments implements AutoCloseable {
     }
 
     /**
-     * Begins with the workers. Only when they are known, what others have left is looked for: a worker that dies later
-     * is noticed. New tasks come last of all.
+     * Starts with the list of workers. Then it looks for the tasks of workers that have gone: the end of a worker after
+     * that is reported as an event. Last, it assigns new tasks.
      */
     void begin() {
         workersCache.start();
@@ -197,26 +197,26 @@ final class Assignments implements AutoCloseable {
         }
         int failed = failedOperation(event.getOpResults());
         if (failed == 0 && code == KeeperException.Code.NONODE) {
-            // The notification that it is gone is on its way.
+            // The notification of the worker's end has not arrived yet.
             workers.remove(worker);
             assign(task);
         } else if (failed == 1 && code == KeeperException.Code.NODEEXISTS) {
-            // It has the task already. Somebody created it and did not get as far as the deletion.
+            // The worker already has the task: a master created it there and ended before the deletion.
             ask(() -> client.delete().inBackground((curator, done) -> task.assigned.run(), thread)
                     .forPath(waits(task)));
         } else if (failed == 1 && code == KeeperException.Code.NONODE) {
-            // Its place was removed after an earlier death, while it came back.
+            // The worker's znode below /assign was removed after its earlier end, while it returned.
             ask(() -> client.create().inBackground((curator, done) -> assign(task), thread)
                     .forPath("/assign/" + worker));
         } else if (failed == 2 && code == KeeperException.Code.NONODE) {
-            // Assigned by the attempt whose answer was lost, or by another master.
+            // An earlier attempt without an answer has assigned it, or another master has.
             task.assigned.run();
         } else {
             again(event, task);
         }
     }
 
-    /** Which operation a transaction failed for, or -1 if that is not known. */
+    /** The index of the operation at which a transaction failed, or -1 if it is unknown. */
     private static int failedOperation(List<CuratorTransactionResult> results) {
         for (int at = 0; results != null && at < results.size(); at++) {
             if (results.get(at).getError() != 0) {
@@ -230,7 +230,7 @@ final class Assignments implements AutoCloseable {
         switch (KeeperException.Code.get(event.getResultCode())) {
             case CONNECTIONLOSS, OPERATIONTIMEOUT, SESSIONEXPIRED -> assign(task);
             default -> {
-                // It stays where it is; the others need not wait for it.
+                // The task stays below /tasks. Other tasks do not wait for it.
                 System.err.println("assign " + task.name + ": " + event.getResultCode());
                 task.assigned.run();
             }
@@ -252,7 +252,7 @@ final class Assignments implements AutoCloseable {
         }
     }
 
-    /** Nothing is assigned any more, except what has been asked for already. */
+    /** Assigns no further tasks. Requests that are already sent may still be executed. */
     @Override
     public void close() {
         single.shutdownNow();

@@ -8,8 +8,8 @@ import org.apache.curator.framework.recipes.leader.LeaderSelectorListener;
 import org.apache.curator.framework.state.ConnectionState;
 
 /**
- * A master for as long as one call lasts: with Curator's LeaderSelector. Ends with its mastership, or with its
- * session; whoever starts it again begins with what the servers know.
+ * A master with Curator's LeaderSelector: it leads during one call. The program ends with its mastership, or with its
+ * session. When it is started again, it continues from the znodes.
  */
 public final class CuratorMaster implements LeaderSelectorListener, AutoCloseable {
     private static final int RELEASE_SECONDS = 2;
@@ -26,19 +26,19 @@ public final class CuratorMaster implements LeaderSelectorListener, AutoCloseabl
         selector.setId(id);
     }
 
-    /** Gets in line. */
+    /** Joins the line of candidates. */
     void runForMaster() {
         selector.start();
         Program.say("in line");
     }
 
-    /** Waits until this is the master, or will never be. */
+    /** Waits until this program leads, or can no longer become the leader. */
     boolean awaitLeadership() throws InterruptedException {
         leadership.await();
         return isLeader;
     }
 
-    /** Waits until mastership is to be released, and returns what the program is to exit with. */
+    /** Waits until the mastership must be released. Returns the exit code of the program. */
     int awaitClose() throws InterruptedException {
         closing.await();
         return status;
@@ -49,7 +49,7 @@ public final class CuratorMaster implements LeaderSelectorListener, AutoCloseabl
         closing.countDown();
     }
 
-    /** Mastership lasts until this returns. */
+    /** The mastership lasts until this method returns. */
     @Override
     public void takeLeadership(CuratorFramework client) throws Exception {
         try (Assignments assignments = new Assignments(client, this::fail)) {
@@ -63,26 +63,26 @@ public final class CuratorMaster implements LeaderSelectorListener, AutoCloseabl
     @Override
     public void stateChanged(CuratorFramework client, ConnectionState state) {
         switch (state) {
-            // Perhaps the servers will still know the session. Until then nothing can be asked for.
+            // The servers may still have the session. Until the next connection, no request can be sent.
             case SUSPENDED -> Program.say("suspended");
             case LOST -> {
                 Program.say("session over");
                 closing.countDown();
                 leadership.countDown();
             }
-            // The client asks again for what was lost with the last connection, and the caches for what they missed.
+            // The client repeats requests that were lost with the last connection, and the caches read again.
             case CONNECTED, RECONNECTED, READ_ONLY -> { }
         }
     }
 
-    /** Releases mastership, or leaves the line. */
+    /** Releases the mastership, or leaves the line. */
     @Override
     public void close() {
         closing.countDown();
         leadership.countDown();
         thread.shutdown();
         try {
-            // So that the next one need not wait for the end of the session.
+            // So that the next master does not have to wait for the end of the session.
             if (isLeader) {
                 thread.awaitTermination(RELEASE_SECONDS, TimeUnit.SECONDS);
             }

@@ -4,7 +4,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 
-/** A master from one notification to another: with Curator's LeaderLatch. It may be master several times. */
+/** A master with Curator's LeaderLatch: notifications begin and end its mastership. It can lead several times. */
 public final class CuratorMasterLatch implements LeaderLatchListener, AutoCloseable {
     private final CuratorFramework client;
     private final LeaderLatch latch;
@@ -17,14 +17,14 @@ public final class CuratorMasterLatch implements LeaderLatchListener, AutoClosea
         latch = new LeaderLatch(client, "/master", id);
     }
 
-    /** Gets in line. */
+    /** Joins the line of candidates. */
     void runForMaster() throws Exception {
         latch.addListener(this);
         latch.start();
         Program.say("in line");
     }
 
-    /** Waits until it was closed, or cannot go on, and returns what the program is to exit with. */
+    /** Waits until this is closed, or cannot continue. Returns the exit code of the program. */
     int awaitClose() throws InterruptedException {
         closing.await();
         return status;
@@ -42,7 +42,7 @@ public final class CuratorMasterLatch implements LeaderLatchListener, AutoClosea
         assignments.begin();
     }
 
-    /** Also when the connection is suspended: another may be the leader before there is a new one. */
+    /** Also called when the connection is suspended: another program may lead before there is a new connection. */
     @Override
     public synchronized void notLeader() {
         if (assignments != null) {
@@ -52,7 +52,7 @@ public final class CuratorMasterLatch implements LeaderLatchListener, AutoClosea
         }
     }
 
-    /** Releases mastership, or leaves the line. */
+    /** Releases the mastership, or leaves the line. */
     @Override
     public void close() throws IOException {
         closing.countDown();

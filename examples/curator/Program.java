@@ -8,7 +8,7 @@ import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.data.ACL;
 
-/** What both programs begin with. */
+/** The start of both programs. */
 final class Program {
     private static final int RETRY_MS = 100;
     private static final int SESSION_MS = 15000;
@@ -31,7 +31,7 @@ final class Program {
         System.out.println(line);
     }
 
-    /** Closes these, in this order, when the process is asked to stop. */
+    /** Closes these objects, in this order, when the process must stop. */
     static void closeAtEnd(AutoCloseable... all) {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             for (AutoCloseable each : all) {
@@ -44,15 +44,15 @@ final class Program {
         }));
     }
 
-    /** An id for whoever looks below /master. */
+    /** An id that users see below /master. */
     static String id() {
         return Long.toHexString(ProcessHandle.current().pid());
     }
 
     /**
-     * Opens a session and prepares the znodes everything is below.
+     * Opens a session and creates the top znodes of the example.
      *
-     * <p>A request whose connection was lost is repeated for ever. Each is such that it may be.
+     * <p>If a connection is lost, the client repeats the request, without limit. All requests here permit that.
      */
     static CuratorFramework open(String[] words) throws Exception {
         String auth = System.getenv("ZK_AUTH");
@@ -75,7 +75,7 @@ final class Program {
             try {
                 client.create().forPath(path, new byte[0]);
             } catch (KeeperException.NodeExistsException prepared) {
-                // By an earlier master.
+                // An earlier master has created it.
             }
         }
         return client;

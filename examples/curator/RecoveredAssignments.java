@@ -7,18 +7,18 @@ import java.util.concurrent.Executor;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.zookeeper.KeeperException;
 
-/** Finds the tasks that nobody has, after whatever masters there were before. */
+/** Finds the tasks that no present worker has, after the end of an earlier master. */
 final class RecoveredAssignments {
     private final CuratorFramework client;
     private final Executor executor;
 
-    /** Looks on a thread of this executor, since it waits for answers. */
+    /** Works on a thread of this executor, because it waits for answers. */
     RecoveredAssignments(CuratorFramework client, Executor executor) {
         this.client = client;
         this.executor = executor;
     }
 
-    /** Takes from absent workers what they have left, and tells the callback of all tasks that wait. */
+    /** Moves the tasks of absent workers back to /tasks. The callback gets all waiting tasks. */
     void recover(RecoveryCallback callback) {
         executor.execute(() -> {
             List<String> tasks;
@@ -34,7 +34,7 @@ final class RecoveredAssignments {
     }
 
     private List<String> unassigned() throws Exception {
-        // The server asked may be behind the one that the last master wrote to.
+        // This program's server may be behind the server of the last master.
         client.sync().forPath("/assign");
         Set<String> present = new HashSet<>(client.getChildren().forPath("/workers"));
         Set<String> taken = new HashSet<>(client.getChildren().forPath("/status"));
@@ -48,7 +48,7 @@ final class RecoveredAssignments {
         List<String> tasks = new ArrayList<>();
         for (String task : client.getChildren().forPath("/tasks")) {
             if (taken.contains(task)) {
-                // A master that creates first and deletes later died in between.
+                // A master that first creates and then deletes ended between these steps.
                 delete("/tasks/" + task);
             } else {
                 tasks.add(task);
@@ -58,7 +58,7 @@ final class RecoveredAssignments {
         return tasks;
     }
 
-    /** Moves what an absent worker was to do back to /tasks, each task in one transaction, and removes its place. */
+    /** Moves the tasks of an absent worker back to /tasks, each in one transaction. Then removes its znode. */
     void giveBack(String worker) throws Exception {
         String place = "/assign/" + worker;
         List<String> tasks;
@@ -78,7 +78,7 @@ final class RecoveredAssignments {
             } catch (KeeperException.NodeExistsException waits) {
                 delete(from);
             } catch (KeeperException.NoNodeException gone) {
-                // The worker has finished it, or somebody else has moved it.
+                // The worker has finished it, or another master has moved it.
             }
         }
         delete(place);
@@ -88,7 +88,7 @@ final class RecoveredAssignments {
         try {
             client.delete().forPath(path);
         } catch (KeeperException.NoNodeException | KeeperException.NotEmptyException done) {
-            // It was done already; or the worker is back and has work.
+            // It is already deleted; or the worker has returned and has tasks.
         }
     }
 }

@@ -1,17 +1,17 @@
 import java.util.List;
 
-/** Is told what a master that has gone has left undone. */
+/** Receives the tasks that an earlier master has not assigned. */
 interface RecoveryCallback {
-    /** It is known which tasks nobody has. */
+    /** The tasks are known. */
     int OK = 0;
-    /** It could not be found out; there is no list. */
+    /** The tasks could not be read, so there is no list. */
     int FAILED = -1;
 
     /**
-     * Called once, on the thread that looked.
+     * Called once, on the thread that read the tasks.
      *
      * @param rc {@link #OK} or {@link #FAILED}
-     * @param tasks names of tasks that wait below /tasks, oldest first; empty if it failed
+     * @param tasks names of the waiting tasks below /tasks, oldest first; empty after a failure
      */
     void recoveryComplete(int rc, List<String> tasks);
 }

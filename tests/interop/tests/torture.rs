@@ -74,7 +74,7 @@ impl Round {
         Self { seed, members, workloads: workloads(seed) }
     }
 
-    /// In turn, a router drops packets, and proxies delay and damage connections.
+    /// Alternates between a router that drops packets and proxies that make bad weather.
     fn network(&self) -> Result<Network> {
         if self.seed % 4 < 2 {
             Network::with_cuts(self.members)
