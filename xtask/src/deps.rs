@@ -63,6 +63,9 @@ const MAVEN: [Artifact; 5] = [
     ("org.slf4j", "slf4j-simple", "2.0.13"),
 ];
 
+/// Maven: the last release of 3.4, for tests of our clients against old servers.
+const OLD: [Artifact; 1] = [("org.apache.zookeeper", "zookeeper", "3.4.14")];
+
 /// Maven: Curator, over the client of the oracle.
 const CURATOR: [Artifact; 1] = [("org.apache.curator", "curator-recipes", "5.9.0")];
 
@@ -186,6 +189,7 @@ pub(crate) fn install() -> Result<()> {
     fs::create_dir_all(&folder)?;
     debian()?;
     once(&folder, "zookeeper-3.9.5", &format!("{MAVEN:?}"), |path| maven(path, &MAVEN, &[]))?;
+    once(&folder, "zookeeper-3.4.14", &format!("{OLD:?}"), |path| maven(path, &OLD, &[]))?;
     let curator = |path: &Path| maven(path, &CURATOR, &ORACLE_HAS);
     once(&folder, "curator", &format!("{CURATOR:?}"), curator)?;
     once(&folder, "http", &format!("{HTTP:?}"), |path| maven(path, &HTTP, &ORACLE_HAS))?;

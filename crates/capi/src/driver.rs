@@ -226,6 +226,8 @@ impl Driver {
 
     pub(crate) fn submit(&mut self, frame: Frame, watch: Watch, waiter: Waiter) {
         let id = RequestId(self.first + self.pending.len() as u64);
+        let (op, bytes) = (frame.op(), frame.length());
+        say!(self.lines, Debug, "submit", "request {}: {op} of {bytes} bytes", id.0);
         let (effect, watch) = match watch {
             Watch::None => (Effect::None, None),
             Watch::Leave(watching) => {

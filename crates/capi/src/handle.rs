@@ -172,10 +172,10 @@ impl Handle {
     /// Logs why a call is refused. Returns its code.
     pub(crate) fn refuse(&self, from: &'static str, refused: Refused) -> c_int {
         let Refused(code, text) = refused;
-        // A missing watcher is a normal answer, not an error.
+        // The C client writes nothing when it refuses the arguments of a call. Programs compare their output.
         let level = match code {
-            errors::NO_WATCHER => log::Level::Debug,
-            _ => log::Level::Error,
+            errors::SYSTEM_ERROR => log::Level::Error,
+            _ => log::Level::Debug,
         };
         if log::is_on(level) {
             let line = Line { level, from, number: line!(), text };

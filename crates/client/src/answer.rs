@@ -33,7 +33,9 @@ impl Call {
     fn watch(self) -> Result<Watch> {
         match self.seat {
             Seat::Once(watch) => Ok(watch),
-            Seat::None | Seat::Always(_) => unreachable!("the request was made with a watch"),
+            Seat::None | Seat::Always(_) | Seat::Made { .. } => {
+                unreachable!("the request was made with a watch")
+            }
         }
     }
 }
@@ -60,6 +62,32 @@ pub(crate) fn is_there(call: Call, answer: Answer) -> Result<bool> {
 pub(crate) fn created(call: Call, answer: Answer) -> Result<Created> {
     let Created2 { path, stat } = call.record(&answer)?;
     Ok(Created { path: call.chroot.relative(&path).to_owned(), stat })
+}
+
+/// The answer of a server of 3.4, which is the path. The request and the zxid decide the stat, except for the times.
+pub(crate) fn created_as_asked(call: Call, answer: Answer) -> Result<Created> {
+    let created: zebu_proto::answer::Created<'_> = call.record(&answer)?;
+    let (data_length, is_ephemeral) = match call.seat {
+        Seat::Made { data_length, is_ephemeral } => (data_length, is_ephemeral),
+        Seat::None | Seat::Once(_) | Seat::Always(_) => unreachable!("the request was a create"),
+    };
+    let ticket = call.shared.status.borrow().ticket;
+    let ephemeral_owner = ticket.filter(|_| is_ephemeral).map_or(0, |ticket| ticket.id.0);
+    let zxid = answer.zxid;
+    let stat = Stat {
+        czxid: zxid,
+        mzxid: zxid,
+        ctime: 0,
+        mtime: 0,
+        version: 0,
+        cversion: 0,
+        aversion: 0,
+        ephemeral_owner,
+        data_length,
+        num_children: 0,
+        pzxid: zxid,
+    };
+    Ok(Created { path: call.chroot.relative(&created.path).to_owned(), stat })
 }
 
 pub(crate) fn stat(call: Call, answer: Answer) -> Result<Stat> {
@@ -149,7 +177,9 @@ pub(crate) fn persistent_watch(call: Call, answer: Answer) -> Result<PersistentW
     call.body(&answer)?;
     match call.seat {
         Seat::Always(watch) => Ok(watch),
-        Seat::None | Seat::Once(_) => unreachable!("the request was made with a watch"),
+        Seat::None | Seat::Once(_) | Seat::Made { .. } => {
+            unreachable!("the request was made with a watch")
+        }
     }
 }
 

@@ -97,7 +97,8 @@ impl Drop for Handle {
 pub struct Created {
     /// The path. With a sequential mode it differs from the requested one.
     pub path: String,
-    /// Its stat.
+    /// Its stat. Without its times from a server of 3.4, see
+    /// [`Connector::server_version`](crate::Connector::server_version).
     pub stat: Stat,
 }
 
@@ -882,6 +883,7 @@ impl Client {
         let Some(Wire { op, flags, ttl_ms }) = mode.wire() else {
             return Pending::failed(Error::ttl(path));
         };
+        let op = self.shared().create_op(op);
         let sent = Some(Cow::Borrowed(absolute));
         let acl = Some(acl.entries().iter().map(AclRef::from).collect());
         let frame = Frame::new(op, |out| {
@@ -891,7 +893,13 @@ impl Client {
                 Create { path: sent, data, acl, flags }.encode(out);
             }
         });
-        self.submit(path, frame, answer::created)
+        if op != OpCode::CREATE {
+            return self.submit(path, frame, answer::created);
+        }
+        let placed = self.shared().submit(frame, Effect::None, self.series.clone());
+        let data_length = data.map_or(0, <[u8]>::len) as i32;
+        let made = Seat::Made { data_length, is_ephemeral: mode.is_ephemeral() };
+        self.pending(path, placed, made, answer::created_as_asked)
     }
 
     fn submit<T>(&self, path: &str, frame: Frame, decode: Decode<T>) -> Pending<T> {

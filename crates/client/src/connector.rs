@@ -325,6 +325,34 @@ impl Connector {
         self
     }
 
+    /// The oldest release of ZooKeeper among the servers, major and minor number. Only needed for servers before 3.7.
+    ///
+    /// A request that servers of that release do not know fails with the code
+    /// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) and is not sent: such a server would close the connection, and
+    /// with it all other requests. Watches that are dropped are not removed at servers of 3.4.
+    ///
+    /// Servers of 3.4 tell only the path of a created znode. [`Created::stat`](crate::Created::stat) is complete except
+    /// for the times, which are 0.
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
+    /// # embedded::with_server(async |server| {
+    /// # let address = server.address().to_string();
+    /// use zebu_client::{Acls, Connector, CreateMode, ErrorCode};
+    ///
+    /// let client = Connector::new().server_version(3, 4).connect(&address).await?;
+    /// let created = client.create("/a", "data", CreateMode::Persistent, &Acls::open_to_all()).await?;
+    /// assert_eq!((created.stat.data_length, created.stat.ctime), (4, 0));
+    /// let error = client.create("/b", "", CreateMode::Container, &Acls::open_to_all()).await.unwrap_err();
+    /// assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn server_version(mut self, major: u16, minor: u16) -> Self {
+        self.options.server_version = (major, minor);
+        self
+    }
+
     /// Ends watches with their connection, instead of restoring them on the next one: each watch
     /// gets an event [`EventKind::WatchRemoved`](crate::EventKind::WatchRemoved). For programs that
     /// read everything again after a lost connection.
@@ -801,7 +829,9 @@ impl Connector {
         }
         let (thread, this) = self.with_thread()?;
         let shared = Shared::new(status, thread.clone(), this.options.seed);
-        let shared = Arc::new(shared.with_clock(this.clock.clone()));
+        let version = this.options.server_version;
+        let shared = shared.with_clock(this.clock.clone()).with_server_version(version);
+        let shared = Arc::new(shared);
         let client = Client::new(shared.clone(), chroot);
         let options = Options { connection_wait: this.wait(), ..this.options };
         let mut hosts: Arc<dyn HostProvider> = Arc::new(hosts);

@@ -23,11 +23,17 @@ pub(crate) struct Call {
     pub(crate) seat: Seat,
 }
 
-/// The watch of a request, until the caller receives it.
+/// What a request keeps for its answer.
 pub(crate) enum Seat {
     None,
+    /// Its watch, until the caller receives it.
     Once(Watch),
     Always(PersistentWatch),
+    /// The znode to create, for servers that answer with its path alone.
+    Made {
+        data_length: i32,
+        is_ephemeral: bool,
+    },
 }
 
 /// Decodes an answer, which may be an error.

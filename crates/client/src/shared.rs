@@ -10,9 +10,10 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
+use zebu_proto::OpCode;
 use zebu_session::{
-    Answer, Effect, Ending, Failure, Frame, Registration, RequestId, Series, State, WatchKind,
-    WatcherId,
+    Answer, Effect, Ending, Failure, Frame, Options, Registration, RequestId, Series, State,
+    WatchKind, WatcherId,
 };
 
 use crate::clock::Clock;
@@ -99,6 +100,8 @@ pub(crate) struct Shared {
     queue: Mutex<Queue>,
     start: Instant,
     clock: Clock,
+    /// The oldest release of the servers, major and minor number.
+    server_version: (u16, u16),
     /// Nanoseconds from `start` until the client sent the last message that a server has answered;
     /// zero if there is none.
     proven: AtomicU64,
@@ -132,11 +135,38 @@ impl Shared {
         let status = watch::Sender::new(status);
         let (proven, metrics) = (AtomicU64::new(0), Published::default());
         let (queue, start, clock) = (Mutex::new(queue), Instant::now(), Clock::default());
-        Self { status, thread, seed, missing, refused, queue, start, clock, proven, metrics }
+        let server_version = Options::default().server_version;
+        Self {
+            status,
+            thread,
+            seed,
+            missing,
+            refused,
+            queue,
+            start,
+            clock,
+            server_version,
+            proven,
+            metrics,
+        }
     }
 
     pub(crate) fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
+    }
+
+    pub(crate) fn with_server_version(self, server_version: (u16, u16)) -> Self {
+        Self { server_version, ..self }
+    }
+
+    /// Whether the servers know an operation.
+    pub(crate) fn knows(&self, op: OpCode) -> bool {
+        op.since() <= self.server_version
+    }
+
+    /// The operation for this kind of create: servers of 3.4 answer every create with its path alone.
+    pub(crate) fn create_op(&self, op: OpCode) -> OpCode {
+        if op == OpCode::CREATE2 && !self.knows(op) { OpCode::CREATE } else { op }
     }
 
     /// The time of day.

@@ -196,6 +196,10 @@ impl Transaction {
         let absolute = self.client.absolute_of(path, mode);
         match mode.wire() {
             Some(Wire { op, flags, ttl_ms }) => {
+                let op = self.client.shared().create_op(op);
+                if !self.client.shared().knows(op) {
+                    self.refuse(Error::answered(ErrorCode::UNIMPLEMENTED, path));
+                }
                 let create = CreateTtl {
                     path: Some((&*absolute).into()),
                     data: Some(data.as_ref()),

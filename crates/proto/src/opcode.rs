@@ -113,6 +113,28 @@ impl OpCode {
                 | Self::CLOSE_SESSION
         )
     }
+
+    /// The first release of ZooKeeper, major and minor number, whose servers know the operation. Releases before 3.4 are
+    /// not told apart.
+    ///
+    /// Source: `ZooDefs.OpCode` of the releases.
+    pub fn since(self) -> (u16, u16) {
+        match self {
+            Self::CREATE2
+            | Self::RECONFIG
+            | Self::CHECK_WATCHES
+            | Self::REMOVE_WATCHES
+            | Self::CREATE_CONTAINER
+            | Self::CREATE_TTL => (3, 5),
+            Self::MULTI_READ
+            | Self::GET_EPHEMERALS
+            | Self::GET_ALL_CHILDREN_NUMBER
+            | Self::SET_WATCHES2
+            | Self::ADD_WATCH => (3, 6),
+            Self::WHO_AM_I => (3, 7),
+            _ => (3, 4),
+        }
+    }
 }
 
 impl fmt::Display for OpCode {

@@ -284,6 +284,16 @@ impl Session {
         self.call(async move { watch.await.map(|watch| PersistentWatch::new(watch, &thread)) })
     }
 
+    /// The same session with another root.
+    fn with_chroot(&self, py: Python<'_>, path: &str) -> PyResult<Self> {
+        let client = self.client.with_chroot(path);
+        client.map(Self::new).map_err(|error| Failure::from(error).raise(py))
+    }
+
+    fn chroot(&self) -> &str {
+        self.client.chroot()
+    }
+
     fn state(&self) -> &'static str {
         match self.client.state() {
             SessionState::Connecting => "connecting",

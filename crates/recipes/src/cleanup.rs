@@ -38,30 +38,37 @@ enum Deleted {
     Before,
 }
 
-async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
-    let is_there = match &mine.whose {
-        Whose::Unique => true,
+/// The version of the znode's data, if the znode is there and of this session.
+async fn version(client: &Client, mine: &Mine) -> zebu_client::Result<Option<Version>> {
+    match &mine.whose {
+        Whose::Unique => Ok(Some(Version::ANY)),
         Whose::Created(created) => {
             let stat = client.exists(&mine.path).await?;
-            stat.is_some_and(|stat| stat.czxid == *created)
+            let stat = stat.filter(|stat| stat.czxid == *created);
+            Ok(stat.map(|stat| Version(stat.version)))
         }
         Whose::WithData(unique) => {
             client.sync(&mine.path).await?;
             match client.get_data(&mine.path).await {
-                Ok((data, _)) => data == **unique,
-                Err(error) if error.kind() == ErrorKind::Gone => false,
-                Err(error) => return Err(error),
+                Ok((data, stat)) => Ok((data == **unique).then_some(Version(stat.version))),
+                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+                Err(error) => Err(error),
             }
         }
-    };
-    if !is_there {
-        return Ok(Deleted::Before);
     }
-    match client.delete(&mine.path, Version::ANY).await {
-        Ok(()) => Ok(Deleted::Now),
-        Err(error) if error.kind() == ErrorKind::Gone => Ok(Deleted::Before),
-        Err(error) => Err(error),
+}
+
+async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
+    while let Some(version) = version(client, mine).await? {
+        match client.delete(&mine.path, version).await {
+            Ok(()) => return Ok(Deleted::Now),
+            Err(error) if error.kind() == ErrorKind::Gone => return Ok(Deleted::Before),
+            // Another client has written the data, or a later znode is in its place.
+            Err(error) if error.code() == ErrorCode::BAD_VERSION => client.sync(&mine.path).await?,
+            Err(error) => return Err(error),
+        }
     }
+    Ok(Deleted::Before)
 }
 
 /// Deletes a znode of this session. Returns whether it still existed, as far as known.

@@ -50,6 +50,9 @@ pub struct Options {
     pub asks_ensemble: bool,
     /// The ensemble that the servers are to belong to; `None`: that of the first server that tells its own.
     pub ensemble: Option<EnsembleId>,
+    /// The oldest release of the servers, major and minor number. Requests that it does not know are answered here, because
+    /// such a server would close the connection.
+    pub server_version: (u16, u16),
     /// The session to continue.
     pub resume: Option<Ticket>,
     /// How long an unsent request waits for a connection before it fails.
@@ -77,6 +80,7 @@ impl Default for Options {
             sasl: false,
             asks_ensemble: false,
             ensemble: None,
+            server_version: (u16::MAX, 0),
             resume: None,
             connection_wait: timeout,
             request_timeout: None,

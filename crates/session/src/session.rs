@@ -767,6 +767,12 @@ impl Session {
             not_sent(&submission, failure, out);
             return;
         }
+        if submission.frame.op().since() > self.options.server_version {
+            let (zxid, body) = (self.seen, Bytes::new());
+            let answer = Answer { zxid, err: ErrorCode::UNIMPLEMENTED, body };
+            out.push(Output::Done(submission.id, Ok(answer)));
+            return;
+        }
         match &mut self.phase {
             Phase::Connected(link) if link.moving_to.is_none() => {
                 let Submission { id, frame, effect, series } = submission;
@@ -806,6 +812,7 @@ impl Session {
     fn unwatch(&mut self, now: Duration, watcher: WatcherId, out: &mut Vec<Output>) {
         let Some(removal) = self.watches.remove(watcher) else { return };
         if let Phase::Connected(link) = &mut self.phase
+            && OpCode::REMOVE_WATCHES.since() <= self.options.server_version
             && link.moving_to.is_none()
             && self.closing.is_none()
             // A request in flight needs the same watch.

@@ -45,6 +45,14 @@ pub fn classpath_380() -> String {
     format!("{jar}:{}", others.join(":"))
 }
 
+/// The class path of ZooKeeper 3.4.14.
+///
+/// # Panics
+/// It is not installed.
+pub fn classpath_3414() -> String {
+    format!("{}/*", installed("zookeeper-3.4.14").display())
+}
+
 /// The Python with kazoo and its test-suite.
 pub fn python() -> PathBuf {
     installed("venv").join("bin/python")

@@ -26,6 +26,8 @@ pub enum Kind {
     Java395,
     /// The original, from Debian.
     Java380,
+    /// The last release of 3.4, for tests of our clients only.
+    Java3414,
 }
 
 /// The configuration of a server, beyond the harness' own.
@@ -228,7 +230,7 @@ impl Server {
                 command.arg("server").env("SERVER_JVMFLAGS", properties.join(" "));
                 command
             }
-            Kind::Java395 | Kind::Java380 => {
+            Kind::Java395 | Kind::Java380 | Kind::Java3414 => {
                 let mut command = java(self.kind);
                 command.args(&properties);
                 command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain");
@@ -581,6 +583,7 @@ pub fn java(kind: Kind) -> Command {
     let classpath = match kind {
         Kind::Java395 => deps::classpath_395(),
         Kind::Java380 => deps::classpath_380(),
+        Kind::Java3414 => deps::classpath_3414(),
         Kind::Zebu => panic!("zebu needs no java"),
     };
     java_with(&classpath)

@@ -2,10 +2,12 @@
 //! programs, and invalid use.
 
 use std::collections::BTreeSet;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use zebu_interop::deps::{self, our_libraries};
+use zebu_interop::raw::Session;
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
 
@@ -250,6 +252,34 @@ fn programs_of_the_original() {
     assert!(!text.contains("Failed") && !text.contains("Invalid read"), "{text}");
 }
 
+/// The original's extension for Perl, compiled for the original's library, runs its own tests with Zebu's library.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn the_extension_for_perl() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = "source/zookeeper-contrib/zookeeper-contrib-zkperl/.";
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(deps::installed("c-suite").join(source)).arg(folder.path());
+    succeed(&mut copy, PATIENCE).expect("a copy of the source");
+    for words in
+        [&["perl", "Makefile.PL", "--zookeeper-include=/usr/include/zookeeper"][..], &["make"]]
+    {
+        let mut build = Command::new(words[0]);
+        build.args(&words[1..]).current_dir(folder.path());
+        succeed(&mut build, PATIENCE).expect("it compiles");
+    }
+    let server = server();
+    // The tests expect the znode that they work below.
+    let session = Session::open(server.address(), 10_000);
+    session.and_then(|mut session| session.create("/perl", b"", 0)).expect("it is created");
+    let mut tests = with_ours("perl");
+    tests.args(["-Mblib", "-MTest::Harness", "-e", "runtests(glob('t/*.t'))"]);
+    tests.env("ZK_TEST_HOSTS", server.connect_string()).env("ZK_TEST_PATH", "/perl");
+    let told = succeed(tests.current_dir(folder.path()), 3 * PATIENCE).expect("its tests pass");
+    assert!(told.contains("All tests successful"), "{told}");
+    assert!(told.contains("Result: PASS"), "{told}");
+}
+
 /// Events of a program that watches znodes while its server is killed and restarted, and of one
 /// that is paused for too long.
 fn moves(program: &Path, ours: bool) -> Vec<String> {
@@ -305,6 +335,82 @@ fn a_session_that_moves_and_one_that_expires() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile(folder.path(), "moves", &MT);
     assert_eq!(moves(&program, true), moves(&program, false));
+}
+
+/// COMPAT c-1 and c-5: a request without a connection, and a multi whose connection is lost.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn requests_wait_for_a_connection_and_a_lost_multi_has_results() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile_with_ours(folder.path(), "differs");
+    let mut server = server();
+    let mut program =
+        Program::start(with_ours(&program).arg(server.connect_string())).expect("it starts");
+    let says = |program: &Program, what: &str| {
+        program.wait_for(PATIENCE, |text| text.contains(what)).expect(what);
+    };
+    says(&program, "state: 3\n");
+    // The server does not answer the multi.
+    server.pause().expect("it stands still");
+    program.say("multi").expect("it takes a line");
+    says(&program, "amulti: 0\n");
+    server.kill().expect("it ends");
+    says(&program, "\nmulti: -4, results -4 -4\n");
+    says(&program, "state: 1\n");
+    program.say("exists").expect("it takes a line");
+    // Two attempts to connect fail.
+    let port = TcpListener::bind(server.address()).expect("the server has ended");
+    for _ in 0..2 {
+        drop(port.accept().expect("the client connects"));
+    }
+    drop(port);
+    server.launch().expect("it serves again");
+    says(&program, "\nexists: 0\n");
+    program.say("quit").expect("it takes a line");
+    program.finish(PATIENCE).expect("it ends");
+}
+
+/// COMPAT c-2, c-6, c-13 and c-15.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn differences_that_a_program_can_notice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile_with_ours(folder.path(), "differs");
+    let server = server();
+    let mut program =
+        Program::start(with_ours(&program).arg(server.connect_string())).expect("it starts");
+    for (line, answer, watches) in [
+        ("close", "left behind: 0\n", 0),
+        ("watch", "watch: -101\n", 1),
+        ("unwatch", "unwatch: 0\n", 0),
+        ("flags", "flags: NULL EINVAL\n", 0),
+        ("loop", "failed: 0\n", 0),
+    ] {
+        program.say(line).expect("it takes a line");
+        program.wait_for(PATIENCE, |text| text.contains(answer)).expect(answer);
+        let wchs = server.four_letter_word("wchs").expect("an answer");
+        assert!(wchs.contains(&format!("Total watches:{watches}\n")), "{line}: {wchs}");
+    }
+    program.say("quit").expect("it takes a line");
+    program.finish(PATIENCE).expect("it ends");
+}
+
+/// COMPAT c-23: valgrind finds no leak.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn callbacks_for_sasl_are_freed_with_free() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile_with_ours(folder.path(), "differs");
+    let server = server();
+    let mut valgrind = with_ours("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite"]);
+    valgrind.arg("--leak-check=full").arg(&program).arg(server.connect_string());
+    let mut program = Program::start(&mut valgrind).expect("it starts");
+    program.say("callbacks").expect("it takes a line");
+    program.wait_for(PATIENCE, |text| text.contains("callbacks\n")).expect("it frees them");
+    program.say("quit").expect("it takes a line");
+    let ended = program.finish(PATIENCE).expect("it ends");
+    assert!(ended.status.success(), "{}", ended.text);
 }
 
 /// Persistent and recursive watches, which only Zebu's library has. The events are the Java

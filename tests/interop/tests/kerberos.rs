@@ -176,6 +176,34 @@ fn a_server_without_its_keys_does_not_start() -> Result<()> {
     Ok(())
 }
 
+/// COMPAT tls-38: the tickets of clients are recorded in a file, which a restarted server reads again.
+#[test]
+#[ignore = "needs third-party programs: cargo xtask deps"]
+fn tickets_are_recorded_in_a_file() -> Result<()> {
+    let kdc = Kdc::start(&[SERVICE, "amy"])?;
+    let jaas = kdc.jaas("server.conf", &[("Server", SERVICE, "")])?;
+    let amy = kdc.jaas("amy.conf", &[("Client", "amy", "")])?;
+    let folder = tempfile::tempdir()?;
+    let options = options(&kdc, &jaas);
+    let options = options.environment("KRB5RCACHEDIR", folder.path().display());
+    let mut server = Server::start(Kind::Zebu, &options)?;
+    let recorded = || -> Result<u64> {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(folder.path())? {
+            bytes += entry?.metadata()?.len();
+        }
+        Ok(bytes)
+    };
+    ensure!(recorded()? == 0);
+    let told = command(&kdc, &server, &amy, &["whoami"])?;
+    ensure!(told.contains("sasl: amy@ZEBU.TEST"), "{told}");
+    let bytes = recorded()?;
+    ensure!(bytes > 0, "no file");
+    server.restart()?;
+    ensure!(recorded()? == bytes, "the file is gone");
+    Ok(())
+}
+
 /// Keys that are replaced while the server runs are used at once. Only tickets for the old key are
 /// refused.
 #[test]

@@ -11,7 +11,7 @@ use zebu_interop::load::Load;
 use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind, PATIENCE, free_port};
-use zebu_testkit::wire::{Reader, Writer, op};
+use zebu_testkit::wire::{Reader, Writer, op, open_acl};
 
 /// Names of files in a member's data directory.
 fn files(ensemble: &mut Ensemble, index: usize) -> Vec<String> {
@@ -124,6 +124,40 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     told.check(&tree)?;
     ensure!(!tree.contains("/ephemeral ") && !tree.contains("/moved "), "{tree}");
     Ok(())
+}
+
+/// COMPAT ensemble-44: a session moves from one observer to another observer of the same follower.
+fn late_write() -> Result<()> {
+    let mut ensemble = prepare_with_masters(Kind::Zebu, Kind::Zebu)?.started()?;
+    let leader = ensemble.leader(None)?;
+    let gone = (leader + 1) % 3;
+    let follower = 3 - leader - gone;
+    ensemble.member(gone).kill()?;
+    let start = Instant::now();
+    for observer in [3, 4] {
+        ensemble.member(observer).wait_until_serving()?;
+        while master(&ensemble, observer).ok() != Some(follower) {
+            ensure!(start.elapsed() < PATIENCE, "it does not learn from {follower}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let at = |ensemble: &Ensemble, index: usize| ensemble.members()[index].address();
+    let mut old = Session::open(at(&ensemble, 3), 60_000)?;
+    old.create("/before", b"", 0)?;
+    let mut new = Session::resume(at(&ensemble, 4), 60_000, old.id, &old.password)?;
+    new.create("/moved", b"", 0)?;
+    // The old connection is closed, or its request is refused.
+    let late = Writer::new().string("/late").optional_buffer(None).acl(&open_acl()).int(0);
+    ensure!(old.call(op::CREATE, late).is_err(), "the old connection still writes");
+    let exists = Writer::new().string("/late").bool(false);
+    ensure!(new.call(op::EXISTS, exists)?.err == -101, "the late write was executed");
+    new.create("/after", b"", 0)?;
+    Ok(())
+}
+
+#[test]
+fn a_session_that_has_moved_writes_nothing_through_its_old_observer() {
+    late_write().unwrap_or_else(|failure| panic!("{failure:?}"));
 }
 
 #[test]

@@ -325,6 +325,30 @@ fn members_change_while_they_serve() {
     change([Zebu; 3], Zebu).unwrap();
 }
 
+/// A folder has the name of the file that the follower has to write.
+#[test]
+fn a_server_that_cannot_write_its_configuration_stops() {
+    let run = || -> Result<()> {
+        let mut members = Members::start(&[Zebu; 3], false)?;
+        let leader = members.leader(&[1, 2, 3])?;
+        let follower = leader % 3 + 1;
+        let file = members.server(follower).config();
+        std::fs::create_dir(format!("{}.dynamic.next.tmp", file.display()))?;
+        // The others are a quorum before and after the change.
+        let reply = members.ask(leader, None, Some(&follower.to_string()), None, -1)?;
+        ensure!(reply.err == 0, "{}", reply.err);
+        let start = std::time::Instant::now();
+        while members.server(follower).is_alive() {
+            ensure!(start.elapsed() < PATIENCE, "it still runs");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let log = members.server(follower).log();
+        ensure!(log.contains(".dynamic.next"), "{log}");
+        Ok(())
+    };
+    run().unwrap_or_else(|failure| panic!("{failure:?}"));
+}
+
 #[test]
 fn an_ensemble_that_has_agreed_does_not_let_its_members_be_changed_by_hand() {
     let mut members = Members::start(&[Zebu; 3], false).unwrap();

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type, TypeVar, Union
@@ -131,6 +132,21 @@ class BaseClient:
     def close(self) -> None:
         """Ends the session, and with it its ephemerals and watches."""
         return answer(self._session.close())
+
+    def with_chroot(self: C, path: str) -> C:
+        """A client of the same session whose root is this znode below the root of this client; it need not exist yet.
+
+        Both share the session, its ephemerals and its watches, and `close` of either ends the session. Each client names
+        znodes from its own root: in arguments, results, errors and events.
+        """
+        other = copy(self)
+        other._session = self._session.with_chroot(path)
+        return other
+
+    @property
+    def chroot(self) -> str:
+        """The znode that the paths of this client begin at."""
+        return self._session.chroot()
 
     @property
     def state(self) -> str:

@@ -4,6 +4,7 @@ mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
 }
 #[path = "../lost/lossy.rs"]
+#[allow(dead_code, reason = "these tests hold no request back")]
 mod lossy;
 
 mod caches;

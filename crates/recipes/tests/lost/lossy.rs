@@ -1,4 +1,4 @@
-//! A proxy that loses one answer of the server, and the connection with it.
+//! A proxy that loses one answer of the server, and the connection with it, or holds a request back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,12 +6,24 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Requests that are held back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Nothing,
+    /// The next requests with this opcode.
+    Next(i32),
+    /// One waits.
+    Waiting,
+}
 
 /// Forwards connections to a server.
 pub struct Lossy {
     pub address: SocketAddr,
     /// Number of answers to forward before one is lost. Negative after it was lost.
     left: Arc<AtomicI64>,
+    hold: watch::Sender<Hold>,
 }
 
 impl Lossy {
@@ -20,13 +32,31 @@ impl Lossy {
         let address = listener.local_addr().unwrap();
         let left = Arc::new(AtomicI64::new(i64::MAX));
         let counter = left.clone();
+        let hold = watch::Sender::new(Hold::Nothing);
+        let holding = hold.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(target).await else { continue };
-                tokio::spawn(forward(client, server, counter.clone()));
+                tokio::spawn(forward(client, server, counter.clone(), holding.clone()));
             }
         });
-        Self { address, left }
+        Self { address, left, hold }
+    }
+
+    /// Holds the next request with this opcode back, and all later ones of its connection.
+    pub fn hold(&self, op: i32) {
+        self.hold.send_replace(Hold::Next(op));
+    }
+
+    /// Waits until a request is held back.
+    pub async fn holds(&self) {
+        let mut hold = self.hold.subscribe();
+        hold.wait_for(|hold| *hold == Hold::Waiting).await.expect("the sender lives");
+    }
+
+    /// Forwards what was held back.
+    pub fn let_go(&self) {
+        self.hold.send_replace(Hold::Nothing);
     }
 
     /// Loses an answer after forwarding this number of others.
@@ -40,7 +70,12 @@ impl Lossy {
     }
 }
 
-async fn forward(client: TcpStream, server: TcpStream, left: Arc<AtomicI64>) {
+async fn forward(
+    client: TcpStream,
+    server: TcpStream,
+    left: Arc<AtomicI64>,
+    hold: watch::Sender<Hold>,
+) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let answers = async {
@@ -64,8 +99,32 @@ async fn forward(client: TcpStream, server: TcpStream, left: Arc<AtomicI64>) {
             }
         }
     };
+    let requests = async {
+        let mut is_handshake = true;
+        loop {
+            let Ok(length) = from_client.read_u32().await else { return };
+            let mut bytes = length.to_be_bytes().to_vec();
+            bytes.resize(4 + length as usize, 0);
+            if from_client.read_exact(&mut bytes[4..]).await.is_err() {
+                return;
+            }
+            let op = bytes.get(8..12).map(|op| i32::from_be_bytes(op.try_into().unwrap()));
+            let next = *hold.borrow();
+            if !is_handshake && op.is_some_and(|op| next == Hold::Next(op)) {
+                let mut changed = hold.subscribe();
+                hold.send_replace(Hold::Waiting);
+                if changed.wait_for(|hold| *hold == Hold::Nothing).await.is_err() {
+                    return;
+                }
+            }
+            is_handshake = false;
+            if to_server.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    };
     tokio::select! {
-        _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+        () = requests => {}
         () = answers => {}
     }
 }

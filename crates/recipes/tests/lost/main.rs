@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use zebu_client::{Acls, Client, Connector, CreateMode, Version};
 use zebu_recipes::{
-    Agreement, Announcements, Decision, DoubleBarrier, Error, Ids, Lock, News, Proposal, Queue,
-    Settings,
+    Agreement, Announcements, Decision, DoubleBarrier, Error, Ids, Lock, News, PersistentNode,
+    Proposal, Queue, Settings,
 };
 
 use embedded::Server;
@@ -341,4 +341,26 @@ async fn who_holds_the_resources_lock_leads() {
     let _late = soon(firsts.announce("first", late)).await.unwrap();
     assert_eq!(leader().await.as_deref(), Some("second"));
     drop(announced);
+}
+
+/// The opcode of a delete.
+const DELETE: i32 = 2;
+
+/// Another client replaces the znode after the recipe has seen its own one, and before the recipe deletes it.
+#[tokio::test]
+async fn a_written_znode_in_the_place_of_a_closed_one_stays() {
+    let server = Server::start(&[]);
+    let network = Lossy::new(server.address()).await;
+    let (client, other) = (connect(network.address).await, connect(server.address()).await);
+    let (mode, acl) = (CreateMode::Ephemeral, Acls::creator());
+    let node = soon(PersistentNode::keep(&client, "/a", "", mode, &acl)).await.unwrap();
+    network.hold(DELETE);
+    let closing = tokio::spawn(node.close());
+    soon(network.holds()).await;
+    soon(other.delete("/a", Version::ANY)).await.unwrap();
+    soon(other.create("/a", "", mode, &acl)).await.unwrap();
+    soon(other.set_data("/a", "theirs", Version::ANY)).await.unwrap();
+    network.let_go();
+    soon(closing).await.unwrap().unwrap();
+    assert_eq!(soon(other.get_data("/a")).await.unwrap().0, "theirs");
 }

@@ -37,6 +37,8 @@ fn options(words: &[&str]) -> Options {
             "few" => options.pending_max = 2,
             "hasty" => options.request_timeout = Some(Duration::from_secs(2)),
             "impatient" => options.give_up = Some(Duration::from_secs(20)),
+            "3.4" => options.server_version = (3, 4),
+            "3.5" => options.server_version = (3, 5),
             "nobody" => {
                 options.resume = Some(Ticket { id: SessionId::NONE, password: [7; 16] });
             }

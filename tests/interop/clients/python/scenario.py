@@ -216,6 +216,31 @@ def sessions(client: zebu.Client) -> None:
         print(stuck.state, stuck.exists("/stuck") is not None)
 
 
+def roots(client: zebu.Client) -> None:
+    client.ensure_path("/tenants/amy/inner")
+    amy = client.with_chroot("/tenants/amy")
+    inner = amy.with_chroot("/inner")
+    print(client.chroot, amy.chroot, inner.chroot, amy.with_chroot("/").chroot, amy.ticket == client.ticket)
+    with client.watch("/tenants", recursive=True) as changes, amy.watch("/", recursive=True) as own:
+        print(inner.create("/n", b"1", ephemeral=True), changes.next(PATIENCE).path, own.next(PATIENCE).path)
+    print(inner.ephemerals(), amy.ephemerals(), amy.get("/inner/n")[0], inner.get_children("/"))
+    with inner.Lock("/lock") as held:
+        print(held.path.startswith("/lock/"), len(client.Lock("/tenants/amy/inner/lock").contenders()))
+    refused: list[Callable[[], object]] = [
+        lambda: inner.get("/none"),
+        lambda: inner.delete("/"),
+        lambda: amy.with_chroot("no slash"),
+    ]
+    for request in refused:
+        try:
+            request()
+        except exceptions.ZebuError as error:
+            print(type(error).__name__, error.kind, error.path)
+    one = connect()
+    one.with_chroot("/tenants").close()
+    print(one.state)
+
+
 async def asynchronous() -> None:
     async with await zebu.aio.connect(HOSTS, 10, default_acl=zebu.open_to_all()) as client:
         await client.create("/async/n", b"", makepath=True)
@@ -226,6 +251,8 @@ async def asynchronous() -> None:
         async with client.transaction() as both:
             both.set_data("/async", b"1")
             both.delete("/async/n/7")
+        rooted = client.with_chroot("/async/n")
+        print(rooted.chroot, await rooted.create("/rooted"), await rooted.exists("/8") is not None)
         data, stat, once = await client.watch_data("/async")
         print(data, stat.version)
         async with await client.watch("/async") as changes:
@@ -281,7 +308,7 @@ async def asynchronous() -> None:
 
 def main() -> None:
     with connect() as client:
-        for part in (requests, failures, access, transactions, watches, locks, elections, sessions):
+        for part in (requests, failures, access, transactions, watches, locks, elections, sessions, roots):
             print(f"-- {part.__name__}")
             part(client)
     print("-- asyncio")
