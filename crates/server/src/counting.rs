@@ -1,6 +1,6 @@
 //! Metrics of requests, replication and commits; digests; quotas; and the facts that four-letter words show.
 
-pub mod commits;
+pub mod commit_stage;
 pub mod digests;
 pub mod phases;
 pub mod quota_warnings;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracing::error;
-use zebu_engine::{Engine, EngineOptions, Failed, Turn};
+use zebu_engine::{Engine, EngineOptions, Failed, Inbox, Turn};
 use zebu_proto::{Causes, Zxid};
 use zebu_replica::Replica;
 
@@ -28,7 +28,7 @@ use crate::audit;
 use crate::clients::conn::Side;
 use crate::counting::digests::Digests;
 use crate::counting::phases::{Batches, Told};
-use crate::counting::replication::Between;
+use crate::counting::replication::MemberCounts;
 use crate::disk::journal::{Command, Journal};
 use crate::disk::snapshotter::Snapshotter;
 use crate::ensemble::evidence::Recent;
@@ -79,16 +79,16 @@ fn drive(driver: &Mutex<Driver>, shared: &Shared) -> Result<(), Failed> {
 
 /// Takes a turn on the calling thread, unless another thread is taking one: that thread then
 /// processes the inbox.
-pub fn turn_here(driver: &Mutex<Driver>, shared: &Shared) {
-    zebu_engine::turn_here(driver, shared.inbox(), |driver| {
+pub fn turn_here(driver: &Mutex<Driver>, inbox: &Inbox) {
+    zebu_engine::turn_here(driver, inbox, |driver| {
         if driver.over {
             return false;
         }
         let done = driver.turn();
         let goes_on = done.is_ok();
-        stop_on_failure(shared, done);
+        stop_on_failure(&driver.parts.shared, done);
         if goes_on && driver.is_due_earlier() {
-            shared.inbox().poke();
+            inbox.poke();
         }
         goes_on
     });
@@ -119,7 +119,7 @@ struct Parts {
     /// The time since which this server leads, and its proposals.
     leading: Option<(Duration, ProposalSizes)>,
     /// Counters of the work with the other servers, in an ensemble.
-    between: Option<Between>,
+    member: Option<MemberCounts>,
     silences: Silences,
     /// The evidence for a tree that differs from the leader's, in an ensemble.
     recent: Recent,
@@ -144,7 +144,7 @@ impl Driver {
         snapshotter: Snapshotter,
         peers: Option<peers::Handle>,
     ) -> Self {
-        let between = peers.as_ref().map(|_| Between::new(shared.clone()));
+        let member = peers.as_ref().map(|_| MemberCounts::new(shared.clone()));
         let config = &shared.config;
         let options = EngineOptions {
             members: shared.ensemble.members.lock().clone(),
@@ -164,7 +164,7 @@ impl Driver {
             post: peers::Post::default(),
             digests: Digests::default(),
             leading: None,
-            between,
+            member,
             silences: Silences::default(),
             recent: Recent::default(),
             doubted: None,
@@ -177,10 +177,10 @@ impl Driver {
 
     /// Call this once, before the first turn.
     fn begin(&mut self) {
-        match &mut self.parts.between {
+        match &mut self.parts.member {
             // The whole log has been applied.
             None => self.parts.shared.tree().write().trust_digests(Zxid::ZERO),
-            Some(between) => between.looks(0),
+            Some(member) => member.looks(0),
         }
     }
 

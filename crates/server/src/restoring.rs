@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ use zebu_tree::Tree;
 
 use crate::driver::Driver;
 use crate::retiring;
-use crate::shared::Shared;
+use crate::shared::{Ending, Shared};
 
 /// Maximum ratio between the memory of a state and the bytes of its snapshot.
 const BYTES_IN_MEMORY: u64 = 4;
@@ -82,7 +83,7 @@ pub fn restore(
         has_digest: digest != DigestFound::Missing,
     };
     let failed = |why: &StoreError| RestoreDenied::Failed(Causes(why).to_string());
-    raise_epochs(shared, restored.zxid).map_err(|why| failed(&why))?;
+    raise_epochs(&shared.config.data.dir, restored.zxid).map_err(|why| failed(&why))?;
     let file = write_unused(&tree, &shared.disk.snapshots).map_err(|why| failed(&why))?;
     let driver = driver.upgrade().ok_or(RestoreDenied::Stops)?;
     take_over(shared, &driver, (tree, file))?;
@@ -106,13 +107,13 @@ fn read(
         bytes_max: memory.map_or(u64::MAX, |memory| memory / BYTES_IN_MEMORY),
         record_bytes_max: shared.config.limits.record_bytes_max(),
     };
-    let read = read_handed_in(Interrupted { source, by: shared }, limits, options);
+    let read = read_handed_in(Interrupted { source, by: &shared.ending }, limits, options);
     read.map_err(|why| RestoreDenied::Unusable(why.to_string()))
 }
 
 /// The files with the epochs of a former member must not be behind its data: the original refuses that.
-fn raise_epochs(shared: &Shared, zxid: Zxid) -> Result<(), StoreError> {
-    let files = EpochFiles::new(Arc::new(OsVfs), &shared.config.data.dir);
+fn raise_epochs(dir: &Path, zxid: Zxid) -> Result<(), StoreError> {
+    let files = EpochFiles::new(Arc::new(OsVfs), dir);
     // The accepted epoch is never behind the current one.
     for file in [EpochFile::Accepted, EpochFile::Current] {
         if files.read(file)?.is_some_and(|epoch| epoch < zxid.epoch()) {
@@ -134,7 +135,7 @@ fn take_over(
     let mut waits = Some(snapshot);
     let mut driver = driver.lock();
     while let Some(snapshot) = waits.take() {
-        if shared.is_stopping() {
+        if shared.ending.is_stopping() {
             return Err(RestoreDenied::Stops);
         }
         let done = driver.restore(snapshot);
@@ -157,7 +158,7 @@ fn take_over(
 /// A stream that ends when the server stops.
 struct Interrupted<'s> {
     source: &'s mut dyn Read,
-    by: &'s Shared,
+    by: &'s Ending,
 }
 
 impl Read for Interrupted<'_> {

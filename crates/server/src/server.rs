@@ -364,12 +364,12 @@ impl Server {
         }
         self.shared.stop(Ok(()));
         if let Some(threads) = self.threads.take() {
-            threads.end(&self.shared);
+            threads.end(self.shared.inbox(), &self.shared.disk);
             if let Some(audit) = self.shared.audit.get() {
                 audit.close();
             }
         }
-        self.shared.wait_stopped()
+        self.shared.ending.wait()
     }
 }
 
@@ -388,10 +388,11 @@ fn purge(shared: &Shared, snapshots: &Snapshots) {
     let Some(interval) = shared.config.purge.interval else { return };
     crate::disk::step_back();
     let mut due = Instant::now();
-    while !shared.is_stopping() {
+    while !shared.ending.is_stopping() {
         if Instant::now() >= due {
             due = Instant::now() + interval;
-            let pace = &mut scrubber::pace(shared, shared.config.scrub.as_ref());
+            let pace =
+                &mut scrubber::pace(&shared.ending, shared.clock, shared.config.scrub.as_ref());
             match snapshots.purge(shared.config.purge.snapshots_kept as usize, pace) {
                 Ok(purged) => {
                     info!("purge task completed: {purged:?}");

@@ -64,7 +64,8 @@ impl Clock {
 
 /// State that all threads of a running server share, grouped by the task of the threads.
 ///
-/// A field that only one group of threads uses belongs to that group.
+/// A field that only one group of threads uses belongs to that group. A function takes the groups that
+/// it uses; it takes all of them only if it uses many or starts a thread.
 pub struct Shared {
     /// The settings with which the server was started. Every thread reads them, and none changes
     /// them.
@@ -235,27 +236,6 @@ impl Shared {
         zebu_logs::process::has_role(mode.map_or("not serving", Mode::name));
         // A thread that stops the server sets the flag first, and then takes the lock under which
         // this is read.
-        self.common.serve(self.clock.monotonic(), || mode.filter(|_| !self.is_stopping()));
-    }
-
-    /// Waits, blocking, until the server is asked to stop.
-    ///
-    /// # Errors
-    /// The failure, if that is the reason.
-    pub fn wait_stopped(&self) -> Result<(), Failure> {
-        self.ending.wait()
-    }
-
-    /// Waits until the server is asked to stop.
-    ///
-    /// # Errors
-    /// The failure, when that is why.
-    pub async fn stopped(&self) -> Result<(), Failure> {
-        self.ending.stopped().await
-    }
-
-    /// Whether the server was asked to stop.
-    pub fn is_stopping(&self) -> bool {
-        self.ending.is_stopping()
+        self.common.serve(self.clock.monotonic(), || mode.filter(|_| !self.ending.is_stopping()));
     }
 }

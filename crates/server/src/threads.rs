@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use zebu_admin::Running;
+use zebu_engine::Inbox;
 
 use crate::clients::workers::Workers;
 use crate::disk::snapshotter::Snapshotter;
 use crate::ensemble::peers::Peers;
 use crate::error::StartError;
-use crate::shared::{Shared, StopOnPanic};
+use crate::shared::{Disk, Shared, StopOnPanic};
 
 /// The threads of a server that have started.
 #[derive(Default)]
@@ -38,7 +39,7 @@ pub struct Threads {
 
 impl Threads {
     /// Ends the threads of a server that was asked to stop, first those that feed the others.
-    pub fn end(self, shared: &Shared) {
+    pub fn end(self, inbox: &Inbox, disk: &Disk) {
         drop(self.http);
         join(self.handshakes);
         if let Some(workers) = self.workers {
@@ -49,7 +50,7 @@ impl Threads {
         if let Some(peers) = self.peers {
             peers.stop();
         }
-        shared.inbox().stop();
+        inbox.stop();
         join(self.replica);
         join(self.log);
         join(self.housekeeper);
@@ -58,7 +59,7 @@ impl Threads {
             snapshotter.join();
         }
         // One that a client has asked for ends as soon as the server stops.
-        drop(shared.disk.taking_snapshot.lock());
+        drop(disk.taking_snapshot.lock());
     }
 }
 
@@ -95,7 +96,7 @@ impl Drop for Starting {
     fn drop(&mut self) {
         if !self.is_complete {
             self.shared.stop(Ok(()));
-            std::mem::take(&mut self.threads).end(&self.shared);
+            std::mem::take(&mut self.threads).end(self.shared.inbox(), &self.shared.disk);
         }
     }
 }

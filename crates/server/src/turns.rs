@@ -11,11 +11,10 @@ use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use zebu_engine::Kept;
+use zebu_engine::{Inbox, Kept};
 use zebu_replica::Input;
 
 use crate::driver::{self, Driver};
-use crate::shared::Shared;
 
 /// Bytes of inputs that a thread keeps at most: to log and send more takes its time.
 const KEPT_BYTES_MAX: usize = 64 << 10;
@@ -49,47 +48,47 @@ pub fn keep() {
 }
 
 /// Hands in inputs that hold `bytes` together; `inputs` is empty afterwards and keeps its room.
-pub fn hand_in(shared: &Shared, inputs: &mut Vec<Input>, bytes: usize) {
+pub fn hand_in(inbox: &Inbox, inputs: &mut Vec<Input>, bytes: usize) {
     if inputs.is_empty() {
         return;
     }
     // A thread that may keep nothing has nothing to take either.
     let keeps = bytes <= KEPT_BYTES_MAX && KEPT.with_borrow_mut(|kept| kept.keeps(inputs.len()));
     if keeps {
-        shared.inbox().push_quietly(inputs, bytes);
+        inbox.push_quietly(inputs, bytes);
     } else {
-        shared.inbox().push_sized(inputs, bytes);
+        inbox.push_sized(inputs, bytes);
     }
 }
 
 /// Notes that this thread turns to a connection: it has something else to do.
-pub fn passes(shared: &Shared) {
+pub fn passes(inbox: &Inbox) {
     if KEPT.with_borrow_mut(Kept::passes) {
-        shared.inbox().wake();
+        inbox.wake();
     }
 }
 
 /// Runs a turn for the kept inputs. Must be called when this thread is idle.
-pub fn carry_out(shared: &Shared) {
+pub fn carry_out(turns: &Turns, inbox: &Inbox) {
     if KEPT.with_borrow_mut(Kept::take) > 0 {
-        take(shared);
+        take(turns, inbox);
     }
 }
 
 /// Hands in what the log's thread has to tell, and takes the turn, unless it or the replica has much to do.
-pub fn tell(shared: &Shared, input: Input, is_idle: bool) {
-    let (waiting, bytes) = shared.inbox().load();
+pub fn tell(turns: &Turns, inbox: &Inbox, input: Input, is_idle: bool) {
+    let (waiting, bytes) = inbox.load();
     if is_idle && waiting < LEISURELY_MAX && bytes <= KEPT_BYTES_MAX {
-        shared.inbox().push_one_quietly(input);
-        take(shared);
+        inbox.push_one_quietly(input);
+        take(turns, inbox);
     } else {
-        shared.inbox().push(input);
+        inbox.push(input);
     }
 }
 
-fn take(shared: &Shared) {
-    match shared.turns.driver() {
-        Some(driver) => driver::turn_here(&driver, shared),
-        None => shared.inbox().wake(),
+fn take(turns: &Turns, inbox: &Inbox) {
+    match turns.driver() {
+        Some(driver) => driver::turn_here(&driver, inbox),
+        None => inbox.wake(),
     }
 }

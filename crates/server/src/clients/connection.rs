@@ -26,6 +26,7 @@ use crate::clients::authentication;
 use crate::clients::conn::{Conn, Side};
 use crate::clients::four_letter_words::{self, Parsed, Question};
 use crate::clients::worker_turns;
+use crate::config::LoggingConfig;
 use crate::counting::requests::{Ops, bytes_read, count_answers};
 use crate::metrics::Gather;
 use crate::shared::{Shared, StopOnPanic};
@@ -152,7 +153,7 @@ impl Client {
         loop {
             let conn = self.client.conn();
             conn.looking();
-            worker_turns::passes(&shared);
+            worker_turns::passes(shared.inbox());
             if self.client.phase() == Phase::Open
                 && conn.side.worker.load(Ordering::Relaxed) != worker
             {
@@ -193,7 +194,7 @@ impl Client {
             {
                 let waited = shared.clock.monotonic().saturating_sub(since);
                 shared.counting.histograms.phases.send.add(waited);
-                tell_slow_client(&shared, self.client.conn(), waited);
+                tell_slow_client(&shared.config.logging, self.client.conn(), waited);
             }
             let (read, takes) = match self.client.wants(common, waiting, ended) {
                 Wants::Turn => {
@@ -301,8 +302,8 @@ impl Client {
 }
 
 /// Reports a client that does not read its answers.
-fn tell_slow_client(shared: &Shared, conn: &Conn, waited: Duration) {
-    if shared.config.logging.slow_request.is_none_or(|most| waited < most) {
+fn tell_slow_client(config: &LoggingConfig, conn: &Conn, waited: Duration) {
+    if config.slow_request.is_none_or(|most| waited < most) {
         return;
     }
     let (peer, session) = (conn.side.peer, conn.session().unwrap_or(SessionId::NONE));
@@ -405,7 +406,7 @@ impl Worker<Side> for Desk<'_> {
         received: Duration,
         inputs: &mut Vec<Input>,
     ) {
-        worker_turns::hand_in(self.shared, conn.id, received, inputs);
+        worker_turns::hand_in(self.shared.inbox(), conn.id, received, inputs);
     }
 
     fn connecting(&mut self, conn: &Conn, request: &ConnectRequest<'_>, bytes: usize) {

@@ -111,7 +111,7 @@ impl Handshakes {
             loop {
                 let arrival = tokio::select! {
                     biased;
-                    _ = shared.stopped() => return,
+                    _ = shared.ending.stopped() => return,
                     arrival = self.from.recv() => arrival,
                 };
                 match arrival {

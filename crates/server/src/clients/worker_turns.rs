@@ -6,11 +6,10 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use zebu_engine::WorkerTurns;
+use zebu_engine::{Inbox, WorkerTurns};
 use zebu_replica::{ConnId, Input};
 
 use crate::driver::{self, Driver};
-use crate::shared::Shared;
 
 thread_local! {
     static TURNS: RefCell<WorkerTurns> = RefCell::default();
@@ -27,9 +26,9 @@ pub fn is_alone(conn: ConnId, now: Duration) -> bool {
 }
 
 /// Notes that the worker turns to a connection: it has something else to do.
-pub fn passes(shared: &Shared) {
+pub fn passes(inbox: &Inbox) {
     if TURNS.with_borrow_mut(WorkerTurns::passes) {
-        shared.inbox().wake();
+        inbox.wake();
     }
 }
 
@@ -40,17 +39,17 @@ pub fn allow() {
 }
 
 /// Hands in requests of a connection; `inputs` is empty afterwards and keeps its room.
-pub fn hand_in(shared: &Shared, conn: ConnId, now: Duration, inputs: &mut Vec<Input>) {
+pub fn hand_in(inbox: &Inbox, conn: ConnId, now: Duration, inputs: &mut Vec<Input>) {
     if TURNS.with_borrow_mut(|turns| turns.keeps(conn, now, inputs.len())) {
-        shared.inbox().push_quietly(inputs, 0);
+        inbox.push_quietly(inputs, 0);
     } else {
-        shared.inbox().push_all(inputs);
+        inbox.push_all(inputs);
     }
 }
 
 /// Runs a turn for the kept inputs. Must be called when this thread is idle.
-pub fn carry_out(driver: &Mutex<Driver>, shared: &Shared) {
+pub fn carry_out(driver: &Mutex<Driver>, inbox: &Inbox) {
     if TURNS.with_borrow_mut(WorkerTurns::take) > 0 {
-        driver::turn_here(driver, shared);
+        driver::turn_here(driver, inbox);
     }
 }

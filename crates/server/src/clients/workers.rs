@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{debug, info, warn};
 use zebu_auth::certificate::Facts;
 use zebu_engine::Outbox;
+use zebu_engine::conns::Conns;
 use zebu_transport::{Parked, Stream};
 
 use crate::clients::access::{self, Entered};
@@ -29,10 +30,10 @@ use crate::clients::connection::{self, Client};
 use crate::clients::cpu_time;
 use crate::clients::secure::{Gate, Known};
 use crate::clients::worker_turns;
-use crate::config::{ClientTlsConfig, NetConfig};
+use crate::config::{ClientTlsConfig, Config, NetConfig};
 use crate::driver::Driver;
 use crate::error::{RunError, StartError};
-use crate::shared::{Shared, StopOnPanic};
+use crate::shared::{Ensemble, Shared, StopOnPanic};
 
 /// The worker that accepts connections.
 const ACCEPTING: usize = 0;
@@ -197,7 +198,7 @@ impl Workers {
             let (driver, theirs) = (driver.clone(), shared.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
-                .on_thread_park(move || worker_turns::carry_out(&driver, &theirs))
+                .on_thread_park(move || worker_turns::carry_out(&driver, theirs.inbox()))
                 .build()
                 .map_err(|source| StartError::System { what: "a network worker", source })?;
             let metrics = runtime.handle().metrics();
@@ -273,16 +274,16 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = shared.stopped() => return,
+            _ = shared.ending.stopped() => return,
             () = shared.clients.members_changed.notified() => {
-                let Some(wanted) = moved(&at, &shared) else { continue };
+                let Some(wanted) = moved(&at, &shared.config, &shared.ensemble) else { continue };
                 drop(listener);
                 let Some(bound) = bind_anew(&mut at, wanted, &shared).await else { return };
                 listener = bound;
                 continue;
             }
             () = tokio::time::sleep_until(look_at), if workers.len() > 1 => {
-                let next = watch.look(&workers, &shared);
+                let next = watch.look(&workers, shared.conns());
                 look_at = tokio::time::Instant::now() + next;
                 continue;
             }
@@ -346,7 +347,7 @@ impl Watch {
     }
 
     /// Looks at them, and tells connections to move that should; when to look again.
-    fn look(&mut self, workers: &[Worker], shared: &Shared) -> Duration {
+    fn look(&mut self, workers: &[Worker], conns: &Conns<Side>) -> Duration {
         let passed = self.at.elapsed().as_secs_f64();
         self.at = Instant::now();
         let share = |now: Duration, before: Duration| {
@@ -368,7 +369,7 @@ impl Watch {
         }
         if !moves.is_empty() {
             debug!("{} network workers serve, after {loads:?} and {idle:.1}", self.spread.active());
-            shared.conns().each(|conn| {
+            conns.each(|conn| {
                 let at = conn.side.worker.load(Ordering::Relaxed);
                 let Some(part) = moves.iter_mut().find(|part| part.from == at && part.count > 0)
                 else {
@@ -385,9 +386,9 @@ impl Watch {
 }
 
 /// Where clients are to be served from now on, if that is elsewhere.
-fn moved(at: &NetConfig, shared: &Shared) -> Option<NetConfig> {
-    let me = shared.config.ensemble.as_ref()?.me;
-    let members = shared.ensemble.members.lock().clone()?;
+fn moved(at: &NetConfig, config: &Config, ensemble: &Ensemble) -> Option<NetConfig> {
+    let me = config.ensemble.as_ref()?.me;
+    let members = ensemble.members.lock().clone()?;
     let client = members.member(me)?.client.as_ref()?;
     let client_address = (!client.is_wildcard()).then(|| client.host.clone());
     let wanted = NetConfig { client_port: Some(client.port), client_address, ..at.clone() };
@@ -421,7 +422,7 @@ async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Op
             }
         }
         tokio::select! {
-            _ = shared.stopped() => return None,
+            _ = shared.ending.stopped() => return None,
             () = tokio::time::sleep(ACCEPT_PAUSE) => {}
         }
     }
@@ -438,7 +439,7 @@ async fn work(
     loop {
         let arrival = tokio::select! {
             biased;
-            _ = shared.stopped() => return,
+            _ = shared.ending.stopped() => return,
             arrival = from.recv() => arrival,
         };
         let Some(arrival) = arrival else { return };

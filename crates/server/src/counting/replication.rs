@@ -29,7 +29,7 @@ enum Way {
 }
 
 /// The counters, and the state that they need.
-pub struct Between {
+pub struct MemberCounts {
     shared: Arc<Shared>,
     /// Since when this server looks for a leader.
     looking: Option<Duration>,
@@ -47,7 +47,7 @@ pub struct Between {
     syncs: BTreeMap<LinkId, Way>,
 }
 
-impl Between {
+impl MemberCounts {
     /// Nothing has happened yet.
     pub fn new(shared: Arc<Shared>) -> Self {
         let me = shared.config.ensemble.as_ref().map_or_else(String::new, |it| it.me.0.to_string());

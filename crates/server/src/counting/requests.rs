@@ -1,5 +1,6 @@
 //! Counts requests and answers.
 
+use parking_lot::Mutex;
 use tracing::warn;
 use zebu_engine::answers::Answers;
 use zebu_jute::Decoder;
@@ -7,8 +8,9 @@ use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, EventType, OpCode, STAT_BYTES};
 use zebu_replica::{Counts, frame};
 
+use crate::counting::quota_warnings::QuotaWarnings;
 use crate::metrics::{Gather, Metrics, ResponseSizes, ServerStats, namespace};
-use crate::shared::Shared;
+use crate::shared::Clock;
 
 /// Answered requests, which mostly are of one kind for several in a row; counted when it is dropped at the latest.
 #[derive(Debug)]
@@ -155,8 +157,12 @@ pub fn count_event(metrics: &Metrics, event: EventType, connections: i64) {
 }
 
 /// Moves a replica's own counts into the metrics.
-pub fn count_replica(shared: &Shared, counts: &mut Counts) {
-    let metrics = &shared.metrics;
+pub fn count_replica(
+    metrics: &Metrics,
+    quota_warnings: &Mutex<QuotaWarnings>,
+    clock: Clock,
+    counts: &mut Counts,
+) {
     for (counter, count) in [
         (&metrics.connection_request_count, counts.connects),
         (&metrics.connection_rejected, counts.connects_refused),
@@ -199,8 +205,7 @@ pub fn count_replica(shared: &Shared, counts: &mut Counts) {
         );
     }
     if !counts.quota_warnings.is_empty() {
-        let now = shared.clock.monotonic();
-        shared.counting.quota_warnings.lock().tell(now, &counts.quota_warnings);
+        quota_warnings.lock().tell(clock.monotonic(), &counts.quota_warnings);
     }
     counts.clear();
 }

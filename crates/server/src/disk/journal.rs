@@ -199,7 +199,8 @@ fn drive(
                         held = commands.try_recv().ok();
                     }
                     let is_idle = is_small && held.is_none();
-                    turns::tell(shared, Input::Zab(zebu_zab::Input::Flushed(last)), is_idle);
+                    let flushed = Input::Zab(zebu_zab::Input::Flushed(last));
+                    turns::tell(&shared.turns, shared.inbox(), flushed, is_idle);
                 }
             }
             shared.ensemble.caught_up.notify_waiters();

@@ -17,7 +17,7 @@ use zebu_store::{Damage, LogFiles, StoreError};
 
 use crate::ensemble::peers;
 use crate::error::RunError;
-use crate::shared::Shared;
+use crate::shared::{Clock, Disk, Ending, Shared};
 
 /// How often it looks whether a leader's snapshot has come.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -27,8 +27,9 @@ const NAMED_MAX: usize = 4;
 
 /// Runs until everything is whole, nothing can be, or the server stops.
 pub fn run(shared: &Arc<Shared>, logs: &LogFiles, damage: &Damage, peers: &peers::Handle) {
-    let done = mend(shared, logs, damage, peers);
-    shared.disk.mending.lock().clear();
+    let Shared { ending, disk, clock, .. } = &**shared;
+    let done = mend((ending, disk, *clock), logs, damage, peers);
+    disk.mending.lock().clear();
     match done {
         Ok(0) => {}
         Ok(count) => shared.stop(Err(RunError::Mended(count))),
@@ -38,7 +39,7 @@ pub fn run(shared: &Arc<Shared>, logs: &LogFiles, damage: &Damage, peers: &peers
 
 /// How many logs are whole again, if the server is to start again with them.
 fn mend(
-    shared: &Shared,
+    (ending, disk, clock): (&Ending, &Disk, Clock),
     logs: &LogFiles,
     damage: &Damage,
     peers: &peers::Handle,
@@ -48,8 +49,8 @@ fn mend(
         return Ok(0);
     };
     let mut told = Vec::new();
-    while !shared.is_stopping() && logs.is_untrusted() {
-        match mending.next(shared.clock.monotonic(), &peers.others()) {
+    while !ending.is_stopping() && logs.is_untrusted() {
+        match mending.next(clock.monotonic(), &peers.others()) {
             Next::Ask(server, missing) => {
                 let most = mending.missing_bytes();
                 let each = &mut |body: &[u8]| mending.received(body);
@@ -77,10 +78,10 @@ fn mend(
                 if told != words {
                     words.iter().for_each(|words| warn!("{words}"));
                     told.clone_from(&words);
-                    *shared.disk.mending.lock() = words;
+                    *disk.mending.lock() = words;
                 }
-                let now = shared.clock.monotonic();
-                shared.ending.wait_for(until.saturating_sub(now).min(LOOK_AFTER));
+                let now = clock.monotonic();
+                ending.wait_for(until.saturating_sub(now).min(LOOK_AFTER));
             }
             Next::Whole => return Ok(mending.mended()),
         }

@@ -13,7 +13,7 @@ use zebu_replica::Input;
 use zebu_store::scrub::{Incidents, RETRY_AFTER};
 use zebu_store::{Rate, Snapshots};
 
-use crate::shared::Shared;
+use crate::shared::{Clock, Ending, Shared};
 
 /// Minimum time between the start and the first pass, unless passes are more frequent: the start
 /// has just read the files.
@@ -21,17 +21,18 @@ const FIRST_AFTER: Duration = Duration::from_secs(600);
 
 /// Reads no quicker than `zebu.scrubRateInKb`, until the server stops. Without a configuration only the latter.
 pub fn pace<'s>(
-    shared: &'s Shared,
+    ending: &'s Ending,
+    clock: Clock,
     config: Option<&ScrubConfig>,
 ) -> impl FnMut(u64) -> bool + use<'s> {
-    let new = |config: &ScrubConfig| Rate::new(config.bytes_per_second, shared.clock.monotonic());
+    let new = |config: &ScrubConfig| Rate::new(config.bytes_per_second, clock.monotonic());
     let mut rate = config.map(new);
     move |bytes| {
-        let pause = rate.as_mut().map(|rate| rate.pause(shared.clock.monotonic(), bytes));
+        let pause = rate.as_mut().map(|rate| rate.pause(clock.monotonic(), bytes));
         if let Some(pause) = pause.filter(|pause| !pause.is_zero()) {
-            shared.ending.wait_for(pause);
+            ending.wait_for(pause);
         }
-        !shared.is_stopping()
+        !ending.is_stopping()
     }
 }
 
@@ -42,11 +43,11 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
     let files = snapshots.logs();
     let mut incidents = Incidents::default();
     let mut due = Instant::now() + config.interval.min(FIRST_AFTER);
-    while !shared.is_stopping() {
+    while !shared.ending.is_stopping() {
         let now = Instant::now();
         if due <= now {
-            let pass = files.scrub(&mut pace(shared, Some(&config)));
-            if shared.is_stopping() {
+            let pass = files.scrub(&mut pace(&shared.ending, shared.clock, Some(&config)));
+            if shared.ending.is_stopping() {
                 return;
             }
             match pass {

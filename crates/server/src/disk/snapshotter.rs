@@ -57,7 +57,7 @@ impl Snapshotter {
             move || {
                 let _guard = StopOnPanic::new(&shared, "the snapshot thread");
                 let done = match this.take(&shared) {
-                    Err(failure) if !shared.is_stopping() => {
+                    Err(failure) if !shared.ending.is_stopping() => {
                         error!("{}", Causes(&failure));
                         shared.metrics.snapshot_error_count.add(1);
                         Input::SnapshotFailed
@@ -101,7 +101,7 @@ impl Snapshotter {
         // Under the lock znodes are only copied; they are written outside of it.
         let mut step = Step::More;
         while step == Step::More {
-            if shared.is_stopping() {
+            if shared.ending.is_stopping() {
                 return Err(SnapshotError::Stops);
             }
             step = taking.step(&shared.tree().read(), STEP_ZNODES, STEP_BYTES);

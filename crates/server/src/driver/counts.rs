@@ -158,10 +158,10 @@ impl Effects<'_> {
         }
         self.asked = asked;
         self.took = Duration::ZERO;
-        if let Some(between) = &mut self.parts.between {
+        if let Some(member) = &mut self.parts.member {
             for input in inputs {
                 if let Input::Zab(input) = input {
-                    between.hears(now, input);
+                    member.hears(now, input);
                 }
             }
         }
@@ -175,8 +175,8 @@ impl Effects<'_> {
         let leads = self.parts.leading.is_some();
         let counts = &mut self.counts;
         counts.commits += u64::from(leads);
-        if let Some(between) = &mut self.parts.between {
-            between.applied(now, what.zxid);
+        if let Some(member) = &mut self.parts.member {
+            member.applied(now, what.zxid);
             if let Some(stage) = &mut self.stage {
                 stage.applied(what.origin, leads);
             }
@@ -184,7 +184,7 @@ impl Effects<'_> {
         if let Some(audit) = &mut self.parts.audit {
             audit.applied(now, what);
         }
-        let is_forwarded = self.parts.between.is_some() && !leads;
+        let is_forwarded = self.parts.member.is_some() && !leads;
         let batch = self.parts.batches.applies(what.zxid);
         if let (Some(origin), Some(batch)) = (what.origin, batch) {
             let (received, began) = (origin.received, self.began);
@@ -206,7 +206,7 @@ impl Effects<'_> {
             };
             let mismatches = &self.shared.metrics.digest_mismatches_count;
             self.parts.digests.compared(now.monotonic, mismatches, comparison);
-            if self.parts.between.is_some() {
+            if self.parts.member.is_some() {
                 self.parts.recent.add(comparison, what.bytes);
             }
         }

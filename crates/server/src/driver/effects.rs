@@ -19,11 +19,12 @@ use super::Parts;
 use super::counts::Counts;
 use super::slow::{Slow, SlowRequests};
 use crate::clients::conn::{Conn, Side};
-use crate::counting::commits::Commits;
+use crate::counting::commit_stage::CommitStage;
 use crate::counting::phases::Gathered;
 use crate::counting::requests::{bytes_read, count_replica};
 use crate::disk::journal::Command;
-use crate::shared::Shared;
+use crate::metrics::Metrics;
+use crate::shared::{Disk, Shared};
 
 /// Outputs carried out under one write lock, so that readers get their turn.
 const APPLY_BATCH: usize = 512;
@@ -33,7 +34,7 @@ pub(super) struct Effects<'t> {
     pub(super) parts: &'t mut Parts,
     pub(super) shared: &'t Shared,
     pub(super) counts: Counts<'t>,
-    pub(super) stage: Option<Commits<'t>>,
+    pub(super) stage: Option<CommitStage<'t>>,
     /// The time at which the transactions were known to be committed, and the time at which they
     /// are applied.
     pub(super) known: Duration,
@@ -114,7 +115,7 @@ impl World for Effects<'_> {
     fn order(&mut self, order: Order) -> Result<(), Failed> {
         let shared = self.shared;
         match &order {
-            Order::Append(records) => queue(shared, records),
+            Order::Append(records) => queue(&shared.disk, &shared.metrics, records),
             Order::Member(job) if job.remakes() => {
                 shared.disk.remaking.fetch_add(1, Ordering::Relaxed);
             }
@@ -135,7 +136,7 @@ impl World for Effects<'_> {
         if !journal.is_quick() {
             return Ok(None);
         }
-        queue(shared, records);
+        queue(&shared.disk, &shared.metrics, records);
         journal
             .append_now(std::mem::take(records), shared)
             .map_err(|failure| Failed::Log(failure.into()))
@@ -226,7 +227,8 @@ impl World for Effects<'_> {
 
     fn stepped(&mut self, took: Duration) {
         self.took += took;
-        count_replica(self.shared, self.parts.replica.counts());
+        let Shared { metrics, counting, clock, .. } = self.shared;
+        count_replica(metrics, &counting.quota_warnings, *clock, self.parts.replica.counts());
         // A client that has its session finds it counted.
         self.count_local_sessions();
     }
@@ -235,8 +237,11 @@ impl World for Effects<'_> {
         (self.known, self.began) = (known, began);
         let most = self.shared.config.logging.slow_request;
         self.slow.are_since(most.and_then(|most| began.checked_sub(most)));
-        self.stage =
-            self.parts.between.is_some().then(|| Commits::new(&self.shared.metrics, known, began));
+        self.stage = self
+            .parts
+            .member
+            .is_some()
+            .then(|| CommitStage::new(&self.shared.metrics, known, began));
     }
 
     fn delivers(&mut self) {
@@ -253,7 +258,8 @@ impl World for Effects<'_> {
             audit.hand_over();
         }
         if self.slow.are_untold() {
-            self.slow.tell(self.shared, &mut self.parts.told, self.began);
+            let now = self.shared.clock.monotonic();
+            self.slow.tell(self.shared.conns(), &mut self.parts.told, now, self.began);
         }
         for peer in self.refused.drain(..) {
             info!("refusing to renew the session of {peer}");
@@ -266,8 +272,8 @@ impl World for Effects<'_> {
             sizes.add(record.len());
             self.counts.proposals += 1;
         }
-        if let Some(between) = &mut self.parts.between {
-            between.logged(zxid, record);
+        if let Some(member) = &mut self.parts.member {
+            member.logged(zxid, record);
         }
     }
 
@@ -340,8 +346,8 @@ impl World for Effects<'_> {
     }
 
     fn asked(&mut self, now: Now, output: &zebu_zab::Output) {
-        if let Some(between) = &mut self.parts.between {
-            between.asked(now, output);
+        if let Some(member) = &mut self.parts.member {
+            member.asked(now, output);
         }
     }
 
@@ -360,7 +366,7 @@ impl World for Effects<'_> {
     }
 
     fn turned(&mut self) {
-        if self.parts.between.is_some() {
+        if self.parts.member.is_some() {
             self.shared.ensemble.caught_up.notify_waiters();
         }
         self.report_sessions();
@@ -371,9 +377,9 @@ impl World for Effects<'_> {
 }
 
 /// Counts records as on their way to the log.
-fn queue(shared: &Shared, records: &Records) {
-    shared.metrics.sync_processor_request_queued.add(records.len() as u64);
-    shared.disk.log_queue.fetch_add(records.len(), Ordering::Relaxed);
+fn queue(disk: &Disk, metrics: &Metrics, records: &Records) {
+    metrics.sync_processor_request_queued.add(records.len() as u64);
+    disk.log_queue.fetch_add(records.len(), Ordering::Relaxed);
     let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();
-    shared.disk.log_queue_bytes.fetch_add(bytes, Ordering::Relaxed);
+    disk.log_queue_bytes.fetch_add(bytes, Ordering::Relaxed);
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tracing::warn;
 use zebu_engine::AppliedTxn;
+use zebu_engine::conns::Conns;
 use zebu_proto::SessionId;
 use zebu_proto::txn::Txn;
 use zebu_replica::Origin;
 
+use crate::clients::conn::Side;
 use crate::counting::phases::{Times, Told};
-use crate::shared::Shared;
 
 /// Slow requests of which one turn remembers more than that there were some.
 const SLOW_KEPT_MAX: usize = 1024;
@@ -70,14 +71,19 @@ impl SlowRequests {
         }
     }
 
-    /// Warns of the remembered requests, which are answered. Their transactions were applied, and
+    /// Warns of the remembered requests, which are answered `now`. Their transactions were applied, and
     /// their reads carried out, from `began` on.
     #[cold]
-    pub(super) fn tell(&mut self, shared: &Shared, told: &mut Told, began: Duration) {
-        let now = shared.clock.monotonic();
+    pub(super) fn tell(
+        &mut self,
+        conns: &Conns<Side>,
+        told: &mut Told,
+        now: Duration,
+        began: Duration,
+    ) {
         for Slow { origin, path, times } in std::mem::take(&mut self.kept) {
             let Some(untold) = told.may(now) else { continue };
-            let conn = shared.conns().get(origin.conn);
+            let conn = conns.get(origin.conn);
             let session = conn.as_ref().and_then(|conn| conn.session()).unwrap_or(SessionId::NONE);
             let peer = conn.map_or_else(
                 || "a client that has left".to_owned(),

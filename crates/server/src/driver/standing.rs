@@ -87,12 +87,12 @@ impl Effects<'_> {
     /// This server has another role, or none any more.
     pub(super) fn has_role(&mut self, role: Role) {
         let parts = &mut *self.parts;
-        match (&mut parts.between, role) {
+        match (&mut parts.member, role) {
             (None, _) => {}
-            (Some(between), Role::Looking) => {
-                between.looks(parts.replica.peer().map_or(0, Peer::disloyal_supporters));
+            (Some(member), Role::Looking) => {
+                member.looks(parts.replica.peer().map_or(0, Peer::disloyal_supporters));
             }
-            (Some(between), role) => between.serves(matches!(role, Role::Leading(_))),
+            (Some(member), role) => member.serves(matches!(role, Role::Leading(_))),
         }
         parts.leading = match role {
             Role::Leading(_) => Some((self.shared.clock.monotonic(), ProposalSizes::default())),

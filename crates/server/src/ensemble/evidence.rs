@@ -191,7 +191,7 @@ pub fn name_znodes(shared: Arc<Shared>, since: Zxid, old: Tree) {
     let compare = move || {
         let mut differing = Differing::new(old, ZNODES_MAX);
         loop {
-            if shared.is_stopping() {
+            if shared.ending.is_stopping() {
                 return;
             }
             match differing.step(&shared.tree().read(), STEP_ZNODES) {

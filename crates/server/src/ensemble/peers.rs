@@ -154,7 +154,7 @@ impl Net {
     }
 
     fn report(&self, input: zebu_zab::Input) {
-        turns::hand_in(&self.shared, &mut vec![Input::Zab(input)], 0);
+        turns::hand_in(self.shared.inbox(), &mut vec![Input::Zab(input)], 0);
     }
 
     /// Stores the announced election address of a server, if it can be useful.
@@ -236,12 +236,12 @@ impl Net {
             tokio::pin!(caught_up);
             // From here on no notification is missed.
             caught_up.as_mut().enable();
-            if !holds() || self.shared.is_stopping() {
+            if !holds() || self.shared.ending.is_stopping() {
                 return;
             }
             tokio::select! {
                 () = caught_up => {}
-                _ = self.shared.stopped() => return,
+                _ = self.shared.ending.stopped() => return,
             }
         }
     }
@@ -262,7 +262,7 @@ impl Net {
             // From here on no notification is missed.
             caught_up.as_mut().enable();
             room.as_mut().enable();
-            if self.shared.is_stopping() || !self.links.lock().contains_key(&link) {
+            if self.shared.ending.is_stopping() || !self.links.lock().contains_key(&link) {
                 return false;
             }
             if !is_full() {
@@ -271,7 +271,7 @@ impl Net {
             tokio::select! {
                 () = caught_up => {}
                 () = room => {}
-                _ = self.shared.stopped() => return false,
+                _ = self.shared.ending.stopped() => return false,
             }
         }
     }
@@ -323,7 +323,7 @@ impl Peers {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .thread_name("zebu-peers")
             .enable_all()
-            .on_thread_park(move || turns::carry_out(&for_turns))
+            .on_thread_park(move || turns::carry_out(&for_turns.turns, for_turns.inbox()))
             .build()
             .map_err(failed)?;
         let tls = config.tls.clone().map(peer_port).transpose()?.map(Arc::new);

@@ -47,7 +47,7 @@ impl Ending {
     }
 
     /// Whether the server was asked to stop.
-    pub(super) fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.stopping.lock().is_some()
     }
 
@@ -55,7 +55,7 @@ impl Ending {
     ///
     /// # Errors
     /// The failure, when that is why.
-    pub(super) fn wait(&self) -> Result<(), Failure> {
+    pub fn wait(&self) -> Result<(), Failure> {
         let mut stopping = self.stopping.lock();
         loop {
             if let Some(why) = stopping.clone() {
@@ -82,7 +82,7 @@ impl Ending {
     ///
     /// # Errors
     /// The failure, when that is why.
-    pub(super) async fn stopped(&self) -> Result<(), Failure> {
+    pub async fn stopped(&self) -> Result<(), Failure> {
         loop {
             let asked = self.stop.notified();
             tokio::pin!(asked);

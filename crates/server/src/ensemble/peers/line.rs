@@ -24,10 +24,10 @@ const BYTES_MAX: usize = 16 << 10;
 
 /// What the sender and the writer of a link share.
 #[derive(Debug, Default)]
-pub(super) struct Line(Mutex<Shared>);
+pub(super) struct Line(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct State {
     /// The way to the socket, while the link's writer waits for its queue.
     idle: Option<PeerWriter>,
     /// Whether something is in the queue.
@@ -39,8 +39,8 @@ struct Shared {
 impl Line {
     /// Puts something into the queue of the link's writer.
     pub(super) fn queue(&self, to: &UnboundedSender<ToLink>, what: ToLink) {
-        let mut shared = self.0.lock();
-        shared.is_queued = true;
+        let mut state = self.0.lock();
+        state.is_queued = true;
         let _ = to.send(what); // the link may be about to end
     }
 
@@ -58,8 +58,8 @@ impl Line {
         if leaving > BYTES_MAX {
             return None;
         }
-        let mut shared = self.0.lock();
-        let Shared { idle, is_queued, bytes } = &mut *shared;
+        let mut state = self.0.lock();
+        let State { idle, is_queued, bytes } = &mut *state;
         let socket = idle.as_ref().filter(|socket| !*is_queued && socket.writes_at_once())?;
         for packet in packets {
             packet.encode(&mut Encoder::new(bytes));
@@ -76,9 +76,9 @@ impl Line {
 
     /// The link's writer has sent everything it has taken from its queue, and rests.
     pub(super) fn rest(&self, socket: PeerWriter, queue: &UnboundedReceiver<ToLink>) {
-        let mut shared = self.0.lock();
-        shared.is_queued = !queue.is_empty();
-        shared.idle = Some(socket);
+        let mut state = self.0.lock();
+        state.is_queued = !queue.is_empty();
+        state.idle = Some(socket);
     }
 
     /// The link's writer continues.

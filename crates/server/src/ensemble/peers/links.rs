@@ -329,7 +329,7 @@ async fn hear(
             bytes += packet_bytes(&packet);
             inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
             if learns && kind == PacketKind::SNAP {
-                turns::hand_in(&net.shared, &mut inputs, std::mem::take(&mut bytes));
+                turns::hand_in(net.shared.inbox(), &mut inputs, std::mem::take(&mut bytes));
                 copy::receive(net, link, zxid, from, &mut received, &mut progress).await?;
                 net.report(zebu_zab::Input::Copied { link, zxid });
             }
@@ -337,13 +337,13 @@ async fn hear(
         if inputs.is_empty() && learns {
             progress.moved();
         }
-        turns::hand_in(&net.shared, &mut inputs, std::mem::take(&mut bytes));
+        turns::hand_in(net.shared.inbox(), &mut inputs, std::mem::take(&mut bytes));
         if learns {
             net.wait_for_disk().await;
         } else {
             net.wait_for_replica().await;
         }
-        turns::passes(&net.shared);
+        turns::passes(net.shared.inbox());
         received.reserve(if unknown.is_some() { GREETING_BYTES } else { 16 << 10 });
         let read = from.read_buf(&mut received);
         let count = match &unknown {

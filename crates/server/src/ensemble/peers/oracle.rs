@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(25);
 /// Source: `QuorumOracleMaj.askOracle`.
 pub(super) async fn watch(net: Arc<Net>, path: PathBuf) {
     let mut said = None;
-    while !net.shared.is_stopping() {
+    while !net.shared.ending.is_stopping() {
         let file = path.clone();
         let Ok(allows) = tokio::task::spawn_blocking(move || allows_alone(&file)).await else {
             return;

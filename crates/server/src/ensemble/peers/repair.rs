@@ -20,7 +20,7 @@ use zebu_state::Answered;
 
 use super::greeting::Halves;
 use super::{Handle, Net, election};
-use crate::shared::Shared;
+use crate::shared::{Clock, Disk, Ending};
 
 /// Members that get answers at the same time. Others must ask again.
 pub(super) const ANSWERED_MAX: usize = 2;
@@ -57,7 +57,7 @@ pub(super) async fn answer(
     let due = Instant::now() + ANSWER_TIME_MAX;
     tokio::task::spawn_blocking(move || {
         let _place = place;
-        read(&shared, &missing, due, &to);
+        read((&shared.disk, &shared.ending, shared.clock), &missing, due, &to);
     });
     let mut socket = halves.to;
     let sent = async {
@@ -75,14 +75,19 @@ pub(super) async fn answer(
 
 /// Reads intact records and passes them on, until the answer is too long, takes too long, or the
 /// connection has ended.
-fn read(shared: &Shared, missing: &[Missing], due: Instant, to: &Sender<Vec<u8>>) {
+fn read(
+    (disk, ending, clock): (&Disk, &Ending, Clock),
+    missing: &[Missing],
+    due: Instant,
+    to: &Sender<Vec<u8>>,
+) {
     let (mut piece, mut bytes, mut has_all) = (Vec::new(), 0, true);
-    let read = shared.disk.snapshots.logs().whole(missing, &mut |record| {
+    let read = disk.snapshots.logs().whole(missing, &mut |record| {
         RepairAnswer::encode_record(record.body, &mut piece);
         if piece.len() >= PIECE_BYTES {
             bytes += piece.len();
-            let now = shared.clock.monotonic();
-            shared.ending.wait_for(shared.disk.pause_shipping(now, piece.len() as u64));
+            let now = clock.monotonic();
+            ending.wait_for(disk.pause_shipping(now, piece.len() as u64));
             has_all = to.blocking_send(std::mem::take(&mut piece)).is_ok()
                 && bytes < ANSWER_BYTES_MAX
                 && Instant::now() < due;
@@ -158,7 +163,7 @@ impl Handle {
             let answer = ask(&self.net, server, missing, bytes_max, each);
             tokio::select! {
                 answer = answer => answer,
-                _ = self.net.shared.stopped() => Err(io::ErrorKind::Interrupted.into()),
+                _ = self.net.shared.ending.stopped() => Err(io::ErrorKind::Interrupted.into()),
             }
         };
         self.runtime.block_on(asked).unwrap_or_else(|failure| {

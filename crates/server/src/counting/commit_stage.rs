@@ -13,7 +13,7 @@ use crate::metrics::{Metrics, Repeated};
 
 /// The effects of one turn.
 #[derive(Debug)]
-pub struct Commits<'m> {
+pub struct CommitStage<'m> {
     metrics: &'m Metrics,
     own: Repeated<'m>,
     local: Repeated<'m>,
@@ -27,7 +27,7 @@ pub struct Commits<'m> {
     reads: i64,
 }
 
-impl<'m> Commits<'m> {
+impl<'m> CommitStage<'m> {
     /// The effects of what became `known`, from when they `began`.
     pub fn new(metrics: &'m Metrics, known: Duration, began: Duration) -> Self {
         Self {
