@@ -9,7 +9,8 @@ use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
 use zebu_proto::{AclRef, OpCode, Perms, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::{Claim, Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{Now, Options, Replica, Rules, frame};
-use zebu_testkit::alone::{self, Alone, Connection};
+use zebu_testkit::alone::{self, Alone};
+use zebu_testkit::client::Connection;
 use zebu_tree::{Silent, Tree};
 
 const SESSION: SessionId = SessionId(1 << 56);
@@ -40,7 +41,7 @@ impl Server {
         let digest = Digest::new(DigestAlgorithm::default(), None);
         let schemes = Schemes::new(vec![Box::new(digest)], false);
         let alone = Alone::new(replica, tree, schemes, Now::default(), ());
-        let client = Connection::open(&alone, [127, 0, 0, 1].into());
+        let client = Connection::open(&alone.common, [127, 0, 0, 1].into());
         let mut server = Self { alone, client };
         let connect = ConnectRequest {
             protocol_version: 0,
@@ -60,9 +61,10 @@ impl Server {
 
     /// The client sends bytes, and receives the answers.
     fn exchange(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.client.send(&self.alone, bytes);
+        let now = self.alone.desk.now.monotonic;
+        self.client.send(&self.alone.common, now, bytes);
         self.alone.settle();
-        self.client.serve(&self.alone);
+        self.client.serve(&self.alone.common, now);
         self.client.take()
     }
 

@@ -1,20 +1,17 @@
 //! A server that runs alone, in one thread, driven by the engine that ships.
 //!
-//! Its disk is a list, and records become durable when the test says so. Its clients send and
-//! receive bytes, without sockets.
+//! Its disk is a list, and records become durable when the test says so. Its clients are
+//! [connections](crate::client) without sockets.
 
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_engine::client::{Client, End, Wants, Worker};
-use zebu_engine::conns::ConnLimits;
 use zebu_engine::journal::{Order, Records};
 use zebu_engine::{
-    AppliedTxn, ClientRules, Common, Conn, Counter, Engine, EngineOptions, Failed, LATE_MIN, Mode,
-    Outbox, Turn, World,
+    AppliedTxn, ClientRules, Common, Counter, Engine, EngineOptions, Failed, LATE_MIN, Mode, Turn,
+    World,
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::txn::TxnRecord;
@@ -28,7 +25,9 @@ use zebu_state::Copied;
 use zebu_tree::{Silent, Tree};
 use zebu_zab::LinkId;
 
-/// Turns in a row after which a server or a connection does nothing but turn.
+use crate::client::Side;
+
+/// Turns in a row after which a server does nothing but turn.
 const TURNS_MAX: usize = 1 << 17;
 
 /// The options of a replica of server 1 with the original's defaults.
@@ -59,15 +58,6 @@ pub trait Watching {
 }
 
 impl Watching for () {}
-
-/// What the server keeps with a connection: nothing, since every connection is served after every
-/// turn.
-#[derive(Debug)]
-pub struct Side;
-
-impl zebu_engine::Side for Side {
-    fn wake(&self) {}
-}
 
 /// The server.
 pub struct Alone<W = ()> {
@@ -248,103 +238,5 @@ impl<W: Watching> World for Desk<W> {
         assert_eq!(&self.log[place].1, what.bytes, "{zxid} is not the logged one");
         assert!(what.applied.digest_matches, "another digest than {:?} says", what.record);
         self.watching.applied(what);
-    }
-}
-
-/// A client's connection to the server, with both directions of its socket.
-pub struct Connection {
-    client: Client<Side>,
-    /// From the client, and not read by the server.
-    unread: Vec<u8>,
-    /// To the client.
-    received: Vec<u8>,
-    reads: bool,
-    takes: bool,
-    is_over: bool,
-}
-
-struct Network(Now);
-
-impl Worker<Side> for Network {
-    fn monotonic(&self) -> Duration {
-        self.0.monotonic
-    }
-
-    fn sasl_given(&mut self) -> Option<zebu_auth::sasl::Given> {
-        None
-    }
-}
-
-impl Connection {
-    /// A new connection from this address.
-    pub fn open<W>(alone: &Alone<W>, address: IpAddr) -> Self {
-        let common = &alone.common;
-        let outbox = Outbox::new(common.rules.outbox_bytes_max);
-        let make = |id| Conn::new(id, address, common.schemes.initial(address), outbox, Side);
-        let conn = common.conns.enter(address, ConnLimits::default(), make);
-        let client = Client::new(conn.expect("there is no limit"));
-        let (unread, received) = (Vec::new(), Vec::new());
-        Self { client, unread, received, reads: true, takes: true, is_over: false }
-    }
-
-    /// The connection as the server sees it.
-    pub fn conn(&self) -> &Conn<Side> {
-        self.client.conn()
-    }
-
-    /// The client sends bytes, and its connection looks at them. What needs the replica waits for
-    /// the next turn.
-    pub fn send<W>(&mut self, alone: &Alone<W>, bytes: &[u8]) {
-        self.unread.extend_from_slice(bytes);
-        self.serve(alone);
-    }
-
-    /// The connection looks at what there is: bytes of the client, and answers to it.
-    pub fn serve<W>(&mut self, alone: &Alone<W>) {
-        for _ in 0..TURNS_MAX {
-            if self.is_over {
-                return;
-            }
-            if self.reads && !self.unread.is_empty() {
-                let now = alone.desk.now.monotonic;
-                self.client.received(&std::mem::take(&mut self.unread), self.takes, || now);
-            }
-            match self.drive(alone) {
-                Ok(Wants::Turn) => {}
-                Ok(Wants::Wait { read, takes }) => {
-                    (self.reads, self.takes) = (read, takes);
-                    if !read || self.unread.is_empty() {
-                        return;
-                    }
-                }
-                Ok(Wants::End) | Err(_) => self.is_over = true,
-            }
-        }
-        panic!("a connection has something to do for ever");
-    }
-
-    fn drive<W>(&mut self, alone: &Alone<W>) -> Result<Wants, End> {
-        let common = &alone.common;
-        self.client.conn().looking();
-        self.client.process(common, &mut Network(alone.desk.now))?;
-        let waiting = self.client.collect()?;
-        self.received.extend_from_slice(self.client.unsent());
-        self.client.sent(self.client.unsent().len());
-        Ok(self.client.wants(common, waiting, false))
-    }
-
-    /// What the client has received since the last call.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.received)
-    }
-
-    /// Whether the server has closed the connection.
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// The connection ends; the server learns it at its next turn.
-    pub fn leave<W>(self, alone: &Alone<W>) {
-        self.client.leave(&alone.common);
     }
 }

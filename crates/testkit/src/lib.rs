@@ -7,9 +7,12 @@
 //! - `told`: a recovery's listener that keeps everything it is told.
 //! - `fixtures`: the golden files of the original.
 //! - `alone`: a server that runs alone, driven by the engine that ships.
+//! - `client`: a client's connection to a server that the engine drives, without a socket.
 
 #[cfg(feature = "engine")]
 pub mod alone;
+#[cfg(feature = "engine")]
+pub mod client;
 pub mod connection;
 #[cfg(feature = "store")]
 pub mod fixtures;

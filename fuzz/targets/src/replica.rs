@@ -19,7 +19,8 @@ use zebu_replica::auth::{Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{
     Input, IntakeOptions, Now, Options, ReaperOptions, Replica, Rules, SnapshotOptions, frame,
 };
-use zebu_testkit::alone::{self, Alone, Connection, Watching};
+use zebu_testkit::alone::{self, Alone, Watching};
+use zebu_testkit::client::Connection;
 use zebu_testkit::told::{Told, Znode};
 use zebu_tree::{Tree, Walk};
 
@@ -214,8 +215,8 @@ impl Run {
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| hello.encode(out));
-        let mut connection = Connection::open(&self.alone, PEER);
-        connection.send(&self.alone, &bytes);
+        let mut connection = Connection::open(&self.alone.common, PEER);
+        connection.send(&self.alone.common, self.alone.desk.now.monotonic, &bytes);
         let client = Client {
             connection,
             session: None,
@@ -231,7 +232,7 @@ impl Run {
 
     fn disconnect(&mut self, slot: u8) {
         if let Some(client) = self.clients.remove(&slot) {
-            client.connection.leave(&self.alone);
+            client.connection.leave(&self.alone.common);
         }
     }
 
@@ -254,7 +255,7 @@ impl Run {
             RequestHeader { xid, op }.encode(out);
             out.raw(body);
         });
-        client.connection.send(&self.alone, &bytes);
+        client.connection.send(&self.alone.common, self.alone.desk.now.monotonic, &bytes);
         self.hear();
     }
 
@@ -268,7 +269,7 @@ impl Run {
         let slots: Vec<u8> = self.clients.keys().copied().collect();
         for slot in slots {
             let Some(client) = self.clients.get_mut(&slot) else { continue };
-            client.connection.serve(&self.alone);
+            client.connection.serve(&self.alone.common, self.alone.desk.now.monotonic);
             let received = client.connection.take();
             client.receive(&received, &self.alone, &mut self.sessions);
             // If a connection does not answer a request, the reason is that it was closed.

@@ -9,7 +9,7 @@ use zebu_proto::{ErrorCode, OpCode, Xid, Zxid};
 use zebu_replica::MemberOptions;
 use zebu_zab::Role;
 
-use crate::world::{EPHEMERAL, PERSISTENT, Said, World, create, delete, err, ok};
+use crate::world::{EPHEMERAL, PERSISTENT, Said, World, create, delete, err, ok, path_only};
 
 fn local(upgrade: bool) -> World {
     let member = MemberOptions {
@@ -62,7 +62,7 @@ fn a_local_session_reads_and_writes_like_any_other() {
         let (conn, _) = world.open(server);
         let path = format!("/a{number}");
         assert_eq!(world.create(conn, 1, &path, PERSISTENT), ok(1));
-        assert_eq!(world.ask(conn, 2, OpCode::SYNC, vec![]), ok(2));
+        assert_eq!(world.ask(conn, 2, OpCode::SYNC, path_only("/")), ok(2));
         assert_eq!(world.ask(conn, 3, OpCode::DELETE, delete(&path)), ok(3));
         assert_eq!(world.ask(conn, 4, OpCode::MULTI, multi("/m", PERSISTENT)), ok(4));
         assert_eq!(world.ask(conn, 5, OpCode::DELETE, delete("/m")), ok(5));

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, compatible_password};
-use zebu_replica::{ConnId, MemberOptions};
+use zebu_replica::MemberOptions;
 use zebu_zab::Role;
 
-use crate::world::{EPHEMERAL, PERSISTENT, Said, World, create, delete, err, ok};
+use crate::world::{ClientId, EPHEMERAL, PERSISTENT, Said, World, create, delete, err, ok, read};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -31,16 +31,16 @@ fn cut_off(world: &mut World) -> usize {
 }
 
 /// A client that accepts read-only servers.
-fn reader(world: &mut World, server: usize) -> ConnId {
-    world.connect_with(server, |connect| connect.read_only = true)
+fn reader(world: &mut World, server: usize) -> ClientId {
+    world.connect_with(server, |hello| hello.read_only = true)
 }
 
 /// A reader that resumes a session.
 fn reader_with(world: &mut World, server: usize, session: SessionId) -> Vec<Said> {
-    let conn = world.connect_with(server, |connect| {
-        connect.read_only = true;
-        connect.session = session;
-        connect.password = compatible_password(session).to_vec();
+    let conn = world.connect_with(server, |hello| {
+        hello.read_only = true;
+        hello.session = session;
+        hello.password = compatible_password(session).to_vec();
     });
     world.heard(conn)
 }
@@ -105,7 +105,7 @@ fn a_reader_reads_and_nothing_else() {
     ] {
         assert_eq!(world.ask(conn, xid, op, body), err(xid, ErrorCode::NOT_READ_ONLY), "{op}");
     }
-    assert_eq!(world.ask(conn, 11, OpCode::GET_DATA, vec![]), ok(11));
+    assert_eq!(world.ask(conn, 11, OpCode::GET_DATA, read("/")), ok(11));
     assert_eq!(world.replica(server).sessions().locals(), 1);
     let closed = [Said::Answer(Xid(12), ErrorCode::OK), Said::Closed];
     assert_eq!(world.ask(conn, 12, OpCode::CLOSE_SESSION, vec![]), closed);
@@ -148,9 +148,9 @@ fn only_a_quorum_can_say_that_a_session_is_over() {
     assert_eq!(reader_with(&mut world, server, known), [Said::Closed]);
     assert_eq!(reader_with(&mut world, server, unknown), [Said::Closed]);
     assert_eq!(reader_with(&mut world, server, own), [Said::Refused]);
-    let wrong = world.connect_with(server, |connect| {
-        connect.read_only = true;
-        connect.session = known;
+    let wrong = world.connect_with(server, |hello| {
+        hello.read_only = true;
+        hello.session = known;
     });
     assert_eq!(world.heard(wrong), [Said::Refused]);
 }
@@ -176,9 +176,9 @@ fn a_client_that_has_seen_more_is_not_served() {
     let mut world = World::led(3, &options(true));
     let server = cut_off(&mut world);
     let seen = world.tree(server).last_zxid();
-    let conn = world.connect_with(server, |connect| {
-        connect.read_only = true;
-        connect.last_zxid_seen = zebu_proto::Zxid(seen.0 + 1);
+    let conn = world.connect_with(server, |hello| {
+        hello.read_only = true;
+        hello.last_zxid_seen = zebu_proto::Zxid(seen.0 + 1);
     });
     assert_eq!(world.heard(conn), [Said::Closed]);
 }

@@ -1,27 +1,31 @@
-//! A few replicas on a network and disks without delay, unless a test delays something. The tests
-//! check the messages to clients.
+//! A few members on a network and disks that take no time, unless a test holds something back: what
+//! clients hear. The engine that ships drives each of them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod member;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use zebu_jute::Encode as _;
+use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
-use zebu_proto::request::{Create, PathOnly, PathVersion};
-use zebu_proto::txn::TxnRecord;
+use zebu_proto::reply::ReplyHeader;
+use zebu_proto::request::{
+    ConnectRequest, Create, MultiHeader, PathOnly, PathVersion, PathWatch, RequestHeader,
+};
 use zebu_proto::{
-    Acl, AclRef, Epoch, ErrorCode, Id, OpCode, ServerId, SessionId, Version, Xid, Zxid,
+    Acl, AclRef, ErrorCode, Id, OpCode, ServerId, SessionId, Version, Xid, Zxid,
     compatible_password,
 };
-use zebu_replica::auth::Schemes;
-use zebu_replica::{
-    ConnId, Connect, Input, MemberOptions, Now, Options, Output, Replica, Request, Rules,
-};
-use zebu_tree::{Silent, Tree};
+use zebu_replica::{Input, MemberOptions, Now, Replica, frame};
+use zebu_testkit::client::Connection;
+use zebu_tree::Tree;
 use zebu_zab::config::{Membership, Rules as ConfigRules};
 use zebu_zab::mesh::{self, WireId};
-use zebu_zab::{Epochs, LinkId, LogEnd, Peer, Role, Start};
+use zebu_zab::{LinkId, LogEnd, Role};
+
+use member::{Asked, Member};
 
 pub const TICK: Duration = Duration::from_secs(2);
 pub const PERSISTENT: i32 = 0;
@@ -32,9 +36,9 @@ pub const EPHEMERAL: i32 = 1;
 pub enum Said {
     /// The client has this session.
     Welcome(SessionId),
-    /// The client's session is over.
+    /// Its session is over, and its connection closed.
     Refused,
-    /// The server opens no sessions.
+    /// There are no sessions here, and its connection is closed.
     Denied,
     /// The answer to a request.
     Answer(Xid, ErrorCode),
@@ -42,45 +46,45 @@ pub enum Said {
     Closed,
 }
 
-struct Member {
-    replica: Replica,
-    tree: Tree,
-    listening: bool,
-    /// The unfinished work of its disk, while the disk is stopped.
-    unfinished: Option<Vec<Input>>,
+/// A client's connection, at whichever server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientId(usize);
+
+/// What a client sends first.
+pub struct Hello {
+    pub last_zxid_seen: Zxid,
+    pub session: SessionId,
+    pub password: Vec<u8>,
+    pub read_only: bool,
+}
+
+/// A client, and what it has heard since it was last asked.
+struct Client {
+    server: usize,
+    /// While there is one.
+    connection: Option<Connection>,
+    /// Whether the connect request is answered.
+    is_greeted: bool,
+    /// The requests with several operations, whose errors are in the bodies of their answers.
+    multis: BTreeSet<Xid>,
+    heard: Vec<Said>,
 }
 
 /// The members, and all messages in flight.
 pub struct World {
     members: Vec<Member>,
-    schemes: Schemes,
     now: Duration,
-    queue: VecDeque<(usize, Input)>,
     /// Connections between servers, with the servers at both ends.
     lines: BTreeMap<u64, [usize; 2]>,
     alone: BTreeSet<usize>,
     next_id: u64,
-    /// The server of each client, and its messages since the last call of `heard`.
-    clients: BTreeMap<ConnId, (usize, Vec<Said>)>,
-    sessions: BTreeMap<ConnId, SessionId>,
+    clients: Vec<Client>,
     /// Directions in which packets wait, with these packets.
     held: BTreeMap<(usize, usize), Vec<(LinkId, QuorumPacket)>>,
     /// A direction in which packets of one kind are lost.
     losing: Option<(usize, usize, PacketKind)>,
     /// The number of packets of each kind that were sent.
     sent: BTreeMap<PacketKind, u64>,
-}
-
-fn options(server: usize, member: MemberOptions) -> Options {
-    let server = ServerId(server as i64 + 1);
-    Options {
-        server,
-        first_session: SessionId::first(server, 1_700_000_000_000),
-        tick: TICK,
-        rules: Rules { reconfig: true, ..Rules::default() },
-        member,
-        ..zebu_testkit::alone::options()
-    }
 }
 
 impl World {
@@ -90,37 +94,15 @@ impl World {
             (1..=count).map(|id| format!("server.{id}=127.0.0.1:{id}:{}", id + 100)).collect();
         let config = Membership::parse(lines.join("\n").as_bytes(), ConfigRules::default());
         let config = Arc::new(config.expect("a configuration in order"));
-        let member = |server: usize| {
-            let start = Start {
-                epochs: Epochs { accepted: Epoch(0), current: Epoch(0) },
-                committed: config.clone(),
-                last_seen: None,
-                last: Zxid::ZERO,
-                recent: Vec::new(),
-                certain: Zxid::ZERO,
-                assumed_new: false,
-                has_database: true,
-                identity: zebu_proto::Identity::Unknown,
-            };
-            let mut zab = zebu_zab::Options::new(ServerId(server as i64 + 1));
-            zab.tick = TICK;
-            zab.reconfig = true;
-            let tree = Tree::new(zebu_tree::Options::default());
-            let now = Now { monotonic: Duration::from_secs(1), wall_ms: 1_700_000_000_000 };
-            let options = options(server, member.clone());
-            let replica = Replica::member(options, Peer::new(zab, start), &tree, now);
-            Member { replica, tree, listening: false, unfinished: None }
-        };
+        let now = Duration::from_secs(1);
+        let member = |server| Member::new(server, config.clone(), member, wall(now));
         Self {
             members: (0..count).map(member).collect(),
-            schemes: Schemes::new(vec![], false),
-            now: Duration::from_secs(1),
-            queue: VecDeque::new(),
+            now,
             lines: BTreeMap::new(),
             alone: BTreeSet::new(),
             next_id: 1,
-            clients: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            clients: Vec::new(),
             held: BTreeMap::new(),
             losing: None,
             sent: BTreeMap::new(),
@@ -135,7 +117,7 @@ impl World {
     }
 
     pub fn role(&self, server: usize) -> Role {
-        self.members[server].replica.role().expect("a member")
+        self.replica(server).role().expect("a member")
     }
 
     pub fn leader(&self) -> usize {
@@ -150,19 +132,19 @@ impl World {
     }
 
     pub fn replica(&self, server: usize) -> &Replica {
-        &self.members[server].replica
+        &self.members[server].desk.replica
     }
 
-    pub fn tree(&self, server: usize) -> &Tree {
-        &self.members[server].tree
+    pub fn tree(&self, server: usize) -> impl Deref<Target = Tree> + '_ {
+        self.members[server].common.tree.read()
     }
 
     // ---- time
 
     /// Delivers all messages in flight, and those that follow from them.
     pub fn settle(&mut self) {
-        while let Some((server, input)) = self.queue.pop_front() {
-            self.step(server, input);
+        while let Some(server) = self.members.iter().position(Member::has_inputs) {
+            self.turn(server);
         }
     }
 
@@ -171,7 +153,7 @@ impl World {
         let until = self.now + time;
         loop {
             self.settle();
-            let next = self.members.iter().map(|member| member.replica.next_tick()).min();
+            let next = self.members.iter().map(Member::next).min();
             let next = next.unwrap_or(Duration::MAX).max(self.now + Duration::from_millis(1));
             if next > until {
                 self.now = until;
@@ -179,15 +161,14 @@ impl World {
             }
             self.now = next;
             for server in 0..self.members.len() {
-                if self.members[server].replica.next_tick() <= next {
-                    self.queue.push_back((server, Input::Tick));
+                if self.members[server].next() <= next {
+                    self.turn(server);
                 }
             }
         }
     }
 
-    /// Lets this much time pass without a tick: servers process the next messages before the next
-    /// tick.
+    /// So much time passes, and nobody takes a turn: whoever takes the next one does so for an input.
     pub fn stand_still(&mut self, time: Duration) {
         self.now += time;
     }
@@ -205,6 +186,7 @@ impl World {
 
     /// Cuts a server off from all others. Its clients stay connected.
     pub fn isolate(&mut self, server: usize) {
+        self.settle();
         self.alone.insert(server);
         let cut: Vec<(u64, [usize; 2])> = self
             .lines
@@ -214,7 +196,6 @@ impl World {
             .collect();
         for (id, ends) in cut {
             self.lines.remove(&id);
-            self.queue.retain(|(_, input)| !is_from(input, id));
             for end in ends {
                 self.lost(end, id);
             }
@@ -235,8 +216,7 @@ impl World {
     /// Delivers these packets, and those behind them.
     pub fn release(&mut self, from: usize, to: usize) {
         for (link, packet) in self.held.remove(&(from, to)).unwrap_or_default() {
-            let input = Input::Zab(zebu_zab::Input::Packet(link, packet));
-            self.queue.push_back((to, input));
+            self.tell(to, zebu_zab::Input::Packet(link, packet));
         }
         self.settle();
     }
@@ -253,51 +233,72 @@ impl World {
 
     /// Stops a server's disk.
     pub fn stop_disk(&mut self, server: usize) {
-        self.members[server].unfinished.get_or_insert_default();
+        self.members[server].desk.unfinished.get_or_insert_default();
     }
 
     /// Starts it again.
     pub fn start_disk(&mut self, server: usize) {
-        let finished = self.members[server].unfinished.take().unwrap_or_default();
-        self.queue.extend(finished.into_iter().map(|input| (server, input)));
+        let finished = self.members[server].desk.unfinished.take().unwrap_or_default();
+        for input in finished {
+            self.tell(server, input);
+        }
         self.settle();
+    }
+
+    fn tell(&self, server: usize, input: zebu_zab::Input) {
+        self.members[server].common.inbox.push(Input::Zab(input));
     }
 
     fn lost(&mut self, server: usize, id: u64) {
         // A number belongs to one kind only; the other kind does not know it.
-        let closed = zebu_zab::Input::Mesh(mesh::Input::Closed(WireId(id)));
-        self.queue.push_back((server, Input::Zab(closed)));
-        self.queue.push_back((server, Input::Zab(zebu_zab::Input::LinkDown(LinkId(id)))));
+        self.tell(server, zebu_zab::Input::Mesh(mesh::Input::Closed(WireId(id))));
+        self.tell(server, zebu_zab::Input::LinkDown(LinkId(id)));
     }
 
     // ---- clients
 
     /// Connects a client that has a session or wants one.
-    pub fn connect_with(&mut self, server: usize, change: impl FnOnce(&mut Connect)) -> ConnId {
-        let conn = ConnId(self.next_id);
-        self.next_id += 1;
-        let mut connect = Connect {
-            conn,
+    pub fn connect_with(&mut self, server: usize, change: impl FnOnce(&mut Hello)) -> ClientId {
+        let mut hello = Hello {
             last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 10_000,
             session: SessionId::NONE,
             password: Vec::new(),
             read_only: false,
         };
-        change(&mut connect);
-        self.clients.insert(conn, (server, Vec::new()));
-        self.queue.push_back((server, Input::Connect(connect)));
+        change(&mut hello);
+        let hello = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: hello.last_zxid_seen,
+            timeout_ms: 10_000,
+            session_id: hello.session.0,
+            password: Some(&hello.password),
+            read_only: Some(hello.read_only),
+            asks_ensemble: false,
+        };
+        let mut bytes = Vec::new();
+        frame::frame(&mut bytes, |out| hello.encode(out));
+        let connection = Connection::open(&self.members[server].common, [127, 0, 0, 1].into());
+        let connection = Some(connection);
+        let client = ClientId(self.clients.len());
+        self.clients.push(Client {
+            server,
+            connection,
+            is_greeted: false,
+            multis: BTreeSet::new(),
+            heard: Vec::new(),
+        });
+        self.sends(client, &bytes);
         self.settle();
-        conn
+        client
     }
 
     /// Connects a client that wants a session. Its messages are kept.
-    pub fn connect(&mut self, server: usize) -> ConnId {
+    pub fn connect(&mut self, server: usize) -> ClientId {
         self.connect_with(server, |_| {})
     }
 
     /// Connects a client, and waits for its new session.
-    pub fn open(&mut self, server: usize) -> (ConnId, SessionId) {
+    pub fn open(&mut self, server: usize) -> (ClientId, SessionId) {
         let conn = self.connect(server);
         match self.heard(conn)[..] {
             [Said::Welcome(session)] => (conn, session),
@@ -306,146 +307,121 @@ impl World {
     }
 
     /// Connects a client that resumes a session.
-    pub fn renew(&mut self, server: usize, session: SessionId) -> ConnId {
-        self.connect_with(server, |connect| {
-            connect.session = session;
-            connect.password = compatible_password(session).to_vec();
+    pub fn renew(&mut self, server: usize, session: SessionId) -> ClientId {
+        self.connect_with(server, |hello| {
+            hello.session = session;
+            hello.password = compatible_password(session).to_vec();
         })
     }
 
     /// The messages of a client since the last call.
-    pub fn heard(&mut self, conn: ConnId) -> Vec<Said> {
-        self.clients.get_mut(&conn).map(|(_, said)| std::mem::take(said)).unwrap_or_default()
+    pub fn heard(&mut self, client: ClientId) -> Vec<Said> {
+        std::mem::take(&mut self.clients[client.0].heard)
     }
 
     /// Sends a request; its number is its xid.
-    pub fn send(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
-        self.post(conn, xid, op, body);
+    pub fn send(&mut self, client: ClientId, xid: i32, op: OpCode, body: Vec<u8>) {
+        self.post(client, xid, op, body);
         self.settle();
     }
 
     /// Sends a request without delivering it.
-    pub fn post(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) {
-        let server = self.clients[&conn].0;
-        let mut ids = self.schemes.initial([127, 0, 0, 1].into());
-        if op == OpCode::RECONFIG {
-            ids = ids.iter().cloned().chain([Id::new("super", "")]).collect();
+    pub fn post(&mut self, client: ClientId, xid: i32, op: OpCode, body: Vec<u8>) {
+        if op == OpCode::RECONFIG
+            && let Some(connection) = &self.clients[client.0].connection
+        {
+            let conn = connection.conn();
+            let ids = conn.ids();
+            conn.set_ids(ids.iter().cloned().chain([Id::new("super", "")]).collect());
         }
-        let request = Request {
-            conn,
-            session: self.sessions.get(&conn).copied().unwrap_or(SessionId::NONE),
-            xid: Xid(xid),
-            op,
-            bytes: body.len() + 8,
-            body: Bytes::from(body),
-            ids,
-            received: self.now,
-        };
-        self.queue.push_back((server, Input::Request(request)));
+        if op == OpCode::MULTI {
+            self.clients[client.0].multis.insert(Xid(xid));
+        }
+        let mut bytes = Vec::new();
+        frame::frame(&mut bytes, |out| {
+            RequestHeader { xid: Xid(xid), op }.encode(out);
+            out.raw(&body);
+        });
+        self.sends(client, &bytes);
     }
 
     /// Sends a request and returns the messages that follow.
-    pub fn ask(&mut self, conn: ConnId, xid: i32, op: OpCode, body: Vec<u8>) -> Vec<Said> {
-        self.send(conn, xid, op, body);
-        self.heard(conn)
+    pub fn ask(&mut self, client: ClientId, xid: i32, op: OpCode, body: Vec<u8>) -> Vec<Said> {
+        self.send(client, xid, op, body);
+        self.heard(client)
     }
 
     /// Creates a znode and returns the messages that follow.
-    pub fn create(&mut self, conn: ConnId, xid: i32, path: &str, flags: i32) -> Vec<Said> {
-        self.ask(conn, xid, OpCode::CREATE, create(path, flags))
+    pub fn create(&mut self, client: ClientId, xid: i32, path: &str, flags: i32) -> Vec<Said> {
+        self.ask(client, xid, OpCode::CREATE, create(path, flags))
     }
 
     /// Breaks the client's connection.
-    pub fn drop_client(&mut self, conn: ConnId) {
-        let server = self.clients[&conn].0;
-        let session = self.sessions.get(&conn).copied().unwrap_or(SessionId::NONE);
-        self.queue.push_back((server, Input::Disconnected { conn, session }));
+    pub fn drop_client(&mut self, client: ClientId) {
+        let Client { server, connection, .. } = &mut self.clients[client.0];
+        if let Some(connection) = connection.take() {
+            connection.leave(&self.members[*server].common);
+        }
         self.settle();
     }
 
     /// A message of the client arrives.
-    pub fn touch(&mut self, conn: ConnId) {
-        let (server, session) = (self.clients[&conn].0, self.sessions[&conn]);
-        self.queue.push_back((server, Input::Touched { session, at: self.now }));
-        self.settle();
+    pub fn touch(&self, client: ClientId) {
+        let client = &self.clients[client.0];
+        client.connection.as_ref().expect("it is connected").conn().hear(self.now);
     }
 
-    fn say(&mut self, conn: ConnId, said: Said) {
-        if let Said::Welcome(session) = said {
-            self.sessions.insert(conn, session);
+    /// Bytes of a client arrive.
+    fn sends(&mut self, client: ClientId, bytes: &[u8]) {
+        let Client { server, connection, .. } = &mut self.clients[client.0];
+        if let Some(connection) = connection {
+            connection.send(&self.members[*server].common, self.now, bytes);
         }
-        if let Some((_, heard)) = self.clients.get_mut(&conn)
-            && heard.last() != Some(&Said::Closed)
-        {
-            heard.push(said);
+        self.serve(client);
+    }
+
+    /// A connection looks at what its server has for it, and its client hears it.
+    fn serve(&mut self, client: ClientId) {
+        let Client { server, connection, is_greeted, multis, heard } = &mut self.clients[client.0];
+        let Some(served) = connection else { return };
+        let common = &self.members[*server].common;
+        served.serve(common, self.now);
+        let received = served.take();
+        let mut rest = &received[..];
+        while let Some((length, behind)) = rest.split_first_chunk() {
+            let (answer, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+            rest = behind;
+            heard.push(match *is_greeted {
+                false => greets(answer),
+                true => answers(answer, multis),
+            });
+            *is_greeted = true;
+        }
+        if served.is_over() {
+            if !matches!(heard.last(), Some(Said::Refused | Said::Denied)) {
+                heard.push(Said::Closed);
+            }
+            if let Some(over) = connection.take() {
+                over.leave(common);
+            }
         }
     }
 
     // ---- servers
 
-    fn step(&mut self, server: usize, input: Input) {
-        let wall_ms = 1_700_000_000_000 + self.now.as_millis() as i64;
-        let now = Now { monotonic: self.now, wall_ms };
-        let mut input = Some(input);
-        while let Some(next) = input.take() {
-            let mut outputs = Vec::new();
-            let Member { replica, tree, .. } = &mut self.members[server];
-            replica.step(now, tree, &self.schemes, next, &mut outputs).unwrap();
-            for output in outputs {
-                if let Some(zxid) = self.carry_out(server, output) {
-                    input = Some(Input::Applied(zxid));
-                }
+    /// A server takes a turn, and what it asks for is carried out.
+    fn turn(&mut self, server: usize) {
+        let asked = self.members[server].turn(wall(self.now));
+        for asked in asked {
+            match asked {
+                Asked::Send(link, packet) => self.packet(server, link, packet),
+                Asked::Network(output) => self.network(server, output),
             }
         }
-    }
-
-    /// Carries out an output. Returns the zxid that the tree has reached, if it has grown.
-    fn carry_out(&mut self, server: usize, output: Output) -> Option<Zxid> {
-        let tree = &mut self.members[server].tree;
-        match output {
-            Output::Append { zxid, .. } => {
-                let flushed = Input::Zab(zebu_zab::Input::Flushed(zxid));
-                match &mut self.members[server].unfinished {
-                    Some(unfinished) => unfinished.push(flushed),
-                    None => self.queue.push_back((server, flushed)),
-                }
+        for client in 0..self.clients.len() {
+            if self.clients[client].server == server {
+                self.serve(ClientId(client));
             }
-            Output::Apply { zxid, record, origin } => {
-                let record = TxnRecord::decode(&record).unwrap();
-                let applied = tree.apply(&record, &mut Silent);
-                if let Some(origin) = origin {
-                    self.say(origin.conn, Said::Answer(origin.xid, applied.err));
-                }
-                return Some(zxid);
-            }
-            Output::Answer(request) => {
-                self.say(request.conn, Said::Answer(request.xid, ErrorCode::OK));
-            }
-            Output::Reply { origin, err, .. } => {
-                self.say(origin.conn, Said::Answer(origin.xid, err));
-            }
-            Output::Accept { conn, session, .. } => self.say(conn, Said::Welcome(session)),
-            Output::Refuse(conn) => self.say(conn, Said::Refused),
-            Output::Deny(conn) => self.say(conn, Said::Denied),
-            Output::ReadOnly(true) => {}
-            Output::ReadOnly(false) => self.close_all(server),
-            Output::Abandon(origin) => self.say(origin.conn, Said::Closed),
-            Output::Disconnect(conn) => self.say(conn, Said::Closed),
-            Output::Retired | Output::HandedOver(_) => {
-                unreachable!("nobody is asked to stop here")
-            }
-            Output::Snapshot => self.queue.push_back((server, Input::SnapshotDone)),
-            Output::Zab(output) => self.zab(server, output),
-        }
-        None
-    }
-
-    /// Closes all client connections of a server.
-    fn close_all(&mut self, server: usize) {
-        let here = |(conn, (at, _)): (&ConnId, &(usize, _))| (*at == server).then_some(*conn);
-        let conns: Vec<ConnId> = self.clients.iter().filter_map(here).collect();
-        for conn in conns {
-            self.say(conn, Said::Closed);
         }
     }
 
@@ -473,78 +449,92 @@ impl World {
         }
     }
 
-    fn zab(&mut self, server: usize, output: zebu_zab::Output) {
+    fn packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
+        let Some(to) = self.other_end(link.0, server) else { return };
+        *self.sent.entry(packet.kind).or_default() += 1;
+        if self.losing == Some((server, to, packet.kind)) {
+            return;
+        }
+        match self.held.get_mut(&(server, to)) {
+            Some(held) => held.push((link, packet)),
+            None => self.tell(to, zebu_zab::Input::Packet(link, packet)),
+        }
+    }
+
+    fn network(&mut self, server: usize, output: zebu_zab::Output) {
         use zebu_zab::Output as Zab;
-        let tell = |world: &mut Self, to: usize, input: zebu_zab::Input| {
-            world.queue.push_back((to, Input::Zab(input)));
-        };
         match output {
             Zab::Mesh(mesh::Output::Dial(to)) => {
                 let there = to.0 as usize - 1;
                 if !self.reaches(server, there) {
                     let refused = mesh::Input::Refused(to);
-                    return tell(self, server, zebu_zab::Input::Mesh(refused));
+                    return self.tell(server, zebu_zab::Input::Mesh(refused));
                 }
                 let wire = WireId(self.line(server, there));
                 let dialled = mesh::Input::Dialled { wire, peer: to };
-                tell(self, server, zebu_zab::Input::Mesh(dialled));
+                self.tell(server, zebu_zab::Input::Mesh(dialled));
                 let peer = ServerId(server as i64 + 1);
                 let accepted = mesh::Input::Accepted { wire, peer };
-                tell(self, there, zebu_zab::Input::Mesh(accepted));
+                self.tell(there, zebu_zab::Input::Mesh(accepted));
             }
             Zab::Mesh(mesh::Output::Send(wire, ballot)) => {
                 if let Some(to) = self.other_end(wire.0, server) {
                     let said = zebu_zab::Configs::default();
-                    tell(self, to, zebu_zab::Input::Heard { wire, ballot, said });
+                    self.tell(to, zebu_zab::Input::Heard { wire, ballot, said });
                 }
             }
             Zab::Mesh(mesh::Output::Close(wire)) => self.hang_up(server, wire.0),
-            Zab::Listen => self.members[server].listening = true,
-            Zab::Unlisten => self.members[server].listening = false,
+            Zab::Listen => self.members[server].listens = true,
+            Zab::Unlisten => self.members[server].listens = false,
             Zab::Connect(to) => {
                 let there = to.0 as usize - 1;
-                if !self.reaches(server, there) || !self.members[there].listening {
-                    return tell(self, server, zebu_zab::Input::ConnectFailed);
+                if !self.reaches(server, there) || !self.members[there].listens {
+                    return self.tell(server, zebu_zab::Input::ConnectFailed);
                 }
                 let link = LinkId(self.line(server, there));
-                tell(self, there, zebu_zab::Input::Accepted(link));
-                tell(self, server, zebu_zab::Input::Connected(link));
+                self.tell(there, zebu_zab::Input::Accepted(link));
+                self.tell(server, zebu_zab::Input::Connected(link));
             }
-            Zab::CancelConnect => {}
-            Zab::Send(link, packet) => {
-                let Some(to) = self.other_end(link.0, server) else { return };
-                *self.sent.entry(packet.kind).or_default() += 1;
-                if self.losing == Some((server, to, packet.kind)) {
-                    return;
-                }
-                match self.held.get_mut(&(server, to)) {
-                    Some(held) => held.push((link, packet)),
-                    None => tell(self, to, zebu_zab::Input::Packet(link, packet)),
-                }
-            }
+            Zab::CancelConnect | Zab::Config(_) => {}
             Zab::Close(link) => self.hang_up(server, link.0),
             Zab::ReadLog { link, .. } => {
                 let end = LogEnd::Unusable;
                 let read = zebu_zab::Input::LogRead { link, floor: None, txns: Vec::new(), end };
-                tell(self, server, read);
+                self.tell(server, read);
             }
-            Zab::Committed(_) => {}
-            Zab::SaveEpoch(kind, epoch) => {
-                tell(self, server, zebu_zab::Input::EpochSaved(kind, epoch));
-            }
-            Zab::Role(Role::Looking) => self.close_all(server),
-            Zab::Role(_) | Zab::Config(_) => {}
             other => panic!("not among these members: {other:?}"),
         }
     }
 }
 
-fn is_from(input: &Input, id: u64) -> bool {
-    match input {
-        Input::Zab(zebu_zab::Input::Heard { wire, .. }) => wire.0 == id,
-        Input::Zab(zebu_zab::Input::Packet(link, _)) => link.0 == id,
-        _ => false,
+/// The clocks at this time since the start.
+fn wall(monotonic: Duration) -> Now {
+    Now { monotonic, wall_ms: 1_700_000_000_000 + monotonic.as_millis() as i64 }
+}
+
+/// The answer to a connect request.
+fn greets(answer: &[u8]) -> Said {
+    const HEADER_BYTES: usize = 16;
+    if answer.len() == HEADER_BYTES {
+        return Said::Denied;
     }
+    // Behind the version of the protocol and the timeout.
+    let session = answer[8..].first_chunk().map_or(0, |session| i64::from_be_bytes(*session));
+    match SessionId(session) {
+        SessionId::NONE => Said::Refused,
+        session => Said::Welcome(session),
+    }
+}
+
+/// The answer to a request.
+fn answers(answer: &[u8], multis: &BTreeSet<Xid>) -> Said {
+    let mut decoder = Decoder::new(answer);
+    let ReplyHeader { xid, err, .. } = ReplyHeader::decode(&mut decoder).expect("a header");
+    if err != ErrorCode::OK || !multis.contains(&xid) {
+        return Said::Answer(xid, err);
+    }
+    let first = MultiHeader::decode(&mut decoder).expect("a result");
+    Said::Answer(xid, ErrorCode(first.err))
 }
 
 /// The body of a create.
@@ -562,6 +552,11 @@ pub fn delete(path: &str) -> Vec<u8> {
 /// The body of a sync.
 pub fn path_only(path: &str) -> Vec<u8> {
     PathOnly { path: Some(path.into()) }.to_bytes()
+}
+
+/// The body of a read.
+pub fn read(path: &str) -> Vec<u8> {
+    PathWatch { path: Some(path.into()), watch: false }.to_bytes()
 }
 
 /// One answer without an error.
