@@ -1,11 +1,10 @@
-//! The leader: chooses an epoch, synchronizes its learners, then orders transactions.
+//! The leader: chooses an epoch (`discovery`), synchronizes its learners, then orders transactions.
 //! Source: `quorum-sync-broadcast.md` §1 to §6, `Leader`, `LearnerHandler`.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
+use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::catchup::proposal;
@@ -13,13 +12,12 @@ use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::Reports;
 use crate::history::{History, Txn};
-use crate::identity::differ;
-use crate::io::{EpochKind, Learners, LinkId, Output, Role, Up};
+use crate::io::{Learners, LinkId, Output, Role, Up};
 use crate::leave::Leave;
 use crate::links::{self, Links, Progress, Stage, Todo};
-use crate::quorums::Quorums;
 use crate::start::Epochs;
 
+mod discovery;
 mod handover;
 mod identity;
 mod liveness;
@@ -29,13 +27,6 @@ pub use handover::NoHeir;
 
 /// The last counter used in an epoch.
 const COUNTER_MAX: u32 = u32::MAX - 1;
-
-/// How far a server's promised epoch may exceed this server's. Members that were separated for
-/// months differ by less. One packet of a stranger must not use up the epochs of an ensemble.
-const EPOCHS_APART_MAX: u32 = 1 << 24;
-
-/// The same limit for a server that has not voted for this one, as far as known.
-const EPOCHS_APART_UNPROVEN: u32 = 1 << 10;
 
 /// The phases of a leader, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -296,30 +287,6 @@ impl Leader {
         self.go_on_alone(ctx)
     }
 
-    /// A server looks for a leader.
-    /// Source: `Leader.reportLookingSid` (ZOOKEEPER-3109).
-    pub(crate) fn looks(&mut self, now: Duration, server: ServerId) -> Result<(), Leave> {
-        self.looking.insert(server);
-        let disloyal = self.supporters.contains(&server) && now > self.disloyal_after;
-        if self.phase == Phase::EpochDiscovery && disloyal {
-            return Err(Leave::SupporterLooks(server));
-        }
-        Ok(())
-    }
-
-    /// A supporter has voted for another server in the election that this server won: its election
-    /// was not finished. In the original, that takes 200 ms longer.
-    pub(crate) fn turns_away(&mut self, quorums: &Quorums, server: ServerId) -> Result<(), Leave> {
-        let had_quorum = quorums.all_have_quorum(&self.supporters);
-        let lost = self.supporters.remove(&server)
-            && had_quorum
-            && !quorums.all_have_quorum(&self.supporters);
-        if self.phase == Phase::EpochDiscovery && lost {
-            return Err(Leave::SupporterTurnsAway(server));
-        }
-        Ok(())
-    }
-
     /// The epoch of this leader in broadcast; `None` before.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         (self.phase == Phase::Broadcast).then_some(self.epoch)
@@ -377,95 +344,6 @@ impl Leader {
     /// Closes all connections.
     pub(crate) fn leave(self, out: &mut Vec<Output>) {
         self.links.leave(out);
-    }
-
-    // ---- discovery
-
-    /// A server joins the choice of the epoch.
-    ///
-    /// Anyone can claim to be a server. So the promised epoch counts only for a supporter, or if it
-    /// is as close as those of servers that sometimes miss an election. A server with a higher
-    /// promise will look for a leader again, and is known then.
-    fn join(&mut self, ctx: &mut Ctx<'_>, server: ServerId, accepted: Epoch, is_believed: bool) {
-        if self.phase != Phase::EpochDiscovery {
-            return;
-        }
-        let close = Epoch(ctx.epochs.accepted.0.saturating_add(EPOCHS_APART_UNPROVEN));
-        if ctx.quorums.is_member(server) && (is_believed || accepted <= close) {
-            self.highest = self.highest.max(accepted);
-        }
-        if ctx.quorums.is_voter(server) {
-            self.connecting.insert(server);
-        }
-        let here = self.connecting.contains(&ctx.options.me);
-        // During a reconfiguration, the promise must bind a quorum of both configurations. The
-        // original requires only the old one.
-        let is_quorum = ctx.quorums.all_have_quorum(&self.connecting);
-        // If its own promise is the last possible epoch, this server waits until the others give up
-        // on it.
-        let is_left = self.highest < Epoch::MAX;
-        if here && is_left && (is_quorum || self.goes_alone(ctx)) {
-            self.phase = Phase::EpochPromise;
-            self.epoch =
-                Epoch(self.highest.0 + u32::from(!zebu_proto::mutant!("epoch used twice")));
-            ctx.save_epoch(EpochKind::Accepted, self.epoch);
-        }
-    }
-
-    pub(crate) fn epoch_saved(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        kind: EpochKind,
-        epoch: Epoch,
-    ) -> Result<(), Leave> {
-        if epoch != self.epoch {
-            return Ok(());
-        }
-        match kind {
-            EpochKind::Accepted if self.phase == Phase::EpochPromise => {
-                self.phase = Phase::HistoryDiscovery;
-                self.give_up_at = ctx.now + ctx.options.init_time();
-                let seen = ctx.quorums.last_seen();
-                if seen.version() == Zxid::ZERO {
-                    // The first epoch agrees on a configuration that no server has agreed on
-                    // before.
-                    let first = Membership::clone(seen).with_version(Zxid::new(epoch, 0));
-                    ctx.config_proposed(Arc::new(first));
-                }
-                for link in self.links.which(|link| matches!(link.stage, Stage::Introduced)) {
-                    self.links.ask(ctx, link, epoch, true);
-                }
-                self.elect(ctx, ctx.options.me)?;
-            }
-            EpochKind::Current => {
-                self.current_saved = true;
-                self.settle_identity(ctx);
-                self.prove(ctx, ctx.options.me)?;
-            }
-            EpochKind::Accepted => {}
-        }
-        Ok(())
-    }
-
-    /// A voter has accepted the epoch, and its history is not newer.
-    fn elect(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
-        if self.phase != Phase::HistoryDiscovery {
-            return Ok(());
-        }
-        if ctx.quorums.is_voter(server) || zebu_proto::mutant!("observers counted") {
-            self.electing.insert(server);
-        }
-        let here = self.electing.contains(&ctx.options.me);
-        let is_quorum = ctx.quorums.all_have_quorum(&self.electing);
-        if here && (is_quorum || self.goes_alone(ctx)) {
-            self.choose_identity(ctx)?;
-            ctx.forget_hearsay();
-            self.phase = Phase::Synchronization;
-            self.give_up_at = ctx.now + ctx.options.init_time();
-            ctx.save_epoch(EpochKind::Current, self.epoch);
-            self.begin_waiting(ctx);
-        }
-        Ok(())
     }
 
     // ---- links
@@ -529,139 +407,6 @@ impl Leader {
             // Other packets of an established learner are ignored.
             (Stage::Synchronized | Stage::Broadcast, _) => {}
             _ => self.links.close(ctx, id),
-        }
-        Ok(())
-    }
-
-    fn introduce(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        id: LinkId,
-        packet: &QuorumPacket,
-    ) -> Result<(), Leave> {
-        let Some(info) = links::introduction(packet) else {
-            self.links.close(ctx, id);
-            return Ok(());
-        };
-        let committed = ctx.quorums.committed();
-        let newer = info.config_version.is_some_and(|version| version > committed.version());
-        if newer || info.server == ctx.options.me {
-            // A voter with a newer configuration would reconnect again and again, so the leader
-            // gives up. The original waits until discovery times out.
-            let misses = newer && committed.is_voter(info.server) && self.believes(id, info.server);
-            let own = committed.version();
-            self.links.close(ctx, id);
-            return if misses && self.phase < Phase::Broadcast {
-                let version = info.config_version.unwrap_or_default();
-                Err(Leave::NewerConfig { server: info.server, version, own })
-            } else {
-                Ok(())
-            };
-        }
-        let promised = packet.epoch();
-        let most = Epoch(ctx.epochs.accepted.max(self.epoch).0.saturating_add(EPOCHS_APART_MAX));
-        if promised >= Epoch::MAX.min(most) {
-            ctx.out.push(Output::AbsurdEpoch { server: info.server, epoch: promised });
-            self.links.close(ctx, id);
-            return Ok(());
-        }
-        let observer = packet.kind == PacketKind::OBSERVERINFO;
-        let theirs = info.identity.unwrap_or_default();
-        if differ(*ctx.identity, theirs) {
-            self.links.introduced(id, &info, observer);
-            self.links.refuse_others(ctx);
-            return Ok(());
-        }
-        if self.phase != Phase::EpochDiscovery && promised > self.epoch {
-            self.outbid(ctx, id, info.server, promised)?;
-        }
-        self.links.introduced(id, &info, observer);
-        self.hear_identity(ctx, info.server, info.identity);
-        match self.phase {
-            Phase::EpochDiscovery => {
-                let is_believed = self.believes(id, info.server);
-                self.join(ctx, info.server, promised, is_believed);
-            }
-            Phase::EpochPromise => {}
-            _ => self.links.ask(ctx, id, self.epoch, true),
-        }
-        Ok(())
-    }
-
-    /// A learner has promised a later epoch than this leader's.
-    ///
-    /// It must not follow any leader up to that epoch. A voter would stay outside the ensemble, so
-    /// this leader gives up once, and the next one starts above. The original leaves the voter
-    /// outside until the next election. An observer is not worth an election: its promise does not
-    /// keep it from learning from this leader, and the next discovery starts above that promise.
-    /// An observer of the original leaves, and stays outside until then.
-    fn outbid(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        id: LinkId,
-        server: ServerId,
-        promised: Epoch,
-    ) -> Result<(), Leave> {
-        let heeded = !zebu_proto::mutant!("old epoch accepted");
-        if !heeded || !ctx.quorums.is_member(server) || !self.believes(id, server) {
-            return Ok(());
-        }
-        if !zebu_proto::mutant!("one epoch a try") {
-            *ctx.outbid = promised.max(*ctx.outbid);
-        }
-        if ctx.quorums.is_voter(server) {
-            return Err(Leave::LaterPromise { server, promised, own: self.epoch });
-        }
-        Ok(())
-    }
-
-    /// Whether to believe that a connection comes from the server it claims.
-    ///
-    /// Anyone can claim a server id. The real server has looked for a leader on the election
-    /// network before, and has no other connection.
-    fn believes(&self, id: LinkId, server: ServerId) -> bool {
-        if zebu_proto::mutant!("strangers believed") {
-            return true;
-        }
-        let is_known = self.looking.contains(&server)
-            || self.phase < Phase::Broadcast && self.supporters.contains(&server);
-        is_known && !self.links.iter().any(|(other, link)| other != id && link.is_of(server))
-    }
-
-    fn epoch_acked(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        id: LinkId,
-        packet: &QuorumPacket,
-    ) -> Result<(), Leave> {
-        let counted = self.links.counted(ctx, id, packet, |follow| follow.acked);
-        let Some(ack) = counted else { return Ok(()) };
-        let Some(link) = self.links.get(id) else { return Ok(()) };
-        let (server, observer) = (link.server, link.observer);
-        if self.phase == Phase::HistoryDiscovery
-            && let Some(current) = ack.current_epoch
-        {
-            if (current, packet.zxid) > self.summary
-                && !zebu_proto::mutant!("better follower ignored")
-            {
-                self.links.close(ctx, id);
-                let votes = !observer && ctx.quorums.is_voter(server) && self.believes(id, server);
-                let (epoch, last) = (current, packet.zxid);
-                return if votes {
-                    Err(Leave::BetterHistory { server, epoch, last })
-                } else {
-                    Ok(())
-                };
-            }
-            // A server without a database promises nothing.
-            if packet.zxid != NO_ZXID || zebu_proto::mutant!("empty server counted") {
-                self.elect(ctx, server)?;
-            }
-        }
-        if self.phase >= Phase::Synchronization
-            && self.links.get(id).is_some_and(|link| matches!(link.stage, Stage::EpochAcked))
-        {
-            self.advance(ctx, id, Progress::Begins);
         }
         Ok(())
     }

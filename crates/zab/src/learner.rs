@@ -10,34 +10,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_jute::Decode as _;
-use zebu_proto::quorum::{
-    Activate, Alive, EpochAck, LeaderInfo, LearnerInfo, NO_ZXID, PacketKind, QuorumPacket,
-};
-use zebu_proto::{Epoch, Identity, ServerId, Zxid};
+use zebu_proto::quorum::{Alive, LearnerInfo, PacketKind, QuorumPacket};
+use zebu_proto::{Epoch, ServerId, Zxid};
 
 use crate::busy::Busy;
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::{self, Change};
 use crate::history::{History, Txn, follows};
-use crate::identity;
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
 use crate::leave::Leave;
-use crate::reconfig::leader_stays;
 use crate::relay::Relay;
 use crate::start::Epochs;
 
-/// Attempts to connect to a leader that are a full pause apart.
-const CONNECT_TRIES: u32 = 5;
+mod dialling;
+mod discovery;
+mod identity;
+mod reconfig;
 
-/// First pause before another attempt to connect. It doubles up to a full pause, and these attempts
-/// do not count: the leader only listens once it knows the result of the election, perhaps a moment
-/// after this server.
-const QUICK_PAUSE: Duration = Duration::from_millis(2);
-
-/// An epoch at most this far ahead is promised at once. Otherwise a flipped bit could keep this
-/// server out of all lower epochs.
-const EPOCHS_APART_MAX: u32 = 1000;
+use dialling::Dialling;
 
 /// The stages of a learner, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,21 +68,11 @@ enum Stage {
 pub(crate) struct Learner {
     leader: ServerId,
     observer: bool,
-    /// The observer masters to try in turn, if not the leader itself.
-    masters: VecDeque<ServerId>,
-    /// The server it is connected or connecting to.
-    dialled: ServerId,
+    dialling: Dialling,
     /// At a follower: the observers that learn from it.
     relay: Option<Relay>,
     stage: Stage,
     link: Option<LinkId>,
-    /// Attempts to connect that count.
-    tries: u32,
-    /// The next pause after which an attempt does not count.
-    quick_pause: Duration,
-    retry_at: Duration,
-    /// Whether it makes no more attempts; the role ends at `retry_at`.
-    gives_up: bool,
     /// When the leader counts as dead unless it sends something.
     deadline: Duration,
     epoch: Epoch,
@@ -130,23 +111,22 @@ impl Learner {
         masters: VecDeque<ServerId>,
         pause: Duration,
     ) -> Self {
-        let dials = u32::try_from(masters.len()).unwrap_or(u32::MAX).max(1);
-        let limit = ctx.options.tick * ctx.options.connect_limit * dials;
-        let waits = pause > Duration::ZERO;
+        let mut dialling = Dialling::new(leader, masters);
+        let limit = ctx.options.tick * ctx.options.connect_limit * dialling.servers();
+        if pause > Duration::ZERO {
+            dialling.wait_until(ctx.now + pause);
+        } else {
+            ctx.out.push(dialling.dial());
+        }
         ctx.doubt.begin();
         ctx.silence.begin();
-        let mut learner = Self {
+        Self {
             leader,
             observer,
-            masters,
-            dialled: leader,
+            dialling,
             relay: None,
             stage: Stage::Connecting,
             link: None,
-            tries: 0,
-            quick_pause: QUICK_PAUSE,
-            retry_at: if waits { ctx.now + pause } else { Duration::MAX },
-            gives_up: false,
             deadline: ctx.now + pause + limit,
             epoch: Epoch(0),
             committed: Zxid::ZERO,
@@ -159,11 +139,7 @@ impl Learner {
             wants_tree: false,
             tells_identity: false,
             config: None,
-        };
-        if !waits {
-            learner.dial(ctx);
         }
-        learner
     }
 
     /// Asserts what holds between any two steps.
@@ -186,10 +162,7 @@ impl Learner {
             assert!(history.flushed() >= self.prove, "{stage:?} with less than was acknowledged");
         }
         assert!(stage != Stage::Connecting || self.link.is_none(), "connected, and it dials");
-        let dials = stage == Stage::Connecting;
-        assert!(dials || self.retry_at == Duration::MAX, "{stage:?}, and it dials again");
-        assert!(dials || !self.gives_up, "{stage:?}, and it gives up to dial");
-        assert!(self.tries < CONNECT_TRIES, "{} attempts have failed", self.tries);
+        self.dialling.check(stage == Stage::Connecting);
         assert!(!self.observer || self.acked == Zxid::ZERO || stage == Stage::Broadcast);
         assert!(self.config.is_none() || stage >= Stage::HistorySync, "{stage:?} in its members");
         assert!(self.unproven.is_none() || stage >= Stage::CatchUp, "{stage:?} after a snapshot");
@@ -206,16 +179,6 @@ impl Learner {
         assert!(self.relay.is_none() || relays, "{stage:?} and observers learn from it");
     }
 
-    fn dial(&mut self, ctx: &mut Ctx<'_>) {
-        ctx.out.push(match self.masters.pop_front() {
-            Some(master) => {
-                self.dialled = master;
-                Output::ConnectToMaster(master)
-            }
-            None => Output::Connect(self.leader),
-        });
-    }
-
     /// The leader.
     pub(crate) fn leader(&self) -> ServerId {
         self.leader
@@ -223,7 +186,7 @@ impl Learner {
 
     /// The server it learns from, or tries to.
     pub(crate) fn master(&self) -> ServerId {
-        self.dialled
+        self.dialling.dialled()
     }
 
     /// The end of its attempts to connect, if it is still connecting.
@@ -243,7 +206,7 @@ impl Learner {
 
     pub(crate) fn deadline(&self) -> Duration {
         let relay = self.relay.as_ref().map_or(Duration::MAX, Relay::deadline);
-        self.deadline.min(self.retry_at).min(relay)
+        self.deadline.min(self.dialling.due()).min(relay)
     }
 
     /// The newest transaction that the leader has committed.
@@ -282,7 +245,7 @@ impl Learner {
 
     /// The leader, if it has been silent for too long.
     pub(crate) fn silent_leader(&self, now: Duration) -> Option<ServerId> {
-        (self.deadline <= now && self.dialled == self.leader).then_some(self.leader)
+        (self.deadline <= now && self.dialling.is_at_leader()).then_some(self.leader)
     }
 
     /// Whether this is the connection to the leader.
@@ -307,7 +270,7 @@ impl Learner {
         }
         self.link = Some(link);
         self.stage = Stage::Introduced;
-        self.retry_at = Duration::MAX;
+        self.dialling.connected();
         self.deadline = ctx.now + ctx.options.init_time();
         let kind = if self.observer { PacketKind::OBSERVERINFO } else { PacketKind::FOLLOWERINFO };
         let info = LearnerInfo::new(ctx.options.me, ctx.quorums.committed().version())
@@ -320,27 +283,7 @@ impl Learner {
         if self.stage != Stage::Connecting || self.link.is_some() {
             return Ok(());
         }
-        if !self.masters.is_empty() {
-            self.dial(ctx);
-            return Ok(());
-        }
-        if self.dialled != self.leader {
-            // Not at once: every voter hears a server that looks for a leader.
-            self.gives_up = true;
-            self.retry_at = ctx.now + ctx.options.connect_pause;
-            return Ok(());
-        }
-        let mut pause = ctx.options.connect_pause;
-        if self.quick_pause < pause {
-            pause = self.quick_pause;
-            self.quick_pause *= 2;
-        } else {
-            self.tries += 1;
-            if self.tries >= CONNECT_TRIES {
-                return Err(Leave::LeaderUnreachable(self.leader));
-            }
-        }
-        self.retry_at = ctx.now + pause;
+        ctx.out.extend(self.dialling.failed(ctx.now, ctx.options.connect_pause)?);
         Ok(())
     }
 
@@ -353,13 +296,7 @@ impl Learner {
         }
         let change = ctx.doubt.tick(ctx.now, ctx.options)?;
         self.doubts(ctx, change);
-        if self.retry_at <= ctx.now {
-            if self.gives_up {
-                return Err(Leave::MastersUnreachable);
-            }
-            self.retry_at = Duration::MAX;
-            self.dial(ctx);
-        }
+        ctx.out.extend(self.dialling.tick(ctx.now)?);
         if let Some(relay) = &mut self.relay {
             relay.tick(ctx);
         }
@@ -425,123 +362,6 @@ impl Learner {
             Stage::Broadcast => ctx.silence.limit(ctx.options.sync_time()),
             stage if stage >= Stage::EpochSync => ctx.options.sync_time(),
             _ => ctx.options.init_time(),
-        }
-    }
-
-    // ---- discovery
-
-    fn leader_info(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
-        if packet.kind != PacketKind::LEADERINFO {
-            return Err(Leave::EpochNotTold(packet.kind));
-        }
-        self.epoch = packet.epoch();
-        if packet.zxid < Zxid::ZERO {
-            return Err(Leave::EpochImpossible(packet.zxid));
-        }
-        let is_over = self.epoch < ctx.epochs.accepted;
-        let observes = is_over && self.may_observe(ctx);
-        if is_over && !observes && !zebu_proto::mutant!("old epoch accepted") {
-            return Err(Leave::EpochOver { epoch: self.epoch, promised: ctx.epochs.accepted });
-        }
-        let info = LeaderInfo::decode(packet.data.as_deref());
-        let theirs = info.ok().and_then(|info| info.identity);
-        self.tells_identity = theirs.is_some();
-        self.compare_ensembles(ctx, theirs.unwrap_or_default())?;
-        ctx.doubt.exact_digests = info.is_ok_and(|info| info.exact_digests);
-        let is_far = self.epoch.0 - ctx.epochs.accepted.0.min(self.epoch.0) > EPOCHS_APART_MAX;
-        if is_far && !ctx.doubt.is_told_again(self.epoch, EPOCHS_APART_MAX) {
-            // A promise cannot be withdrawn.
-            return Err(Leave::EpochFarAhead { epoch: self.epoch, promised: ctx.epochs.accepted });
-        }
-        let is_promised = self.epoch == ctx.epochs.accepted || observes;
-        if is_promised || zebu_proto::mutant!("epoch not promised") {
-            // It was promised before, or a later one was: the answer must not count.
-            self.accept(ctx, None);
-        } else {
-            self.stage = Stage::EpochPromise;
-            ctx.save_epoch(EpochKind::Accepted, self.epoch);
-        }
-        Ok(())
-    }
-
-    /// Whether this server may learn from a leader whose epoch is below the promised one.
-    ///
-    /// A promise keeps what a server acknowledges out of the quorums of older leaders. No quorum
-    /// contains an observer, so its promise binds it to nothing. Otherwise an observer that made a
-    /// promise for nothing would stay outside until the next election, and for ever if one changed
-    /// packet had told it the epoch. It refuses a leader only if its own history is of a later
-    /// epoch. The promise stays on disk: it binds this server again when it becomes a voter. In the
-    /// original the observer stays outside.
-    fn may_observe(&self, ctx: &Ctx<'_>) -> bool {
-        self.observer && self.epoch >= ctx.standing()
-    }
-
-    /// Refuses a leader of another ensemble.
-    fn compare_ensembles(&self, ctx: &Ctx<'_>, theirs: Identity) -> Result<(), Leave> {
-        match (ctx.identity.settled(), theirs.settled()) {
-            (Some(own), Some(theirs))
-                if identity::differ(*ctx.identity, Identity::Settled(theirs)) =>
-            {
-                Err(Leave::OtherEnsemble { server: self.dialled, theirs, own })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The leader tells what it knows of the ensemble's id.
-    fn ensemble(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
-        let Ok(theirs) = Identity::from_bytes(packet.body()) else {
-            return Err(Leave::Damaged(packet.kind));
-        };
-        self.compare_ensembles(ctx, theirs)?;
-        let is_of_this_epoch = match theirs {
-            Identity::Unknown => false,
-            Identity::Proposed { epoch, .. } => epoch == self.epoch,
-            Identity::Settled(_) => true,
-        };
-        if ctx.told_identity().is_some() && ctx.identity.settled().is_none() && is_of_this_epoch {
-            ctx.set_identity(theirs);
-            if let Some(relay) = &mut self.relay {
-                relay.tell_identity(ctx);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether this server has not kept the id that the leader proposes in its epoch. The leader
-    /// settles that id when it counts this server's acknowledgement of its history.
-    fn lacks_identity(&self, ctx: &Ctx<'_>) -> bool {
-        let kept = match ctx.told_identity() {
-            None | Some(Identity::Settled(_)) => true,
-            Some(Identity::Proposed { epoch, .. }) => epoch == self.epoch,
-            Some(Identity::Unknown) => false,
-        };
-        self.tells_identity && !self.observer && !kept
-    }
-
-    fn accept(&mut self, ctx: &mut Ctx<'_>, current_epoch: Option<Epoch>) {
-        self.stage = Stage::EpochAccepted;
-        self.wants_tree = ctx.doubt.take_wish();
-        // A server without a history gets a snapshot.
-        let zxid = if self.wants_tree { NO_ZXID } else { ctx.history_end() };
-        let data = EpochAck { current_epoch }.to_data();
-        self.send(ctx, QuorumPacket::with_data(PacketKind::ACKEPOCH, zxid, data));
-    }
-
-    pub(crate) fn epoch_saved(&mut self, ctx: &mut Ctx<'_>, kind: EpochKind, epoch: Epoch) {
-        if epoch != self.epoch {
-            return;
-        }
-        match (kind, self.stage) {
-            (EpochKind::Accepted, Stage::EpochPromise) => {
-                self.accept(ctx, Some(ctx.standing()));
-            }
-            (EpochKind::Current, Stage::EpochSync) => {
-                self.stage = Stage::Synchronized;
-                self.deadline = ctx.now + ctx.options.sync_time();
-                self.send(ctx, self.history_ack());
-            }
-            _ => {}
         }
     }
 
@@ -769,7 +589,7 @@ impl Learner {
                 self.reconfigure(ctx, packet)?;
             }
             (PacketKind::PING, _) => {
-                if self.dialled == self.leader {
+                if self.dialling.is_at_leader() {
                     self.compare_ends(ctx, packet.zxid)?;
                 }
                 ctx.out.push(Output::Up(Up::Ping(packet)));
@@ -864,67 +684,6 @@ impl Learner {
             relay.tell(ctx, &txn, leads);
         }
         Ok(())
-    }
-
-    // ---- reconfiguration
-
-    /// A reconfiguration is committed. The packet names the designated leader; for observers it
-    /// contains the reconfiguration.
-    fn reconfigure(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
-        let QuorumPacket { kind, zxid, data, .. } = packet;
-        let Ok(Activate { leader, txn }) = Activate::decode(&data.unwrap_or_default()) else {
-            return Err(Leave::NoDesignatedLeader);
-        };
-        if kind == PacketKind::INFORMANDACTIVATE {
-            self.log(ctx, QuorumPacket::with_data(PacketKind::INFORM, zxid, txn))?;
-        }
-        let it = ctx.history.pending_above(Zxid(zxid.0.saturating_sub(1))).next();
-        let config =
-            it.filter(|txn| txn.zxid == zxid).and_then(|txn| Membership::in_txn(&txn.record));
-        self.commit_and_tell(ctx, zxid, Some(leader))?;
-        if self.stage == Stage::Broadcast {
-            self.deliver(ctx);
-        }
-        match config {
-            Some(config) => self.activate(ctx, Arc::new(config), Some(leader)),
-            None => Ok(()),
-        }
-    }
-
-    /// This server starts to serve: the configuration in NEWLEADER is committed, unless it is a
-    /// reconfiguration that is still pending.
-    fn complete(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        let Some(config) = self.config.take() else { return Ok(()) };
-        // The leader announces the commit of its own reconfigurations. An observer does not hear of
-        // them before.
-        let version = config.version();
-        let proposed_since = version.epoch() == self.epoch && version.counter() > 0;
-        let is_open = proposed_since && version > self.committed
-            || ctx.history.pending_above(self.committed).any(|txn| txn.zxid == version);
-        let is_open = is_open && !ctx.options.credulous;
-        if is_open { Ok(()) } else { self.activate(ctx, config, None) }
-    }
-
-    /// A configuration is committed. Ends the role if this server's role or leader changes.
-    fn activate(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        config: Arc<Membership>,
-        designated: Option<ServerId>,
-    ) -> Result<(), Leave> {
-        let Some(before) = ctx.config_committed(config.clone()) else { return Ok(()) };
-        let same_role = self.observer == config.is_observer(ctx.options.me);
-        let same_leader = match designated {
-            Some(leader) => leader == self.leader,
-            None => leader_stays(self.leader, &before, &config),
-        };
-        if same_role && same_leader {
-            return Ok(());
-        }
-        if let Some(leader) = designated {
-            ctx.appoint(leader, config.version());
-        }
-        Err(Leave::ConfigChanged(config.version()))
     }
 
     pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
