@@ -20,8 +20,9 @@ mod server;
 #[cfg(test)]
 mod tests;
 
+pub use crate::authenticated::Authenticated;
 pub use client::Client;
-pub use server::{Authenticated, Server, Step};
+pub use server::{Server, Step};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -12,8 +12,9 @@ mod server;
 
 use std::fmt;
 
+pub use crate::authenticated::Authenticated;
 pub use client::Client;
-pub use server::{Authenticated, Server, Step};
+pub use server::{Server, Step};
 pub use zebu_gssapi::{Acceptor, Context, Error, Gss, Initiator, Progress, Source, Target};
 
 /// A longer token is refused. A ticket with the groups of a directory can have some ten kilobytes.
@@ -82,6 +83,3 @@ fn check_length(token: &[u8]) -> Result<(), Failure> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

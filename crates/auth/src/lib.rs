@@ -7,6 +7,7 @@
 //! It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once and whole; the caller decides
 //! when to read a file again.
 
+mod authenticated;
 mod der;
 mod pbe;
 

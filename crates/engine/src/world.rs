@@ -88,12 +88,17 @@ pub trait World: Counter<<Self as World>::Side> {
     }
 
     /// Whether to release the tree after this many consecutive outputs.
-    fn is_enough(&mut self, outputs: usize) -> bool;
+    fn is_enough(&mut self, _outputs: usize) -> bool {
+        false
+    }
 
     // ---- the replica
 
     /// The replica.
     fn replica(&self) -> &Replica;
+
+    /// The replica, to be stepped.
+    fn replica_mut(&mut self) -> &mut Replica;
 
     /// Steps the replica: [`Replica::step`].
     ///
@@ -106,7 +111,9 @@ pub trait World: Counter<<Self as World>::Side> {
         tree: &Tree,
         input: Input,
         outputs: &mut Vec<Output>,
-    ) -> Result<(), Fatal>;
+    ) -> Result<(), Fatal> {
+        self.replica_mut().step(now, tree, &common.schemes, input, outputs)
+    }
 
     // ---- the disk
 

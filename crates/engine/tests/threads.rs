@@ -124,6 +124,10 @@ impl World for Parts {
         &self.replica
     }
 
+    fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.replica
+    }
+
     fn step(
         &mut self,
         now: Now,

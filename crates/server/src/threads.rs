@@ -1,5 +1,6 @@
 //! The threads of a server, and the order in which they end.
 
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -110,12 +111,23 @@ pub fn spawn(
     name: &'static str,
     run: impl FnOnce(&Arc<Shared>) + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
+    guarded(shared, name, name, run).map_err(|source| StartError::System { what: name, source })
+}
+
+/// Starts a thread called `name`. If it panics, the server stops, and `what` says in words which thread
+/// it was.
+///
+/// # Errors
+/// The system has no thread left.
+pub fn guarded<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    name: &str,
+    what: &'static str,
+    run: impl FnOnce(&Arc<Shared>) -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     let shared = shared.clone();
-    std::thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(move || {
-            let _guard = StopOnPanic::new(&shared, name);
-            run(&shared);
-        })
-        .map_err(|source| StartError::System { what: name, source })
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _guard = StopOnPanic::new(&shared, what);
+        run(&shared)
+    })
 }

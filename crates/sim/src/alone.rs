@@ -19,13 +19,12 @@ use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
 use zebu_replica::auth::{Digest, DigestAlgorithm, Schemes};
 use zebu_replica::{
-    Fatal, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, ReaperOptions,
-    Replica, Rules, SnapshotOptions, ThrottleOptions,
+    Input, IntakeOptions, MemberOptions, Now, Options, Passwords, ReaperOptions, Replica, Rules,
+    SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::{Copied, Outline, Rebuild, Step};
 use zebu_store::{Snapshots, Store, TxnLog, Vfs};
 use zebu_testkit::Random;
-use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
 use crate::alone::party::Party;
@@ -479,15 +478,8 @@ impl zebu_engine::World for Driver<'_> {
         &self.process.replica
     }
 
-    fn step(
-        &mut self,
-        now: Now,
-        common: &Common<Side>,
-        tree: &Tree,
-        input: Input,
-        outputs: &mut Vec<Output>,
-    ) -> Result<(), Fatal> {
-        self.process.replica.step(now, tree, &common.schemes, input, outputs)
+    fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.process.replica
     }
 
     fn order(&mut self, order: Order) -> Result<(), Failed> {

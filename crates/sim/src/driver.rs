@@ -62,6 +62,10 @@ impl zebu_engine::World for Driver<'_> {
         &self.process().replica
     }
 
+    fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.process_mut().replica
+    }
+
     fn step(
         &mut self,
         now: Now,
@@ -74,8 +78,7 @@ impl zebu_engine::World for Driver<'_> {
         let is_greeting = matches!(input, Input::Connect(_));
         self.world.checks.input(server, &self.world.servers[server], &input);
         let before = outputs.len();
-        let replica = &mut self.process_mut().replica;
-        let stepped = replica.step(now, tree, &common.schemes, input, outputs);
+        let stepped = self.replica_mut().step(now, tree, &common.schemes, input, outputs);
         let World { checks, servers, .. } = &mut *self.world;
         for output in &outputs[before..] {
             if let Output::Accept { session, timeout_ms, .. } = output {

@@ -18,8 +18,8 @@ use zebu_proto::txn::TxnRecord;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::auth::Schemes;
 use zebu_replica::{
-    Fatal, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, ReaperOptions,
-    Replica, Rules, SnapshotOptions, ThrottleOptions,
+    Input, IntakeOptions, MemberOptions, Now, Options, Passwords, ReaperOptions, Replica, Rules,
+    SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::Copied;
 use zebu_tree::{Silent, Tree};
@@ -172,23 +172,12 @@ impl<W: Watching> World for Desk<W> {
         self.now
     }
 
-    fn is_enough(&mut self, _outputs: usize) -> bool {
-        false
-    }
-
     fn replica(&self) -> &Replica {
         &self.replica
     }
 
-    fn step(
-        &mut self,
-        now: Now,
-        common: &Common<Side>,
-        tree: &Tree,
-        input: Input,
-        outputs: &mut Vec<Output>,
-    ) -> Result<(), Fatal> {
-        self.replica.step(now, tree, &common.schemes, input, outputs)
+    fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.replica
     }
 
     fn order(&mut self, order: Order) -> Result<(), Failed> {

@@ -4,6 +4,8 @@
 //! - [`wire`]: the client protocol's encodings, written without `zebu-proto`.
 //! - [`connection`]: a connection to a server, and the frames on it.
 //! - [`ports`]: ports for servers that a test configures before it starts them.
+//! - `gssapi`: simulated contexts of Kerberos.
+//! - [`program`]: a server program that a test runs.
 //! - `told`: a recovery's listener that keeps everything it is told.
 //! - `fixtures`: the golden files of the original.
 //! - `alone`: a server that runs alone, driven by the engine that ships.
@@ -16,7 +18,10 @@ pub mod client;
 pub mod connection;
 #[cfg(feature = "store")]
 pub mod fixtures;
+#[cfg(feature = "gssapi")]
+pub mod gssapi;
 pub mod ports;
+pub mod program;
 pub mod random;
 #[cfg(feature = "store")]
 pub mod told;

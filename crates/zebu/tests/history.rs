@@ -2,11 +2,11 @@
 //! afterwards.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use zebu_testkit::program;
 
 /// A server that takes a snapshot and rolls its log every few transactions.
 struct Server {
@@ -20,28 +20,8 @@ impl Server {
     }
 
     fn start_with(dir: &Path, data_dir: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
-            .args([
-                "server",
-                "--set",
-                "clientPort=0",
-                "--set",
-                "forceSync=no",
-                "--set",
-                "snapCount=8",
-                "--set",
-                &format!("dataDir={data_dir}"),
-            ])
-            .env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false")
-            .current_dir(dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut greeting = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
-        let address = greeting.trim().strip_prefix("listening on ").expect("a greeting").to_owned();
+        let settings = ["snapCount=8", &format!("dataDir={data_dir}")];
+        let (child, address) = program::serve(env!("CARGO_BIN_EXE_zebu"), dir, &settings);
         Self { child, address }
     }
 

@@ -1,13 +1,14 @@
 //! The shell as people see it, through a pseudo-terminal, and as scripts see it, through pipes.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use zebu_testkit::program;
 
 /// Far longer than any step should take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -22,18 +23,7 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
-            .args(["server", "--set", "clientPort=0", "--set", "forceSync=no"])
-            .env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false")
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut greeting = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
-        let address = greeting.trim().strip_prefix("listening on ").expect("a greeting").to_owned();
+        let (child, address) = program::serve(env!("CARGO_BIN_EXE_zebu"), folder.path(), &[]);
         Self { child, address, folder }
     }
 

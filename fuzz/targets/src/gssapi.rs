@@ -1,63 +1,21 @@
 //! SASL's GSSAPI: arbitrary tokens for both sides of an exchange, and for the Kerberos library
 //! where it is installed.
 //!
-//! The contexts are simulated, because tickets need a key distribution centre: their tokens are
-//! words, and a letter wraps a message.
+//! The contexts are simulated ([`Played`]), since tickets need a key distribution centre.
 
 use std::path::Path;
 use std::sync::LazyLock;
 
-use zebu_auth::gssapi::{Acceptor, Client, Error, Gss, Progress, Secured, Server, Step};
-
-const PEER: &str = "amy@ZEBU.TEST";
-
-#[derive(Debug)]
-struct Played {
-    is_client: bool,
-    is_mutual: bool,
-    tokens: usize,
-}
-
-fn refused() -> Error {
-    Error::Refused { message: "played".to_owned() }
-}
-
-impl Secured for Played {
-    fn step(&mut self, token: &[u8]) -> Result<Progress, Error> {
-        self.tokens += 1;
-        match (self.is_client, self.tokens, token) {
-            (true, 1, b"") => Ok(Progress::Continue(b"ticket".to_vec())),
-            (true, 2, b"proof") => Ok(Progress::Established(None)),
-            (false, 1, b"ticket") if self.is_mutual => {
-                Ok(Progress::Established(Some(b"proof".to_vec())))
-            }
-            (false, 1, b"ticket") => Ok(Progress::Established(None)),
-            _ => Err(refused()),
-        }
-    }
-
-    fn peer(&self) -> Option<&str> {
-        (!self.is_client).then_some(PEER)
-    }
-
-    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok([if self.is_client { b"c" } else { b"s" }, message].concat())
-    }
-
-    fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        let from = if self.is_client { b's' } else { b'c' };
-        message.strip_prefix(&[from]).map(<[u8]>::to_vec).ok_or_else(refused)
-    }
-}
+use zebu_auth::gssapi::{Acceptor, Client, Gss, Server, Step};
+use zebu_testkit::gssapi::{PEER, Played};
 
 /// Lines of tokens; the first byte selects the side that receives them.
 pub(crate) fn tokens(bytes: &[u8]) {
     let Some((side, rest)) = bytes.split_first() else { return };
     let tokens: Vec<&[u8]> = rest.split(|byte| *byte == b'\n').collect();
-    let played = |is_client| Played { is_client, is_mutual: side & 2 != 0, tokens: 0 };
     match side & 5 {
-        0 => server(Server::new(played(false)), &tokens),
-        1 => client(Client::new(played(true)), &tokens),
+        0 => server(Played::server(side & 2 != 0), &tokens),
+        1 => client(Played::client(true), &tokens),
         _ => library(rest),
     }
 }

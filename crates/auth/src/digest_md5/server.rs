@@ -6,24 +6,8 @@ use subtle::ConstantTimeEq;
 
 use super::directives::Directives;
 use super::{COUNT, Exchange, Failure, NONCE_BYTES, Protocol, QOP, nonce_text, quoted, text};
+use crate::authenticated::Authenticated;
 use crate::secret::Secret;
-
-/// The authenticated identity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authenticated {
-    /// The user whose password the peer knew.
-    pub user: String,
-    /// The user as whom the peer wants to act; by default the authenticated user.
-    pub authorization: String,
-}
-
-impl Authenticated {
-    /// Whether the ensemble may accept this server: it must act as itself. Source:
-    /// `SaslQuorumServerCallbackHandler`.
-    pub fn is_itself(&self) -> bool {
-        self.user == self.authorization
-    }
-}
 
 /// The result of a peer's message.
 #[derive(Debug, Clone, PartialEq, Eq)]

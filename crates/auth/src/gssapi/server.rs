@@ -1,26 +1,11 @@
 //! The server side.
 
 use super::{Failure, NO_LAYER, Progress, Secured, check_length};
+use crate::authenticated::Authenticated;
 
 /// The server's offer: no layer, and messages of up to 65,536 bytes, as in Java. Without a layer
 /// the length has no meaning, but some clients divide by it.
 const OFFER: [u8; 4] = [NO_LAYER, 1, 0, 0];
-
-/// The authenticated identity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authenticated {
-    /// The principal of the ticket, with its realm.
-    pub user: String,
-    /// The user as whom the peer wants to act; by default the authenticated user.
-    pub authorization: String,
-}
-
-impl Authenticated {
-    /// Whether the peer wants to act as itself.
-    pub fn is_itself(&self) -> bool {
-        self.user == self.authorization
-    }
-}
 
 /// The result of a peer's token.
 #[derive(Debug, Clone, PartialEq, Eq)]

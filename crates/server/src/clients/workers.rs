@@ -34,6 +34,7 @@ use crate::config::{ClientTlsConfig, Config, NetConfig};
 use crate::driver::Driver;
 use crate::error::{RunError, StartError};
 use crate::shared::{Ensemble, Shared, StopOnPanic};
+use crate::threads;
 
 /// The worker that accepts connections.
 const ACCEPTING: usize = 0;
@@ -210,23 +211,21 @@ impl Workers {
         let all: Arc<[Worker]> = all.into();
         let mut workers = Self { all: all.clone(), threads: Vec::new() };
         for (number, (runtime, from)) in parts.into_iter().enumerate() {
-            let (theirs, all) = (shared.clone(), all.clone());
-            let thread =
-                std::thread::Builder::new().name(format!("zebu-net-{number}")).spawn(move || {
-                    let _guard = StopOnPanic::new(&theirs, "a network worker");
-                    if takes_turns {
-                        worker_turns::allow();
-                    }
-                    let _ = all[number].thread.set(cpu_time::this_thread());
-                    runtime.block_on(work(&theirs, &all, number, from));
-                    runtime.shutdown_timeout(Duration::from_millis(100));
-                });
-            match thread {
+            let (all, what) = (all.clone(), "a network worker");
+            let run = move |shared: &Arc<Shared>| {
+                if takes_turns {
+                    worker_turns::allow();
+                }
+                let _ = all[number].thread.set(cpu_time::this_thread());
+                runtime.block_on(work(shared, &all, number, from));
+                runtime.shutdown_timeout(Duration::from_millis(100));
+            };
+            match threads::guarded(shared, &format!("zebu-net-{number}"), what, run) {
                 Ok(thread) => workers.threads.push(thread),
                 Err(source) => {
                     shared.stop(Ok(()));
                     workers.join();
-                    return Err(StartError::System { what: "a network worker", source });
+                    return Err(StartError::System { what, source });
                 }
             }
         }

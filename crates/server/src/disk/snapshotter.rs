@@ -14,7 +14,8 @@ use zebu_state::{Outline, Step};
 use zebu_store::{Snapshots, StoreError};
 
 use crate::error::SnapshotError;
-use crate::shared::{Shared, StopOnPanic};
+use crate::shared::Shared;
+use crate::threads;
 
 /// Znodes written under one read lock.
 const STEP_ZNODES: usize = 512;
@@ -51,23 +52,18 @@ impl Snapshotter {
     /// A snapshot that cannot be written is no reason to stop: the log still has everything.
     pub fn start(&self, shared: &Arc<Shared>) {
         let this = self.clone();
-        let shared = shared.clone();
-        let spawned = std::thread::Builder::new().name("zebu-snapshot".to_owned()).spawn({
-            let shared = shared.clone();
-            move || {
-                let _guard = StopOnPanic::new(&shared, "the snapshot thread");
-                let done = match this.take(&shared) {
-                    Err(failure) if !shared.ending.is_stopping() => {
-                        error!("{}", Causes(&failure));
-                        shared.metrics.snapshot_error_count.add(1);
-                        Input::SnapshotFailed
-                    }
-                    _ => Input::SnapshotDone,
-                };
-                shared.inbox().push(done);
-            }
-        });
-        match spawned {
+        let take = move |shared: &Arc<Shared>| {
+            let done = match this.take(shared) {
+                Err(failure) if !shared.ending.is_stopping() => {
+                    error!("{}", Causes(&failure));
+                    shared.metrics.snapshot_error_count.add(1);
+                    Input::SnapshotFailed
+                }
+                _ => Input::SnapshotDone,
+            };
+            shared.inbox().push(done);
+        };
+        match threads::guarded(shared, "zebu-snapshot", "the snapshot thread", take) {
             Ok(thread) => *self.thread.lock() = Some(thread),
             Err(failure) => {
                 error!("no thread for a snapshot: {failure}");

@@ -10,9 +10,8 @@ use zebu_engine::journal::{Order, Records};
 use zebu_engine::{AppliedTxn, Common, Failed, Mode, World};
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ErrorCode, EventType, OpCode, ServerId, SessionId, Zxid};
-use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request};
+use zebu_replica::{Input, NotHandedOver, Now, Origin, Replica, Request};
 use zebu_state::Copied;
-use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, LinkId, Role, TreeDigest};
 
 use super::Parts;
@@ -101,15 +100,8 @@ impl World for Effects<'_> {
         &self.parts.replica
     }
 
-    fn step(
-        &mut self,
-        now: Now,
-        common: &Common<Side>,
-        tree: &Tree,
-        input: Input,
-        outputs: &mut Vec<Output>,
-    ) -> Result<(), Fatal> {
-        self.parts.replica.step(now, tree, &common.schemes, input, outputs)
+    fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.parts.replica
     }
 
     fn order(&mut self, order: Order) -> Result<(), Failed> {

@@ -34,8 +34,8 @@ use crate::clients::workers::Warnings;
 use crate::config::{ElectionNetConfig, EnsembleConfig, PeerTlsConfig};
 use crate::error::{RunError, StartError};
 use crate::metrics::Metrics;
-use crate::shared::{Shared, StopOnPanic};
-use crate::turns;
+use crate::shared::Shared;
+use crate::{threads, turns};
 
 mod backlog;
 mod copy;
@@ -359,9 +359,8 @@ impl Peers {
         }
         let handle = runtime.handle().clone();
         let (lasts, ended) = oneshot::channel();
-        let shared = shared.clone();
-        let thread = std::thread::Builder::new().name("zebu-peers".to_owned()).spawn(move || {
-            let _guard = StopOnPanic::new(&shared, "the network between servers");
+        let what = "the network between servers";
+        let thread = threads::guarded(shared, "zebu-peers", what, move |_| {
             if takes_turns {
                 turns::keep();
             }
@@ -532,15 +531,9 @@ impl Handle {
     }
 
     fn thread(&self, name: &'static str, run: impl FnOnce() + Send + 'static) {
-        let shared = self.net.shared.clone();
-        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let _guard = StopOnPanic::new(&shared, name);
-            run();
-        });
-        if let Err(source) = spawned {
-            self.net
-                .shared
-                .stop(Err(RunError::System { what: "there are no more threads", source }));
+        let shared = &self.net.shared;
+        if let Err(source) = threads::guarded(shared, name, name, |_| run()) {
+            shared.stop(Err(RunError::System { what: "there are no more threads", source }));
         }
     }
 }

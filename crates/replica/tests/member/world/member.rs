@@ -8,7 +8,7 @@ use zebu_engine::{ClientRules, Common, Counter, Engine, EngineOptions, Failed, M
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{Epoch, Identity, ServerId, SessionId, Zxid};
 use zebu_replica::auth::Schemes;
-use zebu_replica::{Fatal, Input, MemberOptions, Now, Options, Output, Replica, Rules};
+use zebu_replica::{Input, MemberOptions, Now, Options, Replica, Rules};
 use zebu_state::Copied;
 use zebu_testkit::client::Side;
 use zebu_tree::Tree;
@@ -126,23 +126,12 @@ impl World for Desk {
         self.now
     }
 
-    fn is_enough(&mut self, _outputs: usize) -> bool {
-        false
-    }
-
     fn replica(&self) -> &Replica {
         &self.replica
     }
 
-    fn step(
-        &mut self,
-        now: Now,
-        common: &Common<Side>,
-        tree: &Tree,
-        input: Input,
-        outputs: &mut Vec<Output>,
-    ) -> Result<(), Fatal> {
-        self.replica.step(now, tree, &common.schemes, input, outputs)
+    fn replica_mut(&mut self) -> &mut Replica {
+        &mut self.replica
     }
 
     fn order(&mut self, order: Order) -> Result<(), Failed> {

@@ -1,9 +1,9 @@
 //! The transfer of a whole tree from a leader to a learner.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::{io, thread};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::RwLock;
@@ -22,7 +22,7 @@ use zebu_zab::LinkId;
 use super::Net;
 use super::backlog::Backlog;
 use super::links::Progress;
-use crate::shared::StopOnPanic;
+use crate::threads;
 
 /// Znodes copied under one read lock.
 const STEP_ZNODES: usize = 512;
@@ -216,11 +216,7 @@ fn thread_of<T: Send + 'static>(
     name: &'static str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    let shared = net.shared.clone();
-    thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _guard = StopOnPanic::new(&shared, name);
-        run()
-    })
+    threads::guarded(&net.shared, name, name, |_| run())
 }
 
 fn useless(error: CopyError) -> io::Error {

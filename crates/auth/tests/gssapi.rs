@@ -1,58 +1,7 @@
 //! The exchange of RFC 4752, over a simulated context.
 
-use super::*;
-
-/// Simulated contexts: the tokens are fixed, and a message is wrapped with a letter of its side.
-#[derive(Debug)]
-struct Played {
-    is_client: bool,
-    /// The server proves its identity with a token.
-    is_mutual: bool,
-    tokens: usize,
-}
-
-impl Played {
-    fn client(is_mutual: bool) -> Client<Self> {
-        Client::new(Self { is_client: true, is_mutual, tokens: 0 })
-    }
-
-    fn server(is_mutual: bool) -> Server<Self> {
-        Server::new(Self { is_client: false, is_mutual, tokens: 0 })
-    }
-}
-
-fn refused() -> Error {
-    Error::Refused { message: "played".to_owned() }
-}
-
-impl Secured for Played {
-    fn step(&mut self, token: &[u8]) -> Result<Progress, Error> {
-        self.tokens += 1;
-        match (self.is_client, self.tokens, token) {
-            (true, 1, b"") if self.is_mutual => Ok(Progress::Continue(b"ticket".to_vec())),
-            (true, 1, b"") => Ok(Progress::Established(Some(b"ticket".to_vec()))),
-            (true, 2, b"proof") => Ok(Progress::Established(None)),
-            (false, 1, b"ticket") if self.is_mutual => {
-                Ok(Progress::Established(Some(b"proof".to_vec())))
-            }
-            (false, 1, b"ticket") => Ok(Progress::Established(None)),
-            _ => Err(refused()),
-        }
-    }
-
-    fn peer(&self) -> Option<&str> {
-        (!self.is_client).then_some("amy@ZEBU.TEST")
-    }
-
-    fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok([if self.is_client { b"c" } else { b"s" }, message].concat())
-    }
-
-    fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
-        let from = if self.is_client { b's' } else { b'c' };
-        message.strip_prefix(&[from]).map(<[u8]>::to_vec).ok_or_else(refused)
-    }
-}
+use zebu_auth::gssapi::{Authenticated, Failure, Server, Step, TOKEN_BYTES_MAX};
+use zebu_testkit::gssapi::{PEER, Played, refused};
 
 /// Plays an exchange and returns its tokens and its end.
 fn exchange(is_mutual: bool) -> (Vec<Vec<u8>>, Authenticated) {
@@ -80,7 +29,7 @@ fn exchange(is_mutual: bool) -> (Vec<Vec<u8>>, Authenticated) {
 fn both_sides_agree_on_no_layer() {
     let (tokens, who) = exchange(true);
     assert_eq!(tokens, [&b"ticket"[..], b"proof", b"", b"s\x01\x01\0\0", b"c\x01\0\0\0"]);
-    assert_eq!(who.user, "amy@ZEBU.TEST");
+    assert_eq!(who.user, PEER);
     assert!(who.is_itself());
     let (tokens, _) = exchange(false);
     assert_eq!(tokens, [&b"ticket"[..], b"s\x01\x01\0\0", b"c\x01\0\0\0"]);
@@ -114,7 +63,7 @@ fn a_server_takes_no_other_answer() {
     }
     let acting = offered().step(b"c\x01\0\0\0bob@ZEBU.TEST").unwrap();
     let Step::Done(who) = acting else { panic!("{acting:?}") };
-    assert_eq!((&*who.user, &*who.authorization), ("amy@ZEBU.TEST", "bob@ZEBU.TEST"));
+    assert_eq!((&*who.user, &*who.authorization), (PEER, "bob@ZEBU.TEST"));
     assert!(!who.is_itself());
     let mut early = Played::server(true);
     early.step(b"ticket").unwrap();
