@@ -228,6 +228,7 @@ mod connector;
 mod driver;
 mod error;
 mod farewell;
+mod faults;
 mod hosts;
 mod lease;
 mod lifetime;

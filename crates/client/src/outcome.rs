@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use zebu_proto::{Stat, Version};
 use zebu_session::Failure;
 
+use crate::faults;
 use crate::transaction::check_path;
 use crate::{Acls, Client, CreateMode, Created, Error, ErrorKind, Result, Retry};
 
@@ -97,7 +98,7 @@ impl Client {
                         // Now it is known that the request was not executed, and never will be.
                         Ok(None) => Error::failed(Failure::NoConnection, path),
                         Err(error) => {
-                            if !zebu_proto::mutant!("protected znode left behind") {
+                            if !faults::protected_znode_left_behind() {
                                 self.delete_behind(parent, &prefix);
                             }
                             return Err(match error.kind() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::faults;
 use crate::{Error, ErrorKind, Result};
 
 /// The number of attempts of an operation, and the pauses between them.
@@ -101,7 +102,7 @@ impl Retry {
                 result => return result,
             };
             let Some(pause) = pauses.next() else {
-                let is_forgotten = zebu_proto::mutant!("unknown outcome forgotten");
+                let is_forgotten = faults::unknown_outcome_forgotten();
                 return Err(match error.kind() {
                     ErrorKind::NotExecuted if !is_forgotten => unknown.unwrap_or(error),
                     _ => error,

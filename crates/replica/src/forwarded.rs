@@ -12,6 +12,7 @@ use zebu_proto::txn::TxnHeader;
 use zebu_proto::{ErrorCode, Id, OpCode, SessionId, Xid, Zxid};
 use zebu_zab::Leave;
 
+use crate::faults;
 use crate::io::{Output, Request};
 use crate::prep::well_formed;
 use crate::renewal::overtaken_max;
@@ -174,7 +175,7 @@ impl Replica {
                     self.ensemble().overtaken_since.get_or_insert(now);
                     is_lost = self.lost_at().is_some_and(|at| at < now);
                 }
-                if is_lost && zebu_proto::mutant!("delivered and not applied") {
+                if is_lost && faults::delivered_and_not_applied() {
                     return Ok(true);
                 }
                 self.hand_out(zxid, record, None, out);

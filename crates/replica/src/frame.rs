@@ -4,6 +4,8 @@ use zebu_jute::{Encode, Encoder};
 use zebu_proto::reply::{ReplyHeader, WatcherEvent};
 use zebu_proto::{ErrorCode, EventType, KeeperState, Xid, Zxid};
 
+use crate::faults;
+
 /// Bytes of the length prefix of every frame.
 pub const LENGTH_BYTES: usize = 4;
 
@@ -63,7 +65,7 @@ pub fn fail(frame: &mut [u8], err: ErrorCode) {
 /// Appends a notification. `zxid`: the transaction that caused it; −1 for changes missed while
 /// disconnected.
 pub fn notification(out: &mut Vec<u8>, event: EventType, path: &str, zxid: Zxid) {
-    if zebu_proto::mutant!("watch dropped") && event == EventType::NODE_CHILDREN_CHANGED {
+    if faults::watch_dropped() && event == EventType::NODE_CHILDREN_CHANGED {
         return;
     }
     reply(out, ReplyHeader { xid: Xid::NOTIFICATION, zxid, err: ErrorCode::OK }, |encoder| {

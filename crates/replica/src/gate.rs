@@ -7,6 +7,7 @@
 
 use zebu_proto::OpCode;
 
+use crate::faults;
 use crate::replica::is_ordered;
 
 /// How a request is handled.
@@ -25,7 +26,7 @@ pub fn is_read(op: OpCode) -> bool {
 
 /// Routes a request of a connection with `in_flight` earlier requests in flight.
 pub fn route(op: OpCode, in_flight: usize) -> Route {
-    let in_flight = if zebu_proto::mutant!("read overtakes") { 0 } else { in_flight };
+    let in_flight = if faults::read_overtakes() { 0 } else { in_flight };
     if in_flight > 0 || is_ordered(op) || op == OpCode::SYNC { Route::Queue } else { Route::Now }
 }
 

@@ -9,6 +9,7 @@ mod age;
 pub mod auth;
 mod counts;
 mod eager;
+mod faults;
 mod forwarded;
 pub mod frame;
 pub mod gate;

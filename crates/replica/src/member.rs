@@ -20,6 +20,7 @@ use zebu_tree::Tree;
 use zebu_zab::{Leave, LinkId, Peer, Role, Up};
 
 use crate::ConnId;
+use crate::faults;
 use crate::io::{Now, Options, Origin, Output, Request};
 use crate::lag::Lag;
 use crate::outstanding::Outstanding;
@@ -427,7 +428,7 @@ impl Replica {
     /// Answers a sync once everything is applied that was committed before the sync reached the
     /// leader.
     pub(crate) fn sync(&mut self, world: World<'_>, request: Request, out: &mut Vec<Output>) {
-        if zebu_proto::mutant!("stale sync") {
+        if faults::stale_sync() {
             return self.later(Work::Answer(request), out);
         }
         if self.forwards() {
@@ -461,7 +462,7 @@ impl Replica {
                     return self.send_to_learner(link, packet, out);
                 }
                 let mut until = self.ensemble().peer.committed();
-                if zebu_proto::mutant!("sync answered before it is applied") {
+                if faults::sync_answered_before_it_is_applied() {
                     until = Zxid::ZERO;
                 }
                 self.release_sync(until, out);
@@ -479,7 +480,7 @@ impl Replica {
         match (up, ensemble.role()) {
             (Up::Ping(mut packet), _) => {
                 let mut touched = ensemble.touched.take(touches_max);
-                if zebu_proto::mutant!("touches not relayed") {
+                if faults::touches_not_relayed() {
                     touched.clear();
                 }
                 packet.data = Some(encode_touches(touched));
@@ -643,8 +644,8 @@ impl Replica {
             return Ok(());
         }
         let live = self.sessions.get(session).copied();
-        let may_move = zebu_proto::mutant!("moved session ordered");
-        let may_write = zebu_proto::mutant!("closing session writes");
+        let may_move = faults::moved_session_ordered();
+        let may_write = faults::closing_session_writes();
         let refusal = match live {
             None if !self.is_local_elsewhere(session) => Some(ErrorCode::SESSION_EXPIRED),
             Some(live) if live.closing && op != OpCode::CLOSE_SESSION && !may_write => {

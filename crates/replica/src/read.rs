@@ -16,6 +16,7 @@ use zebu_proto::{Acl, AclRef, ErrorCode, Id, OpCode, Perms, SessionId, WatcherTy
 use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 
 use crate::auth::{Schemes, masked};
+use crate::faults;
 use crate::frame::{bare_reply, fail, notification, reply};
 use crate::long::{CHILDREN_AT_ONCE_MAX, PART_BYTES_MAX, PART_OPS_MAX, may_take_long};
 
@@ -408,11 +409,8 @@ impl Reader<'_> {
             persistent: &persistent,
             recursive: &recursive,
         };
-        let relative_zxid = if zebu_proto::mutant!("missed events dropped") {
-            tree.last_zxid()
-        } else {
-            relative_zxid
-        };
+        let relative_zxid =
+            if faults::missed_events_dropped() { tree.last_zxid() } else { relative_zxid };
         let missed = &mut |event, path: &str| notification(out, event, path, Zxid(-1));
         Ok(tree.set_watches(relative_zxid, &lists, self.watcher, missed))
     }

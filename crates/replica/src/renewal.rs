@@ -22,6 +22,7 @@ use zebu_proto::{Id, OpCode, SessionId, Version, Zxid};
 use zebu_zab::LinkId;
 
 use crate::ConnId;
+use crate::faults;
 use crate::io::Output;
 use crate::member::Syncing;
 use crate::replica::{Replica, World};
@@ -141,7 +142,7 @@ impl Replica {
 
     fn waits_for_renewal(&mut self, client: Client, asked: Revalidate, out: &mut Vec<Output>) {
         let Revalidate { session, timeout_ms } = asked;
-        if !zebu_proto::mutant!("old connection served during a renewal") {
+        if !faults::old_connection_served_during_a_renewal() {
             let before = self.sessions.release(session);
             out.extend(before.map(Output::Disconnect));
         }
@@ -213,7 +214,7 @@ impl Replica {
             return packet;
         }
         let moved = self.sessions.get(session).is_some_and(|live| live.owner != owner);
-        if op == OpCode::SYNC || !moved || zebu_proto::mutant!("moved session relayed") {
+        if op == OpCode::SYNC || !moved || faults::moved_session_relayed() {
             return packet;
         }
         let op = OpCode::DELETE;
@@ -236,8 +237,8 @@ impl Replica {
         let asked = Revalidate::decode(&mut Decoder::new(packet.body()));
         let Ok(Revalidate { session, timeout_ms }) = asked else { return };
         let is_live = |live: &Session| !live.closing && !live.local;
-        let valid = self.sessions.get(session).is_some_and(is_live)
-            && !zebu_proto::mutant!("live session refused");
+        let valid =
+            self.sessions.get(session).is_some_and(is_live) && !faults::live_session_refused();
         if valid {
             let owner = Owner::Link(link);
             let now = world.now.monotonic;

@@ -21,6 +21,7 @@ use crate::ConnId;
 use crate::auth::Schemes;
 use crate::counts::Counts;
 use crate::eager::eager_check;
+use crate::faults;
 use crate::intake::{Intake, Turn};
 use crate::io::{Connect, Input, Now, Options, Origin, Output, Request};
 use crate::local::makes_ephemeral;
@@ -502,7 +503,7 @@ impl Replica {
         }
         self.counts.connected(self.throttle.deficit());
         // A client must never see an older state than it has seen (SES-06).
-        let behind = last_zxid_seen > self.applied && !zebu_proto::mutant!("session goes back");
+        let behind = last_zxid_seen > self.applied && !faults::session_goes_back();
         if behind || !self.admits(read_only) {
             out.push(Output::Disconnect(conn));
             return Ok(());
@@ -602,8 +603,7 @@ impl Replica {
         let ends = op == OpCode::CLOSE_SESSION;
         if self.only_reads() && (op == OpCode::SYNC || is_ordered(op) && !ends) {
             let refusal = ErrorCode::NOT_READ_ONLY;
-            let said =
-                if zebu_proto::mutant!("readers may write") { ErrorCode::OK } else { refusal };
+            let said = if faults::readers_may_write() { ErrorCode::OK } else { refusal };
             self.reply(origin, None, said, out);
             return Ok(());
         }
@@ -615,7 +615,7 @@ impl Replica {
             self.later(Work::Answer(request), out);
             return Ok(());
         }
-        if live.conn() != Some(conn) && !zebu_proto::mutant!("moved session served") {
+        if live.conn() != Some(conn) && !faults::moved_session_served() {
             // The session has moved to another connection.
             self.later(Work::Abandon(origin), out);
             return Ok(());
@@ -648,7 +648,7 @@ impl Replica {
             self.forward(request, refusal, out);
             return Ok(());
         }
-        let may_write = zebu_proto::mutant!("closing session writes");
+        let may_write = faults::closing_session_writes();
         if live.closing && op != OpCode::CLOSE_SESSION && !may_write {
             let code = ErrorCode::SESSION_EXPIRED;
             return self.fail(world, session, xid.0, Some(origin), code, out);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use zebu_proto::{ErrorCode, ServerId, SessionId};
 use zebu_zab::{Leave, NoHeir};
 
+use crate::faults;
 use crate::io::Output;
 use crate::replica::{Order, Replica, World};
 
@@ -165,7 +166,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) {
         let may = self.peer().is_none_or(zebu_zab::Peer::may_retire);
-        let is_done = is_idle && may || zebu_proto::mutant!("retires at once");
+        let is_done = is_idle && may || faults::retires_at_once();
         if self.serves() && !is_done && !is_late {
             return;
         }

@@ -12,6 +12,7 @@ use zebu_proto::SessionId;
 use zebu_zab::LinkId;
 
 use crate::ConnId;
+use crate::faults;
 
 /// How signs of life of a session arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +142,7 @@ impl Sessions {
     /// Notes a sign of life at `now`, and returns the session. A closing session is not changed.
     pub fn touch(&mut self, id: SessionId, now: Duration) -> Option<Session> {
         let session = self.by_id.get_mut(&id)?;
-        if !session.closing && !zebu_proto::mutant!("touch forgotten") {
+        if !session.closing && !faults::touch_forgotten() {
             let deadline = deadline(self.tick, now, session.timeout_ms);
             session.deadline = session.deadline.max(deadline);
             session.wait = Wait::None;
@@ -155,11 +156,7 @@ impl Sessions {
     /// No session expires within the next tick: signs of life may still be in this server's
     /// sockets, or at learners that were not asked.
     pub fn postpone(&mut self, by: Duration, now: Duration) {
-        let hears = if zebu_proto::mutant!("pause leaves no time to hear") {
-            Duration::ZERO
-        } else {
-            self.tick
-        };
+        let hears = if faults::pause_leaves_no_time_to_hear() { Duration::ZERO } else { self.tick };
         for session in self.by_id.values_mut() {
             session.deadline = (session.deadline + by).max(now + hears);
         }
@@ -330,7 +327,7 @@ impl Sessions {
 
 /// The first bucket boundary after `now` plus the timeout.
 fn deadline(tick: Duration, now: Duration, timeout_ms: i32) -> Duration {
-    let early = if zebu_proto::mutant!("early expiry") { 2 } else { 1 };
+    let early = if faults::early_expiry() { 2 } else { 1 };
     let end = now + Duration::from_millis(timeout_ms.max(0) as u64) / early;
     // 64 bits of nanoseconds last for five centuries.
     let nanos = |time: Duration| time.as_nanos() as u64;

@@ -12,6 +12,7 @@
 
 mod chroot;
 mod event;
+mod faults;
 mod frame;
 mod link;
 mod random;

@@ -22,6 +22,7 @@ use crate::event::{
     Answer, Attempt, Effect, Ending, Failure, Input, Options, Output, Probe, RequestId, State,
     Submission, Ticket,
 };
+use crate::faults;
 use crate::link::{Awaited, Link};
 use crate::random::Random;
 use crate::servers::Servers;
@@ -226,7 +227,7 @@ impl Session {
     /// When the oldest unanswered request times out.
     fn overdue_at(&self, link: &Link) -> Option<Duration> {
         let timeout = self.options.request_timeout;
-        let timeout = timeout.filter(|_| !zebu_proto::mutant!("request timeout ignored"))?;
+        let timeout = timeout.filter(|_| !faults::request_timeout_ignored())?;
         let asked = self.asked().map(|asked| asked.made);
         Some(link.oldest().into_iter().chain(asked).min()? + timeout)
     }
@@ -482,7 +483,7 @@ impl Session {
         let timeout = self.options.request_timeout;
         out.extend(link.into_lost().map(|(id, made)| {
             let is_overdue = timeout.is_some_and(|timeout| made + timeout <= now);
-            let is_sent = !zebu_proto::mutant!("sent request said to be unsent");
+            let is_sent = !faults::sent_request_said_to_be_unsent();
             let overdue = Failure::TimedOut { is_sent };
             Output::Done(id, Err(if is_overdue { overdue } else { Failure::Lost }))
         }));

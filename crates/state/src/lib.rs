@@ -6,6 +6,7 @@
 
 mod copy;
 mod differing;
+mod faults;
 mod handed_in;
 pub mod membership;
 mod mending;

@@ -18,6 +18,8 @@ use zebu_tree::Tree;
 use zebu_zab::ConfigChange;
 use zebu_zab::config::{Membership, TextError, files};
 
+use crate::faults;
+
 /// A configuration could not be stored. The server must not continue as if it had been.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -134,7 +136,7 @@ impl ConfigFiles {
         let version = config.version();
         self.committed = config;
         let Some(file) = &self.file else { return Ok(()) };
-        if zebu_proto::mutant!("configuration not kept") {
+        if faults::configuration_not_kept() {
             return Ok(());
         }
         let dynamic = files::committed(file, version);

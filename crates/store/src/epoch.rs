@@ -10,6 +10,7 @@ use std::sync::Arc;
 use zebu_proto::{Epoch, Zxid};
 
 use crate::StoreError;
+use crate::faults;
 use crate::names::VERSION_DIR;
 use crate::vfs::{Vfs, replace};
 
@@ -73,7 +74,7 @@ impl EpochFiles {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn write(&self, file: EpochFile, epoch: Epoch) -> Result<(), StoreError> {
-        if zebu_proto::mutant!("epoch not persisted") {
+        if faults::epoch_not_persisted() {
             return Ok(());
         }
         let path = self.path(file);

@@ -9,6 +9,7 @@
 
 use std::path::PathBuf;
 
+use crate::faults;
 use crate::health::Health;
 use crate::snapshot::Received;
 use crate::store::Shared;
@@ -55,7 +56,7 @@ pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
     for dir in dirs {
         for entry in vfs.list(dir).map_err(StoreError::io("list directory", dir))? {
             let path = dir.join(&entry.name);
-            if names::is_data(&entry.name) && !zebu_proto::mutant!("old logs stay beside a copy") {
+            if names::is_data(&entry.name) && !faults::old_logs_stay_beside_a_copy() {
                 let old = dir.join(names::superseded(&entry.name));
                 vfs.rename(&path, &old).map_err(StoreError::io("rename", &path))?;
             } else if names::parse_truncating(&entry.name).is_some() {

@@ -12,6 +12,7 @@ mod committed;
 mod ensemble;
 mod epoch;
 mod error;
+mod faults;
 mod health;
 pub mod history;
 mod install;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Missing;
 
+use crate::faults;
 use crate::log::read::{self, LogReader, LogRecord};
 use crate::log::sidecar::{self, Mark};
 use crate::log::{BODY_BYTES_MIN, HEADER_BYTES, OVERHEAD_BYTES, encode_record, header};
@@ -221,7 +222,7 @@ impl Wound {
         }
         file.sync()?;
         drop(file);
-        if zebu_proto::mutant!("repaired log not compared") {
+        if faults::repaired_log_not_compared() {
             return Ok(true);
         }
         let mut reader = LogReader::new(Lenient::new(vfs.open(temporary)?)?, usize::MAX);

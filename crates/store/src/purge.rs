@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::faults;
 use crate::names::VERSION_DIR;
 use crate::scrub::{Pace, Rotten, Scrubbed, look_at_snapshot};
 use crate::snapshot::{self, SnapshotFile, looks_complete};
@@ -131,7 +132,7 @@ impl Superfluous {
         let keep = keep.max(SNAPSHOTS_KEPT_MIN);
         let snapshots = snapshot::list(vfs, snap_dir)?;
         let counts = |file: &&SnapshotFile| {
-            let is_mutant = zebu_proto::mutant!("purge counts a damaged snapshot");
+            let is_mutant = faults::purge_counts_a_damaged_snapshot();
             looks_complete(vfs, file) && (is_mutant || is_sound(file))
         };
         let Some(oldest) = snapshots.iter().filter(counts).map(|file| file.zxid).nth(keep - 1)

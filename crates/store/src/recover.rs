@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use zebu_proto::{Epoch, Zxid};
 
+use crate::faults;
 use crate::log::read::{EndKind, LogEnd, LogReader, LogRecord, Tail};
 use crate::log::sidecar::{self, Mark};
 use crate::snapshot::read::{Sections, SnapshotError, read_snapshot};
@@ -147,7 +148,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
                 truncate::carry_out(shared, limit, &recovery.removal)?;
                 recovery.warnings.push(Warning::TruncationFinished(limit));
             }
-            if recovery.is_based(&found) || zebu_proto::mutant!("initialize used up at once") {
+            if recovery.is_based(&found) || faults::initialize_used_up_at_once() {
                 forget_initialize(shared)?;
             }
             found
@@ -453,7 +454,7 @@ impl<'s> Recovery<'s> {
     /// they were complete before this one was started.
     fn is_free_of_later(&self, sections: &Sections) -> bool {
         let Some(limit) = self.limit else { return true };
-        if zebu_proto::mutant!("truncation trusts every snapshot") {
+        if faults::truncation_trusts_every_snapshot() {
             return true;
         }
         let extent = sections.extent(self.ours_behind);
@@ -606,7 +607,7 @@ impl<'s> Recovery<'s> {
                     // cut.
                     self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
                 }
-                let one_more = zebu_proto::mutant!("truncation keeps one more");
+                let one_more = faults::truncation_keeps_one_more();
                 kept.get_or_insert(if one_more { seen } else { before });
                 continue;
             }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Vfs;
+use crate::faults;
 
 /// Time between two checks for free space.
 pub const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -48,8 +49,7 @@ pub fn is_missing(failure: &(dyn Error + 'static)) -> bool {
 
 /// Whether each directory accepts a file again.
 pub fn is_there(vfs: &dyn Vfs, dirs: &[PathBuf]) -> bool {
-    zebu_proto::mutant!("returns before there is room")
-        || dirs.iter().all(|dir| try_room(vfs, dir).is_ok())
+    faults::returns_before_there_is_room() || dirs.iter().all(|dir| try_room(vfs, dir).is_ok())
 }
 
 fn try_room(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {

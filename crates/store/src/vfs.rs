@@ -13,6 +13,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::faults;
+
 pub use fault::{Fault, FaultVfs};
 pub use mem::{Crash, MemVfs, Names, Unsynced};
 pub use os::OsVfs;
@@ -206,7 +208,7 @@ impl Appending {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        if !zebu_proto::mutant!("snapshot fsync removed") {
+        if !faults::snapshot_fsync_removed() {
             self.file.sync()?;
         }
         assert!(self.synced <= self.at, "more is durable than was written");
@@ -257,7 +259,7 @@ pub(crate) fn create_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
 /// Makes an existing directory and its parents durable: its creator may have been interrupted
 /// before doing so.
 pub(crate) fn keep_dirs(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
-    if zebu_proto::mutant!("found directory not made durable") {
+    if faults::found_directory_not_made_durable() {
         return Ok(());
     }
     let above = parent(dir);
@@ -330,12 +332,12 @@ pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
 pub fn replace(vfs: &dyn Vfs, path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = vfs.create(temporary)?;
     file.write_at(content, 0)?;
-    if !zebu_proto::mutant!("small file fsync removed") {
+    if !faults::small_file_fsync_removed() {
         file.sync()?;
     }
     drop(file);
     vfs.rename(temporary, path)?;
-    if zebu_proto::mutant!("rename not made durable") {
+    if faults::rename_not_made_durable() {
         return Ok(());
     }
     vfs.sync_dir(&parent(path))

@@ -15,6 +15,7 @@ mod check;
 mod count;
 mod digest;
 mod events;
+mod faults;
 mod index;
 mod listing;
 mod load;

@@ -11,6 +11,7 @@ use zebu_proto::{Acl, AclRef, ExtendedTypes, Owner, SessionId, StatPersisted, Wa
 use crate::acl_table::{AclTable, OPEN};
 use crate::arena::{Arena, NONE, ROOT};
 use crate::digest::{digest_counts, moved_digest, node_digest};
+use crate::faults;
 use crate::listing;
 use crate::node::Node;
 use crate::owners::Owners;
@@ -222,7 +223,7 @@ impl Tree {
     /// Compares no digests until [`Tree::trust_digests`]: the tree comes from a fuzzy snapshot that
     /// is ahead of the following transactions by an unknown number.
     pub fn distrust_digests(&mut self) {
-        if !zebu_proto::mutant!("digests trusted at once") {
+        if !faults::digests_trusted_at_once() {
             self.digests_ahead_until = Zxid(i64::MAX);
         }
     }

@@ -6,6 +6,7 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
 
 use crate::ctx::Ctx;
+use crate::faults;
 use crate::history::{Txn, follows};
 use crate::io::{LinkId, LogEnd, Options, Output};
 
@@ -95,11 +96,8 @@ impl Catchup {
             if peer.counter() == 0 {
                 return Next::Copy;
             }
-            let trunc = if zebu_proto::mutant!("diff instead of trunc") {
-                PacketKind::DIFF
-            } else {
-                PacketKind::TRUNC
-            };
+            let trunc =
+                if faults::diff_instead_of_trunc() { PacketKind::DIFF } else { PacketKind::TRUNC };
             ctx.out.push(Output::Send(id, QuorumPacket::new(trunc, end)));
             return Next::Done;
         }
@@ -188,7 +186,7 @@ impl Catchup {
                 // The learner has a transaction that this leader does not know.
                 let Some(before) = self.before.or(self.floor) else { return false };
                 assert!(before < self.peer, "{before} is no cut below {}", self.peer);
-                if zebu_proto::mutant!("unknown transaction kept") {
+                if faults::unknown_transaction_kept() {
                     self.choose(PacketKind::DIFF, end, id, out);
                 } else if before.epoch() != self.peer.epoch() {
                     // The learner may not have the transaction to truncate at.

@@ -6,6 +6,7 @@ use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 
 use crate::busy::Busy;
 use crate::doubt::Doubt;
+use crate::faults;
 use crate::history::History;
 use crate::io::{EpochKind, Options, Output};
 use crate::leave::Leave;
@@ -56,7 +57,7 @@ impl Ctx<'_> {
     /// A quorum has made every committed transaction durable. So if the leader lacks one, members
     /// of its quorum have lost data, and this server may hold the last copy.
     pub(crate) fn refuse_to_forget(&self, leader: ServerId, end: Zxid) -> Result<(), Leave> {
-        if end >= self.certain || zebu_proto::mutant!("forgets at a leader's word") {
+        if end >= self.certain || faults::forgets_at_a_leaders_word() {
             return Ok(());
         }
         Err(Leave::WouldForget { leader, end, certain: self.certain })

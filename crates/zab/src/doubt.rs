@@ -27,6 +27,7 @@ use std::time::Duration;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId};
 
+use crate::faults;
 use crate::io::{Compared, Options, TreeDigest};
 use crate::leave::Leave;
 use crate::quorums::Quorums;
@@ -101,7 +102,7 @@ impl Doubt {
             (self.has_agreed, self.unanswered, self.unresolved) = (true, 0, None);
             return if was_doubted { Change::Trusted } else { Change::None };
         }
-        if zebu_proto::mutant!("another tree is served") {
+        if faults::another_tree_is_served() {
             return Change::None;
         }
         if self.first.is_some() {
@@ -131,7 +132,7 @@ impl Doubt {
     /// This server is synchronized and would serve. It does not if it still has the wrong tree.
     pub(crate) fn resume(&mut self, now: Duration, options: &Options) -> Change {
         match self.unresolved.filter(|_| self.exact_digests) {
-            Some(digest) if !zebu_proto::mutant!("doubt ends with the role") => {
+            Some(digest) if !faults::doubt_ends_with_the_role() => {
                 self.suspect(now, digest, options);
                 self.doubt()
             }
@@ -230,7 +231,7 @@ impl Reports {
         self.0.retain(|server, _| quorums.is_voter(*server));
         let same: BTreeSet<_> =
             self.0.iter().filter(|(_, it)| **it == digest).map(|(server, _)| *server).collect();
-        if quorums.all_have_quorum(&same) && !zebu_proto::mutant!("outvoted leader leads on") {
+        if quorums.all_have_quorum(&same) && !faults::outvoted_leader_leads_on() {
             return Err(Leave::TreeOutvoted { zxid: packet.zxid });
         }
         Ok(())

@@ -13,6 +13,7 @@ use zebu_proto::quorum::NO_ZXID;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::config::Membership;
+use crate::faults;
 use crate::quorums::Quorums;
 
 /// The state of a server in its notifications.
@@ -46,8 +47,8 @@ impl Vote {
 
     /// The history of the candidate.
     fn history(&self) -> (i64, Zxid) {
-        let epoch = if zebu_proto::mutant!("vote without epoch") { 0 } else { self.epoch };
-        let zxid = if zebu_proto::mutant!("vote without zxid") { Zxid::ZERO } else { self.zxid };
+        let epoch = if faults::vote_without_epoch() { 0 } else { self.epoch };
+        let zxid = if faults::vote_without_zxid() { Zxid::ZERO } else { self.zxid };
         (epoch, zxid)
     }
 }
@@ -370,7 +371,7 @@ impl Election {
         let members = quorums.committed();
         let own = &self.proposal;
         !self.credulous
-            && !zebu_proto::mutant!("stands without a vote")
+            && !faults::stands_without_a_vote()
             && members.is_voter(own.leader)
             && self.received.values().filter(|ballot| ballot.state == State::Looking).any(
                 |ballot| {
@@ -395,8 +396,7 @@ impl Election {
         if !quorums.is_voter(from) {
             // A non-voter asks for the leader. If it is unknown there is no answer: the answer
             // might itself be answered, endlessly.
-            let is_known =
-                self.state != State::Looking || zebu_proto::mutant!("looks answer looks");
+            let is_known = self.state != State::Looking || faults::looks_answer_looks();
             if ballot.state == State::Looking && is_known {
                 let (vote, _) = self.current;
                 out.push((Tell::One(from), self.ballot(vote, self.round)));
@@ -413,7 +413,7 @@ impl Election {
         self.witness(now, from, &ballot);
         if ballot.state == State::Looking && ballot.round < self.round {
             // Only a voter's round matters.
-            if quorums.is_voter(self.me) || zebu_proto::mutant!("looks answer looks") {
+            if quorums.is_voter(self.me) || faults::looks_answer_looks() {
                 out.push((Tell::One(from), self.ballot(self.proposal, self.round)));
             }
             return None;
@@ -444,7 +444,7 @@ impl Election {
     ) -> Option<Decision> {
         // A server without a database neither votes nor counts votes.
         let nothing = self.initial.zxid == NO_ZXID || ballot.vote.zxid == NO_ZXID;
-        if nothing && !zebu_proto::mutant!("empty server counted") {
+        if nothing && !faults::empty_server_counted() {
             return None;
         }
         if ballot.round > self.round {
@@ -568,7 +568,7 @@ impl Election {
             let by_my_vote = ballot.state == State::Leading
                 && from == leader
                 && self.proposal.leader == leader
-                && !zebu_proto::mutant!("elected by those it hears itself");
+                && !faults::elected_by_those_it_hears_itself();
             if by_my_vote || self.backed(&self.received, leader, ballot.round, same, have_quorum) {
                 return Some(self.decide(ballot.vote, self.round, quorums));
             }
@@ -606,7 +606,7 @@ impl Election {
         quorums: &Quorums,
     ) -> bool {
         let own = quorums.committed();
-        !zebu_proto::mutant!("leader of a shorter list refused")
+        !faults::leader_of_a_shorter_list_refused()
             && !self.credulous
             && self
                 .lists
@@ -627,7 +627,7 @@ impl Election {
             ballots.iter().filter(|(_, ballot)| same(ballot)).map(|(sid, _)| *sid).collect();
         let leads = if leader == self.me {
             // The voters may have elected this server before it lost its database.
-            let lost = self.initial.zxid == NO_ZXID && !zebu_proto::mutant!("empty server leads");
+            let lost = self.initial.zxid == NO_ZXID && !faults::empty_server_leads();
             self.round == round && !lost
         } else {
             ballots.get(&leader).is_some_and(|ballot| ballot.state == State::Leading)

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use zebu_proto::Zxid;
 
+use crate::faults;
+
 /// A transaction. This crate only uses its place in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Txn {
@@ -153,8 +155,7 @@ impl History {
     /// Takes the next transaction to deliver, if it is durable and not above `bound`.
     pub fn deliver(&mut self, bound: Zxid) -> Option<Txn> {
         let next = self.pending.front()?;
-        let flushed =
-            if zebu_proto::mutant!("applied before fsync") { bound } else { self.flushed };
+        let flushed = if faults::applied_before_fsync() { bound } else { self.flushed };
         if next.zxid > bound.min(flushed) {
             return None;
         }
@@ -187,7 +188,7 @@ impl History {
             self.recent_bytes -= txn.record.len();
         }
         let other = self.recent.back().is_some_and(|txn| txn.zxid != delivered);
-        if other && !zebu_proto::mutant!("memory with a hole") {
+        if other && !faults::memory_with_a_hole() {
             self.recent.clear();
             self.recent_bytes = 0;
         }
@@ -205,7 +206,7 @@ impl History {
             assert_eq!(self.pending_bytes, bytes(&self.pending), "bytes that are pending");
             assert_eq!(self.recent_bytes, bytes(&self.recent), "bytes in memory");
             let is_whole = self.all().is_sorted_by(|a, b| follows(a.zxid, b.zxid));
-            let may_gap = zebu_proto::mutant!("memory with a hole");
+            let may_gap = faults::memory_with_a_hole();
             assert!(is_whole || may_gap, "what is in memory has a hole");
         }
     }
@@ -226,7 +227,7 @@ impl History {
 
     fn remember(&mut self, txn: Txn) {
         let hole = self.recent.back().is_some_and(|last| !follows(last.zxid, txn.zxid));
-        if hole && !zebu_proto::mutant!("memory with a hole") {
+        if hole && !faults::memory_with_a_hole() {
             // Otherwise learners would receive a history with a gap.
             self.recent.clear();
             self.recent_bytes = 0;

@@ -12,6 +12,7 @@ use zebu_jute::Encode as _;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{EnsembleId, Epoch, Identity, ServerId};
 
+use crate::faults;
 use crate::leave::Leave;
 
 /// What a leader makes the ensemble's id in its epoch, given what it knows itself and what the quorum that has accepted the
@@ -51,7 +52,7 @@ pub(crate) fn choose(
     if let Some((_, id)) = settled {
         return Ok(Identity::Settled(id));
     }
-    let proposed = latest.filter(|_| !zebu_proto::mutant!("ensemble id made anew"));
+    let proposed = latest.filter(|_| !faults::ensemble_id_made_anew());
     Ok(Identity::Proposed { id: proposed.map_or(new, |(_, id)| id), epoch })
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn differ(one: Identity, other: Identity) -> bool {
 }
 
 fn is_blind() -> bool {
-    zebu_proto::mutant!("other ensembles admitted")
+    faults::other_ensembles_admitted()
 }
 
 /// Tells a learner that knows ids what this server knows.

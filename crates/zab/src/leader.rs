@@ -11,6 +11,7 @@ use crate::catchup::proposal;
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::Reports;
+use crate::faults;
 use crate::history::{History, Txn};
 use crate::io::{Learners, LinkId, Output, Role, Up};
 use crate::leave::Leave;
@@ -184,7 +185,7 @@ impl Leader {
             assert!(epochs.accepted >= epoch, "{phase:?} in {epoch:?}, which is not promised here");
         }
         if phase >= Phase::EpochPromise {
-            let again = zebu_proto::mutant!("epoch used twice");
+            let again = faults::epoch_used_twice();
             assert!(self.highest < epoch || again, "{epoch:?} has been promised before");
             assert!(self.connecting.contains(&me), "it leads where it has not promised itself");
         }
@@ -297,7 +298,7 @@ impl Leader {
         if self.proposed.counter() == 0 {
             return Some(Zxid::new(self.epoch, first_counter));
         }
-        let overflows = zebu_proto::mutant!("counter overflows");
+        let overflows = faults::counter_overflows();
         (self.proposed.counter() < COUNTER_MAX || overflows).then(|| Zxid(self.proposed.0 + 1))
     }
 
@@ -428,13 +429,13 @@ impl Leader {
     /// the learner has, so the snapshot itself must contain that part: later transactions may never
     /// reach the learner's disk.
     fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        if self.phase == Phase::Synchronization && !zebu_proto::mutant!("copy without its end") {
+        if self.phase == Phase::Synchronization && !faults::copy_without_its_end() {
             // No client is served yet. If this leader fails, it truncates what the next leader
             // lacks.
             self.deliver_initial(ctx);
         }
         let had = self.links.get(id).map_or(Zxid::ZERO, |link| link.zxid.min(self.end));
-        if ctx.history.delivered() < had && !zebu_proto::mutant!("copy without its end") {
+        if ctx.history.delivered() < had && !faults::copy_without_its_end() {
             // This leader's disk is behind: the learner waits.
             return self.links.begin_later(id);
         }
@@ -460,8 +461,8 @@ impl Leader {
     /// learners put it in force when they are told to serve. With the reconfiguration before
     /// NEWLEADER, learners would drop the proposed configuration.
     fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let leads = self.phase == Phase::Broadcast && !zebu_proto::mutant!("proposal named");
-        let in_front = zebu_proto::mutant!("proposal in front");
+        let leads = self.phase == Phase::Broadcast && !faults::proposal_named();
+        let in_front = faults::proposal_in_front();
         let change = self.needed.pending().filter(|_| !in_front).unwrap_or(Zxid(i64::MAX));
         self.send_pending(ctx, id, |zxid| zxid < change);
         let quorums = ctx.quorums.clone();
@@ -484,7 +485,7 @@ impl Leader {
     fn prove(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
         self.proven.insert(server);
         if self.phase != Phase::Synchronization
-            || !self.current_saved && !zebu_proto::mutant!("leads before its epoch is durable")
+            || !self.current_saved && !faults::leads_before_its_epoch_is_durable()
             || !(ctx.quorums.all_have_quorum(&self.proven) || self.goes_alone(ctx))
         {
             return Ok(());
@@ -538,8 +539,7 @@ impl Leader {
         ctx.history.push(txn.clone());
         ctx.out.push(Output::Append { zxid, record });
         for (id, link) in self.links.iter_mut() {
-            let left_out =
-                zebu_proto::mutant!("proposal left out") && zxid.counter().is_multiple_of(32);
+            let left_out = faults::proposal_left_out() && zxid.counter().is_multiple_of(32);
             if link.is_registered() && !link.observer && !left_out && those(link.server) {
                 link.own.unacked.get_or_insert((zxid, ctx.now));
                 ctx.out.push(Output::Send(id, proposal(&txn)));
@@ -557,7 +557,7 @@ impl Leader {
                     self.serve(ctx, id);
                     // Its earlier acknowledgements count from now on.
                     self.commit(ctx);
-                } else if !observer || zebu_proto::mutant!("observers counted") {
+                } else if !observer || faults::observers_counted() {
                     self.prove(ctx, server)?;
                 }
                 self.settle_identity(ctx);
@@ -611,7 +611,7 @@ impl Leader {
             };
             if quorums.is_joint() {
                 let new = Self::durable(&self.links, me, ctx.history, quorums.last_seen());
-                let new_alone = zebu_proto::mutant!("one quorum for a reconfiguration");
+                let new_alone = faults::one_quorum_for_a_reconfiguration();
                 safe = if new_alone { new } else { safe.min(new) };
             }
             safe = safe.min(Zxid(until.0 - 1));
@@ -650,7 +650,7 @@ impl Leader {
                 continue;
             }
             for (id, link) in self.links.registered() {
-                if zebu_proto::mutant!("commit out of order") && txn.zxid < safe {
+                if faults::commit_out_of_order() && txn.zxid < safe {
                     continue;
                 }
                 let packet = if link.observer {
@@ -672,24 +672,22 @@ impl Leader {
     ) -> Zxid {
         let mut acked: Vec<(Zxid, ServerId)> = links
             .values()
-            .filter(|link| {
-                link.is_proven() || zebu_proto::mutant!("unproven acknowledgements counted")
-            })
+            .filter(|link| link.is_proven() || faults::unproven_acknowledgements_counted())
             .filter(|link| config.is_voter(link.server) && !link.observer)
             .map(|link| (link.own.acked, link.server))
             .collect();
         if config.is_voter(me) {
-            let early = zebu_proto::mutant!("leader counts before fsync");
+            let early = faults::leader_counts_before_fsync();
             acked.push((if early { history.last() } else { history.flushed() }, me));
         }
         acked.sort_unstable_by(|a, b| b.cmp(a));
-        if zebu_proto::mutant!("slowest learner waited for") {
+        if faults::slowest_learner_waited_for() {
             return acked.last().map_or(Zxid::ZERO, |(zxid, _)| *zxid);
         }
         let quorum = (1..=acked.len()).find(|count| {
             let best = &acked[..*count];
             config.has_quorum(|voter| best.iter().any(|(_, server)| *server == voter))
-                || zebu_proto::mutant!("commit without quorum")
+                || faults::commit_without_quorum()
         });
         quorum.map_or(Zxid::ZERO, |count| acked[count - 1].0)
     }

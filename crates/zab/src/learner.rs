@@ -17,6 +17,7 @@ use crate::busy::Busy;
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::{self, Change};
+use crate::faults;
 use crate::history::{History, Txn, follows};
 use crate::io::{EpochKind, LinkId, Output, Role, Up};
 use crate::leave::Leave;
@@ -347,7 +348,7 @@ impl Learner {
     pub(crate) fn moves(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
         if !self.is_link(link) {
             self.relay.iter_mut().for_each(|relay| relay.moves(ctx, link));
-        } else if !zebu_proto::mutant!("copies have a time limit") {
+        } else if !faults::copies_have_a_time_limit() {
             ctx.silence.heard(ctx.now);
             self.deadline = self.deadline.max(ctx.now + self.patience(ctx));
         }
@@ -356,9 +357,7 @@ impl Learner {
     /// How long the leader may be silent.
     fn patience(&self, ctx: &Ctx<'_>) -> Duration {
         match self.stage {
-            Stage::Broadcast if zebu_proto::mutant!("lost leader missed late") => {
-                ctx.options.sync_time() * 6
-            }
+            Stage::Broadcast if faults::lost_leader_missed_late() => ctx.options.sync_time() * 6,
             Stage::Broadcast => ctx.silence.limit(ctx.options.sync_time()),
             stage if stage >= Stage::EpochSync => ctx.options.sync_time(),
             _ => ctx.options.init_time(),
@@ -470,7 +469,7 @@ impl Learner {
         }
         self.agreed(ctx);
         debug_assert_eq!(self.committed, zxid, "the copy is all there is");
-        if !zebu_proto::mutant!("announced end believed") {
+        if !faults::announced_end_believed() {
             self.unproven = Some(zxid);
         }
         self.go_on(ctx)
@@ -508,7 +507,7 @@ impl Learner {
                 if packet.epoch() != self.epoch {
                     return Err(Leave::EpochChanged { told: self.epoch, now: packet.epoch() });
                 }
-                if self.lacks_identity(ctx) && !zebu_proto::mutant!("ensemble id not waited for") {
+                if self.lacks_identity(ctx) && !faults::ensemble_id_not_waited_for() {
                     return Err(Leave::IdentityNotTold);
                 }
                 self.stage = Stage::HistorySync;
@@ -550,9 +549,7 @@ impl Learner {
 
     /// Continues once everything before NEWLEADER is durable.
     fn proving(&mut self, ctx: &mut Ctx<'_>) {
-        if zebu_proto::mutant!("history acknowledged before fsync")
-            && self.stage == Stage::HistorySync
-        {
+        if faults::history_acknowledged_before_fsync() && self.stage == Stage::HistorySync {
             self.stage = Stage::Synchronized;
             ctx.save_epoch(EpochKind::Current, self.epoch);
             return self.send(ctx, self.history_ack());
@@ -632,13 +629,13 @@ impl Learner {
     fn log(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<bool, Leave> {
         let last = ctx.history.last();
         let zxid = packet.zxid;
-        if zxid <= last && !zebu_proto::mutant!("what comes again is logged again") {
+        if zxid <= last && !faults::what_comes_again_is_logged_again() {
             return Ok(false);
         }
         if zxid.epoch() > self.epoch {
             return Err(Leave::ProposedInLaterEpoch { zxid, epoch: self.epoch });
         }
-        if !follows(last, zxid) && !zebu_proto::mutant!("gap accepted") {
+        if !follows(last, zxid) && !faults::gap_accepted() {
             return Err(Leave::Gap { last, zxid });
         }
         let record = packet.data.unwrap_or_default();
@@ -701,7 +698,7 @@ impl Learner {
             return;
         }
         let mut flushed = ctx.history.flushed();
-        if zebu_proto::mutant!("ack before fsync") {
+        if faults::ack_before_fsync() {
             flushed = ctx.history.last();
         }
         if let Some(link) = self.link {

@@ -9,6 +9,7 @@ pub mod config;
 mod ctx;
 mod doubt;
 pub mod election;
+mod faults;
 pub mod history;
 mod identity;
 mod io;

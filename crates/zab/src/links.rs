@@ -14,6 +14,7 @@ use zebu_proto::{Epoch, Identity, ServerId, Zxid};
 use crate::catchup::{Catchup, LogRead, Next, Way};
 use crate::config::Membership;
 use crate::ctx::Ctx;
+use crate::faults;
 use crate::identity;
 use crate::io::{LinkId, Options, Output};
 
@@ -92,7 +93,7 @@ impl<T> Link<T> {
         let counts = matches!(
             self.stage,
             Stage::LogRead(_) | Stage::SnapshotTransfer(_) | Stage::NewLeaderSent
-        ) && !zebu_proto::mutant!("copies have a time limit");
+        ) && !faults::copies_have_a_time_limit();
         if counts {
             self.deadline = self.deadline.max(now + options.init_time());
         }
@@ -335,7 +336,7 @@ impl<T> Links<T> {
             return None;
         };
         for other in older {
-            if !zebu_proto::mutant!("older connection kept") {
+            if !faults::older_connection_kept() {
                 self.close(ctx, other);
             }
         }

@@ -18,6 +18,7 @@ use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::Doubt;
 use crate::election::{Election, State};
+use crate::faults;
 use crate::history::{History, Txn};
 use crate::io::{ConfigChange, Input, LinkId, Options, Output, Role};
 use crate::leave::Leave;
@@ -458,7 +459,7 @@ impl Peer {
 
     /// This server was suspended: messages and disk reports of that time may be unread.
     fn stalled(&mut self, time: Duration) {
-        if zebu_proto::mutant!("pause taken for silence") {
+        if faults::pause_taken_for_silence() {
             return;
         }
         self.silence.postpone(time);
@@ -540,7 +541,7 @@ impl Peer {
             }
             // A server without its database must not lead, even if a reconfiguration designates it.
             let able = |it: &Appointed| {
-                let has = self.has_database || zebu_proto::mutant!("empty server leads");
+                let has = self.has_database || faults::empty_server_leads();
                 has || it.leader != self.options.me
             };
             let appointed = self.appointed.take().filter(able);

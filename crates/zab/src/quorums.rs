@@ -7,6 +7,7 @@ use std::sync::Arc;
 use zebu_proto::ServerId;
 
 use crate::config::Membership;
+use crate::faults;
 
 /// The committed configuration, the one proposed in this server's history, and one learned from
 /// election messages.
@@ -91,8 +92,8 @@ impl Quorums {
 
     /// Commits a configuration. Returns false, without effect, if it is not newer.
     pub fn commit(&mut self, config: Arc<Membership>) -> bool {
-        let older = zebu_proto::mutant!("older configuration comes back")
-            && config.version() < self.committed.version();
+        let older =
+            faults::older_configuration_comes_back() && config.version() < self.committed.version();
         let newer = config.version() > self.committed.version() || older;
         if newer {
             self.committed = config;
@@ -170,7 +171,7 @@ impl Quorums {
 
     /// Whether these servers are a quorum of every configuration that binds this server.
     pub fn all_have_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
-        if zebu_proto::mutant!("one quorum for an election") {
+        if faults::one_quorum_for_an_election() {
             return self.committed.is_quorum(servers);
         }
         self.binding().all(|config| config.is_quorum(servers))

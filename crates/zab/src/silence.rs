@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use crate::faults;
 use crate::io::Options;
 
 /// How many packets a leader sends within the limit.
@@ -97,10 +98,10 @@ impl Silence {
 
     /// How long the leader may be silent, given `syncLimit`.
     pub(crate) fn limit(&self, sync_time: Duration) -> Duration {
-        let is_deaf = zebu_proto::mutant!("paused leader is waited for");
+        let is_deaf = faults::paused_leader_is_waited_for();
         let Some(announced) = self.announced.filter(|_| !is_deaf) else { return sync_time };
         let mut longest = self.longest[0].max(self.longest[1]);
-        if zebu_proto::mutant!("every silence counts alike") {
+        if faults::every_silence_counts_alike() {
             longest = Duration::ZERO;
         }
         announced.max(longest * MARGIN).min(sync_time)
@@ -110,9 +111,7 @@ impl Silence {
     /// now.
     pub(crate) fn over(&mut self, now: Duration) -> Option<Duration> {
         let announced = self.announced?;
-        if !std::mem::replace(&mut self.is_over, true)
-            && !zebu_proto::mutant!("starved learner gives up")
-        {
+        if !std::mem::replace(&mut self.is_over, true) && !faults::starved_learner_gives_up() {
             return Some(interval(announced));
         }
         self.note(now, now.saturating_sub(self.heard) * ENDED / MARGIN);

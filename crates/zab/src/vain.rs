@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
+use crate::faults;
 use crate::io::Options;
 use crate::learner::Learner;
 
@@ -55,7 +56,7 @@ impl Vain {
 
     /// The servers to avoid now, and until when; the most often followed first.
     pub(crate) fn avoided(&self, now: Duration) -> Vec<(ServerId, Duration)> {
-        if zebu_proto::mutant!("elected for ever") {
+        if faults::elected_for_ever() {
             return Vec::new();
         }
         let avoided = self.followed.iter().filter(|(_, it)| it.avoided_until > now);

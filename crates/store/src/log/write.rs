@@ -12,6 +12,7 @@ use super::growing::Growing;
 use super::read::zxid_of;
 use super::sidecar::{Mark, Sidecar};
 use super::{HEADER_BYTES, encode_record};
+use crate::faults;
 use crate::install::Earlier;
 use crate::recover::{self, Recovered};
 use crate::store::Shared;
@@ -373,7 +374,7 @@ impl Current {
             .map_err(StoreError::io("write log", &temporary))?;
         assert_eq!(file.written(), mark.end);
         let start = vfs.now();
-        if !zebu_proto::mutant!("fsync removed") {
+        if !faults::fsync_removed() {
             file.sync().map_err(StoreError::io("sync log", &temporary))?;
         }
         let mut took = vfs.now().saturating_sub(start);
@@ -386,7 +387,7 @@ impl Current {
         }
         vfs.rename(&temporary, &path).map_err(StoreError::io("rename", &temporary))?;
         let start = vfs.now();
-        if !zebu_proto::mutant!("directory fsync removed") {
+        if !faults::directory_fsync_removed() {
             vfs.sync_dir(log_dir).map_err(StoreError::io("sync directory", log_dir))?;
         }
         took += vfs.now().saturating_sub(start);
@@ -398,7 +399,7 @@ impl Current {
     /// Appends records.
     fn write(&mut self, shared: &Shared, records: &[u8]) -> Result<(), StoreError> {
         let result = self.file.write(&shared.options, records);
-        if zebu_proto::mutant!("acknowledged without room") && result.is_err() {
+        if faults::acknowledged_without_room() && result.is_err() {
             return Ok(());
         }
         result.map_err(StoreError::io("write log", &self.path))
@@ -407,7 +408,7 @@ impl Current {
     /// Syncs the file. Returns how long that took.
     fn sync(&mut self, shared: &Shared) -> Result<Duration, StoreError> {
         let start = shared.vfs.now();
-        if !zebu_proto::mutant!("fsync removed") {
+        if !faults::fsync_removed() {
             self.file.sync().map_err(StoreError::io("sync log", &self.path))?;
         }
         Ok(shared.vfs.now().saturating_sub(start))

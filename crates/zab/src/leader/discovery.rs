@@ -11,6 +11,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use super::{Leader, Phase};
 use crate::config::Membership;
 use crate::ctx::Ctx;
+use crate::faults;
 use crate::identity::differ;
 use crate::io::{EpochKind, LinkId, Output};
 use crate::leave::Leave;
@@ -80,8 +81,7 @@ impl Leader {
         let is_left = self.highest < Epoch::MAX;
         if here && is_left && (is_quorum || self.goes_alone(ctx)) {
             self.phase = Phase::EpochPromise;
-            self.epoch =
-                Epoch(self.highest.0 + u32::from(!zebu_proto::mutant!("epoch used twice")));
+            self.epoch = Epoch(self.highest.0 + u32::from(!faults::epoch_used_twice()));
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
         }
     }
@@ -126,7 +126,7 @@ impl Leader {
         if self.phase != Phase::HistoryDiscovery {
             return Ok(());
         }
-        if ctx.quorums.is_voter(server) || zebu_proto::mutant!("observers counted") {
+        if ctx.quorums.is_voter(server) || faults::observers_counted() {
             self.electing.insert(server);
         }
         let here = self.electing.contains(&ctx.options.me);
@@ -211,11 +211,11 @@ impl Leader {
         server: ServerId,
         promised: Epoch,
     ) -> Result<(), Leave> {
-        let heeded = !zebu_proto::mutant!("old epoch accepted");
+        let heeded = !faults::old_epoch_accepted();
         if !heeded || !ctx.quorums.is_member(server) || !self.believes(id, server) {
             return Ok(());
         }
-        if !zebu_proto::mutant!("one epoch a try") {
+        if !faults::one_epoch_a_try() {
             *ctx.outbid = promised.max(*ctx.outbid);
         }
         if ctx.quorums.is_voter(server) {
@@ -229,7 +229,7 @@ impl Leader {
     /// Anyone can claim a server id. The real server has looked for a leader on the election
     /// network before, and has no other connection.
     fn believes(&self, id: LinkId, server: ServerId) -> bool {
-        if zebu_proto::mutant!("strangers believed") {
+        if faults::strangers_believed() {
             return true;
         }
         let is_known = self.looking.contains(&server)
@@ -250,9 +250,7 @@ impl Leader {
         if self.phase == Phase::HistoryDiscovery
             && let Some(current) = ack.current_epoch
         {
-            if (current, packet.zxid) > self.summary
-                && !zebu_proto::mutant!("better follower ignored")
-            {
+            if (current, packet.zxid) > self.summary && !faults::better_follower_ignored() {
                 self.links.close(ctx, id);
                 let votes = !observer && ctx.quorums.is_voter(server) && self.believes(id, server);
                 let (epoch, last) = (current, packet.zxid);
@@ -263,7 +261,7 @@ impl Leader {
                 };
             }
             // A server without a database promises nothing.
-            if packet.zxid != NO_ZXID || zebu_proto::mutant!("empty server counted") {
+            if packet.zxid != NO_ZXID || faults::empty_server_counted() {
                 self.elect(ctx, server)?;
             }
         }

@@ -6,6 +6,7 @@ use zebu_proto::{Identity, ServerId};
 
 use super::{Leader, Link, Phase, Stage};
 use crate::ctx::Ctx;
+use crate::faults;
 use crate::identity;
 use crate::leave::Leave;
 
@@ -38,7 +39,7 @@ impl Leader {
         let mut have: BTreeSet<_> =
             self.links.values().filter(knows).map(|link| link.server).collect();
         have.insert(ctx.options.me);
-        if ctx.quorums.all_have_quorum(&have) || zebu_proto::mutant!("ensemble id settled by one") {
+        if ctx.quorums.all_have_quorum(&have) || faults::ensemble_id_settled_by_one() {
             ctx.set_identity(Identity::Settled(id));
             self.links.tell_all_identity(ctx);
         }

@@ -9,6 +9,7 @@ use zebu_proto::quorum::{Alive, NO_ZXID, PacketKind, QuorumPacket};
 
 use super::{Confirmation, Leader, Link, Phase};
 use crate::ctx::Ctx;
+use crate::faults;
 use crate::io::{LinkId, Output, Up};
 use crate::leave::Leave;
 use crate::silence;
@@ -78,7 +79,7 @@ impl Leader {
     fn has_only_ours(&self) -> bool {
         let is_ours = |link: &Link| link.observer || link.identity.is_some();
         self.links.values().filter(|link| link.is_registered()).all(is_ours)
-            || zebu_proto::mutant!("alive beside the original")
+            || faults::alive_beside_the_original()
     }
 
     /// A learner has accepted more queued bytes. During synchronization, the leader waits for a
@@ -120,7 +121,7 @@ impl Leader {
     /// Proof is the ping round that starts after the call. It starts when a quorum has answered the
     /// round before: there is one round at a time, however many requests wait.
     pub(crate) fn confirm(&mut self, ctx: &mut Ctx<'_>, token: u64) {
-        if zebu_proto::mutant!("sync without proof") {
+        if faults::sync_without_proof() {
             ctx.out.push(Output::Up(Up::Confirmed(token)));
             return;
         }

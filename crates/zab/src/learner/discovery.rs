@@ -6,6 +6,7 @@ use zebu_proto::{Epoch, Zxid};
 
 use super::{Learner, Stage};
 use crate::ctx::Ctx;
+use crate::faults;
 use crate::io::EpochKind;
 use crate::leave::Leave;
 
@@ -28,7 +29,7 @@ impl Learner {
         }
         let is_over = self.epoch < ctx.epochs.accepted;
         let observes = is_over && self.may_observe(ctx);
-        if is_over && !observes && !zebu_proto::mutant!("old epoch accepted") {
+        if is_over && !observes && !faults::old_epoch_accepted() {
             return Err(Leave::EpochOver { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
         let info = LeaderInfo::decode(packet.data.as_deref());
@@ -42,7 +43,7 @@ impl Learner {
             return Err(Leave::EpochFarAhead { epoch: self.epoch, promised: ctx.epochs.accepted });
         }
         let is_promised = self.epoch == ctx.epochs.accepted || observes;
-        if is_promised || zebu_proto::mutant!("epoch not promised") {
+        if is_promised || faults::epoch_not_promised() {
             // It was promised before, or a later one was: the answer must not count.
             self.accept(ctx, None);
         } else {

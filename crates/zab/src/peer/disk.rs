@@ -8,6 +8,7 @@ use zebu_proto::{Epoch, Zxid};
 
 use super::{Part, Peer};
 use crate::config::Membership;
+use crate::faults;
 use crate::io::{EpochKind, Output};
 use crate::leave::Leave;
 
@@ -110,7 +111,7 @@ impl Peer {
         self.doubt.restored();
         self.history.reset(zxid);
         let (part, mut ctx) = self.split(now, out);
-        if !zebu_proto::mutant!("copied change is hearsay") {
+        if !faults::copied_change_is_hearsay() {
             ctx.config_found(config);
         }
         match part {
@@ -142,8 +143,7 @@ impl Peer {
             }
             Part::Settling(_) | Part::Looking(_) => return Ok(()),
         };
-        let hangs =
-            owed.due(self.options.sync_time()) <= now && !zebu_proto::mutant!("hung disk leads on");
+        let hangs = owed.due(self.options.sync_time()) <= now && !faults::hung_disk_leads_on();
         if behind {
             return Err(Leave::DiskBehind);
         }

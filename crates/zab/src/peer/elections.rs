@@ -9,6 +9,7 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use super::Peer;
 use super::part::{Looking, Part, Settling, Tenure};
 use crate::election::{Avoided, Ballot, Decision, Post, State, Tell, Vote};
+use crate::faults;
 use crate::io::{Configs, Output, Role};
 use crate::leader::Leader;
 use crate::learner::Learner;
@@ -124,7 +125,7 @@ impl Peer {
         let tells = from != self.options.me && self.quorums.is_voter(from);
         let is_history = ballot.vote.zxid > Zxid::new(Epoch(1), 0);
         let may = matches!(self.part, Part::Looking(_)) && votes && tells && is_history;
-        may && !zebu_proto::mutant!("wiped server votes")
+        may && !faults::wiped_server_votes()
     }
 
     /// Decides the election if the ballots received so far suffice now.
@@ -323,13 +324,13 @@ impl Peer {
     fn look(&mut self, now: Duration, out: &mut Vec<Output>) -> Result<(), Leave> {
         let me = self.options.me;
         let mut zxid = if self.has_database { self.history.last() } else { NO_ZXID };
-        if zebu_proto::mutant!("vote from the tree") {
+        if faults::vote_from_the_tree() {
             zxid = zxid.min(self.history.delivered());
         }
         let epoch = self.standing().0.into();
         let standing = Vote { leader: me, zxid, epoch };
         let votes_only = Vote { zxid, epoch, ..Vote::NONE };
-        let hasty = self.quorums.is_voter(me) && zebu_proto::mutant!("stands without a vote");
+        let hasty = self.quorums.is_voter(me) && faults::stands_without_a_vote();
         let heir = match self.left {
             // It has exactly this server's history.
             Leave::HandedOver(heir) if self.quorums.committed().is_voter(heir) => heir,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use zebu_proto::{ServerId, Zxid};
 
 use super::{Part, Peer};
+use crate::faults;
 use crate::history::Txn;
 use crate::io::Output;
 use crate::leader::NoHeir;
@@ -29,7 +30,7 @@ impl Peer {
     /// its connections and its election port are closed at once.
     pub fn retire(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.retired = true;
-        if !zebu_proto::mutant!("retired server is there") {
+        if !faults::retired_server_is_there() {
             out.push(Output::Retire);
             let mut done = Vec::new();
             self.mesh.restart(&mut done);

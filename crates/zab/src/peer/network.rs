@@ -8,6 +8,7 @@ use zebu_proto::{Identity, ServerId, Zxid};
 
 use super::{Part, Peer};
 use crate::election::Ballot;
+use crate::faults;
 use crate::identity;
 use crate::io::{Compared, Configs, LinkId, Output};
 use crate::leave::Leave;
@@ -227,7 +228,7 @@ impl Peer {
     /// Whether to listen to a server that has introduced itself: a member, or a server that may
     /// become one. Other members' configurations may already contain it.
     pub(super) fn may_take_part(&self, server: ServerId) -> bool {
-        if zebu_proto::mutant!("other lists refused") {
+        if faults::other_lists_refused() {
             return self.quorums.is_member(server);
         }
         self.quorums.is_member(server)
