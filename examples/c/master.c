@@ -17,8 +17,8 @@
  * One transaction moves a task from /tasks to /assign, and another one moves it back if its worker has gone. So the
  * task is always in exactly one of the two. All callbacks run on one thread, so their data need no lock. The main
  * thread uses these data only after the last callback. If a connection is lost, the program repeats the step in
- * progress, and each step finds out whether it was already executed. The program ends with its session. When it is started again, it
- * continues from the znodes. */
+ * progress, and each step finds out whether it was already executed. The program ends with its session. When it is
+ * started again, it continues from the znodes. */
 
 #include <errno.h>
 #include <poll.h>

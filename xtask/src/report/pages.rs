@@ -40,7 +40,7 @@ pub(crate) fn render(figures: &Figures, plots: &[Plot], page: Page) -> String {
         text.push_str(&by_subject(figures, plots, subject));
     }
     if !figures.notes.is_empty() {
-        text.push_str("### What was noted\n\n");
+        text.push_str("### Notes\n\n");
         for note in &figures.notes {
             text.push_str(&format!("* {}\n", note.replace('\n', "; ")));
         }
@@ -53,7 +53,7 @@ fn introduction(figures: &Figures) -> String {
     let mut text = format!(
         "Medians over the rounds, the servers in turn. A ratio is above 1 where {} is better, whichever direction is good \
          for a figure; it is the median of the ratios of each round, with the smallest and largest. `durable` and `echo` \
-         only answer: they show what this machine, its disk and the generator leave to be had.\n\n",
+         only answer: they show the limits of this machine, its disk and the load generator.\n\n",
         figures.servers[0]
     );
     let mut lines: Vec<String> = Vec::new();

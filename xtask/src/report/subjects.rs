@@ -74,7 +74,7 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         ],
     },
     Subject {
-        title: "Three servers: the leader is killed, or stands still",
+        title: "Three servers: the leader is killed or paused",
         suite: "failover",
         plots: &[],
         rows: &[("s without a write", "*")],
