@@ -60,7 +60,7 @@ impl CommittedFile {
         Ok(decode(&bytes[..read]))
     }
 
-    /// Stores that everything up to `zxid` is committed. Only the first line is synced.
+    /// Stores that all transactions up to `zxid` are committed. Only the first line is synced.
     ///
     /// # Errors
     /// [`StoreError::Io`].

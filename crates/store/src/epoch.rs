@@ -196,12 +196,12 @@ mod tests {
         let content = vfs.content(Path::new("/d/version-2/currentEpoch"));
         assert_eq!(content.as_deref(), Some(&b"7"[..]));
         assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(7)));
-        // A lost promise is at least what was taken over.
+        // A lost promise is at least the epoch of the adopted history.
         vfs.put(Path::new("/d/version-2/currentEpoch"), b"9");
         vfs.remove(Path::new("/d/version-2/acceptedEpoch")).unwrap();
         assert_eq!(files.load(last).unwrap(), epochs(9, 9, 7));
         assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(9)));
-        // A state that is not to be trusted says nothing about epochs.
+        // An untrusted state gives no information about epochs.
         assert_eq!(files.load(Zxid(-1)).unwrap(), epochs(9, 9, 0));
     }
 
@@ -222,17 +222,17 @@ mod tests {
 
     #[test]
     fn a_crash_before_the_current_epoch_was_written_does_not_end_the_start() {
-        // Transactions of epoch 8 are durable, the current epoch is 7 still.
+        // Transactions of epoch 8 are durable, but the current epoch is still 7.
         let (vfs, files) = files();
         files.write(EpochFile::Accepted, Epoch(8)).unwrap();
         files.write(EpochFile::Current, Epoch(7)).unwrap();
         let last = Zxid::new(Epoch(8), 1);
         assert_eq!(files.load(last).unwrap(), epochs(8, 7, 8));
         assert_eq!(files.read(EpochFile::Current).unwrap(), Some(Epoch(7)));
-        // What is left of a write that was too low to help is not taken.
+        // The rest of an incomplete write with a lower epoch than necessary is not used.
         vfs.put(Path::new("/d/version-2/currentEpoch.tmp"), b"7");
         assert_eq!(files.load(last).unwrap(), epochs(8, 7, 8));
-        // An epoch that is in the log was promised.
+        // A server that has logged an epoch had promised it.
         files.write(EpochFile::Accepted, Epoch(7)).unwrap();
         assert_eq!(files.load(last).unwrap(), epochs(8, 7, 8));
         assert_eq!(files.read(EpochFile::Accepted).unwrap(), Some(Epoch(8)));

@@ -13,7 +13,7 @@ pub enum StoreError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: io::Error,
     },
@@ -27,7 +27,7 @@ pub enum StoreError {
     Misplaced {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
     },
     /// Another server uses the directory.
@@ -57,7 +57,7 @@ pub enum StoreError {
     SnapshotsRejected {
         /// The newest snapshot.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// The state refuses a transaction.
@@ -77,10 +77,10 @@ pub enum StoreError {
     Epoch {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
-    /// A transaction was to be logged before any snapshot was durable. The original could not load
+    /// A transaction must be logged before any snapshot is durable. The original could not load
     /// such a log.
     #[error("no snapshot is durable yet: write one before the first transaction")]
     SnapshotFirst,
@@ -244,7 +244,7 @@ pub enum Warning {
     SnapshotRejected {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// Damage was accepted as configured.

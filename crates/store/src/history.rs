@@ -60,7 +60,7 @@ pub enum Unusable {
     Damaged {
         /// The log.
         path: PathBuf,
-        /// Where its good records end.
+        /// The end of its intact records.
         offset: u64,
     },
     /// The range has more bytes than allowed.
@@ -318,7 +318,7 @@ impl Scan {
 impl OpenLog {
     /// Opens the log that starts at `first`, and the log's mark as it is now.
     pub(crate) fn open(shared: &Shared, first: Zxid) -> Result<Self, StoreError> {
-        // The mark first: what it speaks of is in the log by then.
+        // The mark is read first, so the log already contains everything that the mark describes.
         let mark = shared.mark(first);
         let path = shared.log_dir.join(names::log(first));
         let file = shared.vfs.open(&path).map_err(StoreError::io("open log", &path))?;
@@ -328,17 +328,17 @@ impl OpenLog {
         Ok(Self { path, reader, mark, seen })
     }
 
-    /// Behind the last record that was read.
+    /// The position after the last record that was read.
     pub(crate) fn offset(&self) -> u64 {
         self.seen.end
     }
 
-    /// Whether everything that the mark speaks of has been read.
+    /// Whether all records that the mark describes have been read.
     pub(crate) fn is_at_mark(&self) -> bool {
         self.mark.is_some_and(|mark| mark.end <= self.seen.end)
     }
 
-    /// What follows the end of the records, which has been reached.
+    /// The content after the end of the records, which has been reached.
     pub(crate) fn tail(&mut self) -> std::io::Result<Tail> {
         self.reader.tail()
     }

@@ -15,12 +15,12 @@ use crate::snapshot::Received;
 use crate::store::Shared;
 use crate::{StoreError, Written, names, recover};
 
-/// What becomes of the files that earlier installations have replaced.
+/// The fate of the files that earlier installations have replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Earlier {
-    /// They stay.
+    /// The files stay.
     Stay,
-    /// They are removed.
+    /// The files are removed.
     Go,
 }
 

@@ -84,9 +84,9 @@ impl Snapshots {
 
     /// Removes snapshots and logs that the newest `keep` generations, at least 3, do not need.
     ///
-    /// A generation is a snapshot that was read to its end within the last two days, by a scrub or
-    /// here, and was sound, and behind which no log is known to be damaged. The caller's `pace`
-    /// bounds the reading. Reads nothing where nothing is to go, and takes no lock while it reads.
+    /// A generation is a sound snapshot that a scrub or this method has read to its end within the
+    /// last two days, if no log after it is known to be damaged. The caller's `pace` limits the
+    /// reading. If no file can be removed, this reads nothing. It takes no lock while it reads.
     ///
     /// # Errors
     /// [`StoreError::Io`]; whatever is left can still be loaded.

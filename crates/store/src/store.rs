@@ -68,9 +68,9 @@ pub struct Options {
     /// `db.autocreate`: whether an empty directory counts as a new database without the marker
     /// file.
     pub autocreate_db: bool,
-    /// Longest record accepted in a log of the original: `jute.maxbuffer` plus its overhead.
+    /// Maximum length of a record in a log of the original: `jute.maxbuffer` plus its overhead.
     pub record_bytes_max: usize,
-    /// `zebu.acceptDamagedLog`: load what is readable, and report the rest.
+    /// `zebu.acceptDamagedLog`: load the readable records, and report the others.
     pub accept_damage: bool,
     /// Whether this is a member of an ensemble. Damage is then reported in
     /// [`Recovered::damaged`](crate::Recovered::damaged), for a leader to repair, and does not end
@@ -100,7 +100,7 @@ impl Shared {
         self.generation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What reading the files again has shown.
+    /// The results of rereading the files.
     pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
         // Each change is a single one.
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
@@ -150,7 +150,7 @@ pub trait Recover {
     /// A znode from the snapshot. Parents come before children; the root's path is empty.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for the refusal.
     fn node(
         &mut self,
         path: &str,
@@ -164,16 +164,16 @@ pub trait Recover {
     /// The snapshot is complete and was taken at `zxid`. Without a snapshot, `zxid` is 0.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for the refusal.
     fn loaded(&mut self, zxid: Zxid) -> Result<(), String>;
     /// A transaction to apply: header, transaction and digest.
     ///
     /// # Errors
-    /// Why it cannot be applied.
+    /// The reason for the refusal.
     fn txn(&mut self, body: &[u8]) -> Result<(), String>;
 }
 
-/// A state that keeps nothing, to check whether and how far files are readable.
+/// A state that keeps nothing, to check how far files are readable.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
@@ -212,12 +212,12 @@ pub(crate) struct Shared {
     pub(crate) has_base: AtomicBool,
     /// Whether a member's state is untrusted, so that no snapshot of it may be kept.
     pub(crate) untrusted: AtomicBool,
-    /// How often the state was replaced. Locked while data files get or lose their names, so that a
-    /// snapshot of a replaced state never appears among those of the new one.
+    /// The number of times the state was replaced. Locked while data files get or lose their names,
+    /// so that a snapshot of a replaced state never appears among those of the new one.
     pub(crate) generation: Mutex<u64>,
     /// Number of snapshots started; makes their temporary names unique.
     pub(crate) snapshots_begun: AtomicU64,
-    /// What reading the files again has shown.
+    /// The results of rereading the files.
     health: Mutex<Health>,
     _locks: Vec<DirLock>,
 }
@@ -272,7 +272,7 @@ impl Store {
     /// Rebuilds the state from the newest readable snapshot and the transactions after it.
     ///
     /// First finishes an interrupted truncation or installation of a leader's snapshot. May be
-    /// called again; each call reads everything anew.
+    /// called repeatedly; each call reads everything again.
     ///
     /// # Errors
     /// [`StoreError::Damaged`] and the other errors that say what cannot be loaded, and what to do.
@@ -303,7 +303,7 @@ impl Store {
         EpochFiles::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
     }
 
-    /// Which ensemble the data belong to, beside the snapshots.
+    /// The file with the id of the ensemble, beside the snapshots.
     pub fn ensemble(&self) -> EnsembleFile {
         EnsembleFile::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
     }

@@ -35,62 +35,62 @@ pub trait Vfs: Debug + Send + Sync {
     /// Creates a file for writing, readable by owner and group only. An existing file is emptied.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn create(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
 
     /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn open(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
 
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn open_rw(&self, path: &Path) -> io::Result<Box<dyn VfsFile>>;
 
     /// The files of a directory, sorted by name, without subdirectories.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
 
     /// Whether a file or directory has this name.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// Creates one directory, writable by its owner only.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Renames a file atomically, and replaces an existing one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Makes the names in a directory durable.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Locks a directory against other servers until the guard is dropped; `None` if another server
     /// has it. On systems without such locks, the guard does nothing.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn lock(&self, dir: &Path) -> io::Result<Option<DirLock>>;
 
     /// A monotonic clock.
@@ -116,40 +116,40 @@ pub trait VfsFile: Debug + Send {
     /// Reads at `offset` into `buffer`; 0 bytes are read only at the end.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// Those of the system; any part may have been written.
+    /// Errors of the system; any part may have been written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Truncates the file, or extends it with zeros that occupy no blocks yet.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn set_len(&mut self, bytes: u64) -> io::Result<()>;
 
     /// Makes content and length durable.
     ///
     /// # Errors
-    /// Those of the system. After an error the content of the disk is unknown.
+    /// Errors of the system. After an error the content of the disk is unknown.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Length in bytes.
     ///
     /// # Errors
-    /// What the system reports.
+    /// Errors of the system.
     fn len(&self) -> io::Result<u64>;
 
-    /// Lets the next read come from the disk, and not from memory, as far as the system can do that.
+    /// Lets the next read come from the disk instead of memory, if the system can do that.
     fn forget_cached(&self) {}
 
     /// Whether the file is empty.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -313,10 +313,10 @@ fn is_others(error: &io::Error) -> bool {
     )
 }
 
-/// Reads a small file whole.
+/// Reads a small file completely.
 ///
 /// # Errors
-/// What the system reports.
+/// Errors of the system.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     io::Read::read_to_end(&mut Sequential::new(vfs.open(path)?), &mut content)?;
@@ -328,7 +328,7 @@ pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
 /// `temporary`: its name until it is complete.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn replace(vfs: &dyn Vfs, path: &Path, temporary: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = vfs.create(temporary)?;
     file.write_at(content, 0)?;
@@ -352,7 +352,8 @@ mod tests {
 
     #[test]
     fn directories_above_that_cannot_be_made_durable_do_not_end_a_start() {
-        // squashfs says EINVAL, others that they are only read, or that they know no such thing.
+        // squashfs returns EINVAL. Other file systems report that they are read-only, or that they
+        // do not support this.
         let kinds = [
             io::ErrorKind::InvalidInput,
             io::ErrorKind::ReadOnlyFilesystem,

@@ -24,7 +24,7 @@ pub(super) struct Growing {
     written: u64,
     /// Length of the file.
     size: u64,
-    /// Up to here the blocks are allocated, with zeros after the last record.
+    /// Blocks up to this position are allocated, and contain zeros after the last record.
     zeroed: u64,
 }
 

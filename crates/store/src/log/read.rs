@@ -24,16 +24,16 @@ pub struct LogRecord<'a> {
     pub body: &'a [u8],
 }
 
-/// Where the records of a log end, and why.
+/// The end of the records of a log, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
     /// The end of the last record.
     pub offset: u64,
-    /// What is there instead of a record.
+    /// The content in place of the next record.
     pub kind: EndKind,
 }
 
-/// What is in the place of the next record.
+/// The content in place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndKind {
     /// The end of the file.
@@ -60,7 +60,7 @@ pub enum EndKind {
     NoHeader,
 }
 
-/// What follows the records of a log.
+/// The content after the records of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
     /// Nothing, or only zeros.
@@ -101,7 +101,7 @@ impl<R: Read> LogReader<R> {
     /// The next record, or the end.
     ///
     /// # Errors
-    /// Only what reading `source` reports.
+    /// Only errors of reading `source`.
     #[expect(clippy::should_implement_trait, reason = "a record borrows from the reader")]
     pub fn next(&mut self) -> io::Result<Result<LogRecord<'_>, LogEnd>> {
         if let Some(end) = self.ended {
@@ -169,19 +169,19 @@ impl<R: Read> LogReader<R> {
     /// Whether a file without a log header consists of zeros only.
     ///
     /// # Errors
-    /// Only those of reading `source`.
+    /// Only errors of reading `source`.
     pub fn is_blank(&mut self) -> io::Result<bool> {
         let is_start = matches!(self.ended, Some(LogEnd { kind: EndKind::NoHeader, .. }));
         Ok(is_start && self.next_non_zero()?.is_none())
     }
 
-    /// Reads on after the end, and classifies what follows.
+    /// Continues to read after the end, and classifies the content there.
     ///
     /// # Panics
     /// If [`LogReader::next`] has not returned the end.
     ///
     /// # Errors
-    /// Only those of reading `source`.
+    /// Only errors of reading `source`.
     pub fn tail(&mut self) -> io::Result<Tail> {
         let end = self.ended.expect("the end has been reached");
         let skip = match end.kind {
@@ -218,7 +218,7 @@ impl<R: Read> LogReader<R> {
             }
             let position = self.window.position();
             let bytes = self.window.buffered();
-            // In blocks, because padding is long.
+            // It reads in blocks, because padding is long.
             let zero_blocks = bytes.chunks(4096).take_while(|block| is_zero(block)).count();
             let skipped = bytes.len().min(zero_blocks * 4096);
             if let Some(at) = bytes[skipped..].iter().position(|byte| *byte != 0) {
@@ -229,20 +229,20 @@ impl<R: Read> LogReader<R> {
         }
     }
 
-    /// Refuses the record returned last: it is not what it seems to be.
+    /// Refuses the record returned last, because it is not genuine.
     pub fn refuse(&mut self) {
         self.current = 0;
         let kind = EndKind::Checksum;
         self.ended = Some(LogEnd { offset: self.window.position(), kind });
     }
 
-    /// Looks for a complete record behind the end, to go on from there. False if there is none.
+    /// Looks for a complete record after the end, to continue from there. False if there is none.
     ///
     /// # Panics
     /// If [`LogReader::next`] has not returned the end.
     ///
     /// # Errors
-    /// Only those of reading `source`.
+    /// Only errors of reading `source`.
     pub fn resume(&mut self) -> io::Result<bool> {
         assert!(self.ended.is_some(), "the end has been reached");
         let is_there = self.next_whole_record()?.is_some();
@@ -290,7 +290,7 @@ pub(crate) fn zxid_of(body: &[u8]) -> Zxid {
 /// Reads a whole log, passes its records to `each` in order, and returns where and how they end.
 ///
 /// # Errors
-/// Only those of reading `source`.
+/// Only errors of reading `source`.
 pub fn read_log<R: Read>(
     source: R,
     record_bytes_max: usize,
@@ -353,7 +353,7 @@ mod tests {
             padded.resize(4096, 0);
             let (zxids, _, tail) = outcome(&padded);
             assert_eq!(zxids, [1, 2], "cut at {cut}");
-            // A checksum has four zeros in front.
+            // The checksum begins with four zeros.
             let clean = cut <= HEADER_BYTES + 104;
             assert_eq!(tail, if clean { Tail::Clean } else { Tail::Torn }, "cut at {cut}");
         }
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn zeros_in_the_middle_do_not_end_the_log_silently() {
-        // ZooKeeper starts with what is in front of the zeros.
+        // ZooKeeper starts with the records before the zeros.
         let mut log = log();
         log[HEADER_BYTES + 50..HEADER_BYTES + 62].fill(0);
         let (zxids, _, tail) = outcome(&log);

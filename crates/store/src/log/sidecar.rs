@@ -157,7 +157,7 @@ impl Mark {
 /// have written them since, under the same name.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     let file = vfs.open(path)?;
     let mut bytes = vec![0; (SLOT_STRIDE * SLOTS) as usize];

@@ -63,7 +63,7 @@ struct Current {
     path: PathBuf,
     file: Growing,
     sidecar: Sidecar,
-    /// What is durable.
+    /// The durable part of the log.
     mark: Mark,
 }
 
@@ -172,10 +172,10 @@ impl TxnLog {
         })
     }
 
-    /// Commits and ends the log for good.
+    /// Commits, and ends the log permanently.
     ///
     /// # Errors
-    /// What failed.
+    /// The failure.
     pub fn close(mut self) -> Result<Synced, StoreError> {
         self.roll()
     }

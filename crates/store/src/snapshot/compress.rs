@@ -58,7 +58,7 @@ struct SnappyReader<R> {
     started: bool,
     compressed: Vec<u8>,
     block: Vec<u8>,
-    /// How much of `block` was returned.
+    /// The number of bytes of `block` that were returned.
     at: usize,
 }
 

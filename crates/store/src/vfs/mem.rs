@@ -235,7 +235,7 @@ impl MemVfs {
         disk.durable.insert(path.to_path_buf(), Node::File(number));
     }
 
-    /// Changes a byte of a file where it is, durably: whoever has the file open goes on with it.
+    /// Changes a byte of a file in place, durably. Open files see the change.
     pub fn rot(&self, path: &Path, at: usize, change: impl Fn(u8) -> u8) {
         let mut disk = self.disk();
         let Some(Node::File(number)) = disk.live.get(path).copied() else { return };

@@ -122,7 +122,8 @@ impl VfsFile for OsFile {
 
     #[cfg(target_os = "linux")]
     fn forget_cached(&self) {
-        // What is not on the disk yet stays in memory. A file system that cannot do it reads from memory.
+        // Data that are not on the disk yet stay in memory. File systems without this feature read
+        // from memory.
         let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
     }
 }
