@@ -113,6 +113,12 @@ enum Task {
         #[arg(long, value_name = "N")]
         cuts: Option<u64>,
     },
+    /// Damage the files of stopped members: of one, and of all at once.
+    Damage {
+        /// How often each is tried.
+        #[arg(long, value_name = "N")]
+        times: Option<u64>,
+    },
     /// Run simulated ensembles, and print each failure with its seed.
     ///
     /// The words go to zebu-sim, for example [--seeds N | --minutes M] [--first S].
@@ -162,6 +168,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::CrashPoints { points } => steps::crash_points(points),
         Task::PowerCuts { cuts } => steps::power_cuts(cuts),
+        Task::Damage { times } => steps::damage(times),
         Task::Sim(further) => steps::sim(&further.words),
         Task::Mutants(further) => steps::mutants(&further.words),
     }
@@ -214,6 +221,7 @@ mod tests {
             "xtask dist --only tar,deb --out /tmp --program zebu --version 1.2.3",
             "xtask crash-points --points 500",
             "xtask power-cuts --cuts 100",
+            "xtask damage --times 100",
             "xtask diff --ops 1000 --seed 3",
             "xtask mutants --seeds 512",
         ] {

@@ -220,6 +220,12 @@ pub(crate) fn power_cuts(cuts: Option<u64>) -> Result<()> {
     one_test("power_cuts", "acknowledged", &variables)
 }
 
+/// Damages the files of members.
+pub(crate) fn damage(times: Option<u64>) -> Result<()> {
+    let variables = [("ZEBU_DAMAGE", times.map(|times| times.to_string()))];
+    one_test("damaged_files", "acknowledged", &variables)
+}
+
 /// Runs one interop test. The given options become environment variables.
 fn one_test(file: &str, name: &str, variables: &[(&str, Option<String>)]) -> Result<()> {
     deps::install()?;

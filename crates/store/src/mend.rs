@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
 use zebu_proto::Zxid;
@@ -110,11 +110,18 @@ impl Wound {
         self.found.len()
     }
 
+    /// The records of other members for a gap.
+    ///
+    /// A record in the place of an earlier one leaves a gap to which no transaction belongs.
+    fn found_for(&self, gap: &Gap) -> impl Iterator<Item = (&Zxid, &Vec<u8>)> {
+        let Missing { after, up_to } = gap.missing;
+        let range = (after < up_to).then_some((Bound::Excluded(after), Bound::Included(up_to)));
+        range.into_iter().flat_map(|range| self.found.range(range))
+    }
+
     /// The bytes that intact records of other members fill in a gap.
     fn filled(&self, gap: &Gap) -> u64 {
-        let Missing { after, up_to } = gap.missing;
-        let found = self.found.range(Zxid(after.0.saturating_add(1))..=up_to);
-        found.map(|(_, body)| (body.len() + OVERHEAD_BYTES) as u64).sum()
+        self.found_for(gap).map(|(_, body)| (body.len() + OVERHEAD_BYTES) as u64).sum()
     }
 
     /// The number of missing bytes.
@@ -128,8 +135,7 @@ impl Wound {
         let mut all = Vec::new();
         for gap in self.gaps.iter().filter(|gap| self.filled(gap) != gap.to - gap.from) {
             let Missing { mut after, up_to } = gap.missing;
-            for zxid in self.found.range(Zxid(after.0.saturating_add(1))..=up_to) {
-                let zxid = *zxid.0;
+            for (&zxid, _) in self.found_for(gap) {
                 if after.next() != Some(zxid) && after < before(zxid) {
                     all.push(Missing { after, up_to: before(zxid) });
                 }
@@ -161,7 +167,12 @@ impl Wound {
 
     /// The ranges in which this log itself lacks transactions.
     pub fn lacks(&self) -> Vec<Missing> {
-        self.own.iter().map(|gap| gap.missing).collect()
+        let lacks: Vec<Missing> = self.own.iter().map(|gap| gap.missing).collect();
+        let has_some = |it: &Missing| it.after < it.up_to;
+        if lacks.iter().any(has_some) {
+            return lacks.into_iter().filter(has_some).collect();
+        }
+        vec![self.whole().missing]
     }
 
     /// The records are not those that were here, or do not fit. Starts again: without this log's
@@ -202,9 +213,8 @@ impl Wound {
         for gap in &self.gaps {
             copy(damaged.as_mut(), file.as_mut(), at, gap.from)?;
             at = gap.from;
-            let Missing { after, up_to } = gap.missing;
             let mut record = Vec::new();
-            for (_, body) in self.found.range(Zxid(after.0.saturating_add(1))..=up_to) {
+            for (_, body) in self.found_for(gap) {
                 record.clear();
                 encode_record(body, &mut record);
                 file.write_at(&record, at)?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::FallocateFlags;
 
 /// The file that fills the disk.
 const FILLER: &str = "filler";
@@ -112,12 +113,29 @@ impl OwnDisk {
         self.attach()
     }
 
+    /// Puts an empty disk in its place. No process may use it.
+    ///
+    /// # Errors
+    /// It is in use, is a disk in memory, or the new one cannot be mounted.
+    pub fn replace(&self) -> Result<()> {
+        let mut make = self.medium.make().context("a disk in memory cannot be replaced")?;
+        run(Command::new("umount").arg(&self.path))?;
+        run(make.arg(&self.source.0))?;
+        self.attach()
+    }
+
     /// Fills the disk.
     ///
     /// # Errors
     /// The file cannot be written for a reason other than a full disk.
     pub fn fill(&self) -> Result<()> {
-        let mut file = File::create(self.path.join(FILLER))?;
+        let mut file = File::options().create(true).append(true).open(self.path.join(FILLER))?;
+        // Most of it need not be written.
+        for length in (16..30).rev().map(|bits| 1 << bits) {
+            let end = file.metadata()?.len();
+            // Where there is too little room for this, there may be for less.
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), end, length).ok();
+        }
         for length in [1 << 16, 1] {
             loop {
                 match file.write_all(&vec![0; length]) {

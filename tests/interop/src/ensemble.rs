@@ -55,7 +55,7 @@ pub fn options_with_cuts() -> Options {
 }
 
 /// The effect of a power cut on the processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cut {
     /// They continue for a moment, and their calls fail.
     Running,

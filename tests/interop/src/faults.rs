@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use crate::dump::SUPER;
-use crate::ensemble::{Ensemble, LONG, SHORT};
+use crate::ensemble::{Cut, Ensemble, LONG, SHORT};
 use crate::http;
 use crate::load::Load;
 use crate::network::Weather;
@@ -42,6 +42,8 @@ pub enum Fault {
     Restart(Whom),
     /// SIGKILL, and a restart without data except for the id.
     Wipe(Whom),
+    /// The disk loses its power, and what was not durable; a restart with the rest.
+    PowerCut(Whom, Cut),
     /// SIGSTOP, shorter than all timeouts.
     Pause(Whom),
     /// SIGSTOP until the others have continued.
@@ -85,8 +87,8 @@ pub enum Fault {
 }
 use Fault::{
     Breaks, ChangedVotes, Clock, Deaf, FailingDisk, FullDisk, HandOver, Island, Kill, Link,
-    LongPause, Loss, Mute, Original, Pause, ReadOnlyDisk, Reconfigure, Restart, Ring, Slow,
-    SlowDisk, Storm, Wipe,
+    LongPause, Loss, Mute, Original, Pause, PowerCut, ReadOnlyDisk, Reconfigure, Restart, Ring,
+    Slow, SlowDisk, Storm, Wipe,
 };
 
 /// Faults of one kind.
@@ -101,7 +103,7 @@ pub struct Nemesis {
 }
 
 /// All kinds of faults.
-pub const NEMESES: [Nemesis; 24] = [
+pub const NEMESES: [Nemesis; 25] = [
     nemesis(
         "kill",
         "SIGKILL of one, or of a minority",
@@ -118,6 +120,17 @@ pub const NEMESES: [Nemesis; 24] = [
         "wipe",
         "SIGKILL and an empty data directory",
         &[Wipe(Leader), Wipe(Follower), Wipe(Minority)],
+    ),
+    nemesis(
+        "power-cut",
+        "the power of disks fails, and takes what is not durable",
+        &[
+            PowerCut(Leader, Cut::Running),
+            PowerCut(Follower, Cut::Frozen),
+            PowerCut(Minority, Cut::Frozen),
+            PowerCut(All, Cut::Running),
+            PowerCut(All, Cut::Frozen),
+        ],
     ),
     nemesis(
         "pause",
@@ -180,6 +193,7 @@ impl Fault {
             self,
             Ring | Kill(Minority)
                 | Wipe(Minority)
+                | PowerCut(Minority, _)
                 | LongPause(Minority)
                 | Island(Minority)
                 | Mute(Minority)
@@ -222,6 +236,17 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
                 }
                 ensemble.member(*index).spawn()?;
             }
+        }
+        PowerCut(whom, how) => {
+            let hit = select(whom);
+            if !hit.iter().all(|index| ensemble.member(*index).has_power()) {
+                return Ok(false);
+            }
+            ensemble.cut_power(&hit, how)?;
+            if whom != All {
+                load.wait_for(PROGRESS)?;
+            }
+            hit.iter().try_for_each(|index| ensemble.member(*index).spawn())?;
         }
         Pause(whom) | LongPause(whom) => {
             let hit = select(whom);

@@ -5,6 +5,7 @@
 //! crates under test, so a mistake in Zebu's codec cannot hide here: `zebu_testkit` has encodings of
 //! its own. The scenarios are in `tests/`.
 
+pub mod damage;
 pub mod dashboards;
 pub mod dependants;
 pub mod deps;

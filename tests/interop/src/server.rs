@@ -385,6 +385,22 @@ impl Server {
         self.own_disk()?.restore_power()
     }
 
+    /// Puts an empty disk in the place of a stopped server's own one.
+    ///
+    /// # Errors
+    /// It has no such disk, or the new one cannot be mounted.
+    pub fn replace_disk(&self) -> Result<()> {
+        self.own_disk()?.replace()
+    }
+
+    /// Makes everything on its own disk durable.
+    ///
+    /// # Errors
+    /// It has no own disk, or the file system reports a failure.
+    pub fn sync_disk(&self) -> Result<()> {
+        self.own_disk()?.sync()
+    }
+
     /// Fills its own disk.
     ///
     /// # Errors
@@ -598,10 +614,12 @@ pub fn java_with(classpath: &str) -> Command {
     command
 }
 
-/// The same command in a network namespace. The process keeps its id.
+/// The same command in a network namespace. The process keeps its id, and its mounts: `ip netns exec`
+/// would give it mounts of its own, which hold a disk after this process has unmounted it.
 fn within(namespace: &str, command: &Command) -> Command {
-    let mut outer = Command::new("ip");
-    outer.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+    let mut outer = Command::new("nsenter");
+    outer.arg(format!("--net=/run/netns/{namespace}"));
+    outer.arg(command.get_program()).args(command.get_args());
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer
 }

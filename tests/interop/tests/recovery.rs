@@ -10,10 +10,11 @@ use zebu_interop::deps;
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::http::get;
 use zebu_interop::members::Members;
+use zebu_interop::network::Network;
 use zebu_interop::raw::Session;
 use zebu_interop::run::succeed;
 use zebu_interop::server::Kind::{self, Zebu};
-use zebu_interop::server::{Options, PATIENCE};
+use zebu_interop::server::{Options, PATIENCE, free_port};
 
 /// Copies the data of another server to a stopped server.
 fn copy_history(from: &Path, to: &Path) -> Result<()> {
@@ -367,6 +368,80 @@ fn all_are_repaired_by_their_operator() -> Result<()> {
     ensure_same(&before, &ensemble.agreed_tree()?)
 }
 
+/// A majority has damage in every snapshot that its logs continue. Each member says what it waits for, and an operator takes a
+/// snapshot of the third.
+fn a_majority_has_damaged_snapshots() -> Result<()> {
+    let ports = [(); 3].map(|()| free_port());
+    let options = |index: usize| {
+        options()
+            .property("zookeeper.snapCount", 30)
+            .config("admin.enableServer", "true")
+            .config("admin.serverAddress", "127.0.0.1")
+            .config("admin.serverPort", ports[index])
+    };
+    let mut ensemble = Ensemble::prepare_each(Network::loopback(3), &[Zebu; 3], 0, &options)?;
+    ensemble = ensemble.started()?;
+    write_all(&mut ensemble, 0, 0..300)?;
+    let before = ensemble.agreed_tree()?;
+    for index in 0..3 {
+        ensemble.member(index).stop()?;
+    }
+    for index in [0, 1] {
+        let data = ensemble.member(index).data().to_owned();
+        // The logs begin with a snapshot then.
+        let mut purge = Command::new(deps::zebu());
+        succeed(purge.arg("purge").arg(&data).args(["-n", "3"]), PATIENCE)?;
+        let mut hit = 0;
+        for file in fs::read_dir(data.join("version-2"))? {
+            let path = file?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let name = name.unwrap_or_default();
+            ensure!(name != "log.1" && name != "log.100000001", "no log was removed");
+            if name.starts_with("snapshot.") {
+                let mut bytes = fs::read(&path)?;
+                let middle = bytes.len() / 2;
+                bytes[middle] ^= 1;
+                fs::write(&path, bytes)?;
+                hit += 1;
+            }
+        }
+        ensure!(hit > 0, "no snapshot");
+    }
+    for index in 0..3 {
+        ensemble.member(index).spawn()?;
+    }
+    let (own, others) = ("no snapshot can be read", "lost, damaged or put back: ");
+    for (index, words) in
+        [(0, [own, "put back: 2"]), (1, [own, "put back: 1"]), (2, [others, "put back: 1, 2"])]
+    {
+        let start = Instant::now();
+        let mut reasons = String::new();
+        while !words.iter().all(|words| reasons.contains(words)) {
+            ensure!(start.elapsed() < PATIENCE, "member {}: {reasons}", index + 1);
+            std::thread::sleep(Duration::from_millis(50));
+            reasons = get(ports[index], "/health/ready")?.json()?["reasons"].to_string();
+        }
+        let member = ensemble.member(index);
+        ensure!(member.four_letter_word("srvr")?.contains("not currently serving"), "{reasons}");
+        let told = member.log().contains("neither votes nor serves until a leader");
+        ensure!(told == (index < 2), "{}", member.log());
+    }
+    for index in 0..3 {
+        ensemble.member(index).stop()?;
+    }
+    let copies = tempfile::tempdir()?;
+    let into = copies.path().join("repaired");
+    let mut command = Command::new(deps::zebu());
+    let history = |index: usize| ensemble.members()[index].data().to_owned();
+    command.arg("repair").arg(history(0)).arg("--from").arg(history(2)).arg("--into").arg(&into);
+    succeed(&mut command, PATIENCE)?;
+    copy_history(&into, ensemble.member(0).data())?;
+    for index in 0..3 {
+        ensemble.member(index).spawn()?;
+    }
+    ensure_same(&before, &ensemble.agreed_tree()?)
+}
+
 /// Members with TLS between each other.
 fn with_tls() -> Options {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop");
@@ -418,4 +493,9 @@ fn members_that_are_all_damaged_recover_together_with_sasl() {
 #[test]
 fn members_that_are_all_damaged_are_repaired_from_each_other() {
     done(all_are_repaired_by_their_operator());
+}
+
+#[test]
+fn members_of_which_a_majority_has_only_damaged_snapshots_name_them_and_are_repaired() {
+    done(a_majority_has_damaged_snapshots());
 }

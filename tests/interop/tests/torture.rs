@@ -1,8 +1,9 @@
 //! Zebu ensembles of real processes under all faults in [`NEMESES`], while Zebu's clients, kazoo
 //! and the original's client work and check the results: `cargo xtask torture --minutes 30`.
 //!
-//! In each round a new ensemble of three or five members is under faults for 45 s. Then
-//! everything is checked. The seed determines network, workload and faults, but not their timing.
+//! In each round a new ensemble of three or five members is under faults until each that is
+//! possible there has come, and for 45 s. Then everything is checked. The first round has every
+//! workload. The seed determines network, disks, workload and faults, but not their timing.
 //! With `ZEBU_INTEROP_SUBJECT=java` the ensembles are the original's, which shows how good the
 //! checks are.
 
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use zebu_interop::disk::Medium;
 use zebu_interop::ensemble::Ensemble;
 use zebu_interop::faults::{Fault, NEMESES, Nemesis, PROGRESS, inflict};
 use zebu_interop::load::{Figures, Load, Outsiders, Workload};
@@ -18,7 +20,7 @@ use zebu_interop::scenario::subject;
 use zebu_interop::server::Options;
 use zebu_testkit::Random;
 
-/// How long faults continue before the checks.
+/// How long faults continue before the checks, at least.
 const ROUND: Duration = Duration::from_secs(45);
 
 fn setting(name: &str, otherwise: u64) -> u64 {
@@ -41,14 +43,10 @@ fn nemeses(members: usize) -> Vec<(&'static Nemesis, Vec<Fault>)> {
     wanted.map(|it| (it, faults(it))).filter(|(_, faults)| !faults.is_empty()).collect()
 }
 
-/// The workloads of a round: all selected ones together, or one of them.
-fn workloads(seed: u64) -> Vec<Workload> {
-    let wanted =
-        Workload::ALL.into_iter().filter(|it| is_wanted("ZEBU_TORTURE_WORKLOAD", it.name()));
-    let wanted: Vec<Workload> = wanted.collect();
-    let turn = usize::try_from(seed).unwrap_or_default() % (wanted.len() + 1);
-    // The first seed runs all of them.
-    if turn == 1 || wanted.len() < 2 { wanted } else { vec![wanted[turn.max(1) - 1]] }
+/// The selected workloads.
+fn wanted() -> Vec<Workload> {
+    let is_one = |it: &Workload| is_wanted("ZEBU_TORTURE_WORKLOAD", it.name());
+    Workload::ALL.into_iter().filter(is_one).collect()
 }
 
 /// The statistics of a nemesis.
@@ -62,21 +60,40 @@ struct Record {
 
 type Records = BTreeMap<&'static str, Record>;
 
+#[derive(Debug)]
 struct Round {
     seed: u64,
-    members: usize,
+    /// All selected ones together, or one of them.
     workloads: Vec<Workload>,
+    members: usize,
+    /// A router drops packets; otherwise proxies make bad weather.
+    is_routed: bool,
+    disks: Medium,
 }
 
 impl Round {
+    /// In a dozen rounds, each workload meets everything that a nemesis needs. The first round has
+    /// all workloads, and what most nemeses need.
     fn new(seed: u64) -> Self {
-        let members = if seed.is_multiple_of(2) { 5 } else { 3 };
-        Self { seed, members, workloads: workloads(seed) }
+        let wanted = wanted();
+        let number = usize::try_from(seed.saturating_sub(1)).unwrap_or_default();
+        let (cycle, turn) = (number / (wanted.len() + 1), number % (wanted.len() + 1));
+        let is_routed = (cycle + number).is_multiple_of(2);
+        let is_large = is_routed == (cycle / 2).is_multiple_of(2);
+        Self {
+            seed,
+            workloads: match turn.checked_sub(1) {
+                Some(one) => vec![wanted[one]],
+                None => wanted,
+            },
+            members: if is_large { 5 } else { 3 },
+            is_routed,
+            disks: [Medium::Ext4, Medium::Memory, Medium::Xfs][(cycle + number) % 3],
+        }
     }
 
-    /// Alternates between a router that drops packets and proxies that make bad weather.
     fn network(&self) -> Result<Network> {
-        if self.seed % 4 < 2 {
+        if self.is_routed {
             Network::with_cuts(self.members)
         } else {
             Network::with_proxies(self.members)
@@ -84,12 +101,14 @@ impl Round {
     }
 
     fn run(&self, records: &mut Records) -> Result<Figures> {
-        let Self { seed, members, workloads } = self;
+        let Self { seed, members, workloads, disks, .. } = self;
         let mut random = Random::new(*seed);
         let choice = nemeses(*members);
         ensure!(!choice.is_empty() && !workloads.is_empty(), "no such nemesis or workload");
         let kinds = vec![subject(); *members];
-        let small = |options: Options| options.small_disk(96);
+        // XFS makes none that is smaller.
+        let mebibytes = if *disks == Medium::Xfs { 320 } else { 96 };
+        let small = |options: Options| options.disk(*disks, mebibytes);
         let ensemble = Ensemble::prepare_for_all(self.network()?, &kinds, &small)?;
         let mut ensemble = ensemble.started()?;
         let addresses = ensemble.addresses();
@@ -97,10 +116,10 @@ impl Round {
         let mut outsiders = Outsiders::start(&addresses)?;
         load.wait_for(PROGRESS)?;
         let mut seen = Vec::new();
-        let mut deck = Vec::new();
+        let mut deck: Vec<_> = choice.iter().collect();
         let start = Instant::now();
         // Each nemesis occurs once before any of them occurs again.
-        while start.elapsed() < ROUND {
+        while start.elapsed() < ROUND || !deck.is_empty() {
             if deck.is_empty() {
                 deck = choice.iter().collect();
             }
@@ -181,7 +200,13 @@ fn ensembles_outlive_everything_that_happens_to_them() {
         let round = Round::new(first + rounds);
         let what = {
             let names: Vec<&str> = round.workloads.iter().map(|it| it.name()).collect();
-            format!("seed {}, {} members, {}", round.seed, round.members, names.join("+"))
+            let network = if round.is_routed { "router" } else { "proxies" };
+            let Round { seed, members, disks, .. } = &round;
+            format!(
+                "seed {seed}, {members} members, {network}, {}, {}",
+                disks.name(),
+                names.join("+")
+            )
         };
         match round.run(&mut records) {
             Ok(more) => {
@@ -195,6 +220,10 @@ fn ensembles_outlive_everything_that_happens_to_them() {
     let count: usize = records.values().map(|record| record.took.len()).sum();
     println!("\n{rounds} rounds in {:.0?}, {count} faults: {figures}", start.elapsed());
     print_table(&mut records);
+    let wanted = wanted();
+    let met_all = |it: &&Record| wanted.iter().all(|workload| it.times.contains_key(workload));
+    let met_all = records.values().filter(met_all).count();
+    println!("{met_all} nemeses came while each of the {} workloads ran", wanted.len());
 }
 
 #[test]
@@ -202,7 +231,20 @@ fn names_of_nemeses_are_unique_and_every_fault_has_one() {
     let names: std::collections::BTreeSet<&str> = NEMESES.iter().map(|it| it.name).collect();
     assert_eq!(names.len(), NEMESES.len());
     assert!(NEMESES.iter().all(|it| !it.faults.is_empty()));
-    assert_eq!(workloads(1).len(), Workload::ALL.len());
-    let single: std::collections::BTreeSet<Workload> = (2..7).flat_map(workloads).collect();
-    assert_eq!(single.len(), Workload::ALL.len());
+}
+
+#[test]
+fn in_a_dozen_rounds_each_workload_meets_every_network_and_disks_that_lose_power() {
+    let rounds: Vec<Round> = (1..=12).map(Round::new).collect();
+    let meets = |workload: Workload, what: fn(&Round) -> bool| {
+        rounds.iter().any(|round| round.workloads == [workload] && what(round))
+    };
+    for workload in Workload::ALL {
+        assert!(meets(workload, |round| !round.is_routed), "{workload:?}");
+        assert!(meets(workload, |round| round.is_routed && round.members == 5), "{workload:?}");
+        assert!(meets(workload, |round| round.disks != Medium::Memory), "{workload:?}");
+    }
+    let first = &rounds[0];
+    assert_eq!(first.workloads, Workload::ALL);
+    assert!(first.is_routed && first.members == 5 && first.disks == Medium::Ext4);
 }

@@ -28,6 +28,7 @@ const NAMED_MAX: usize = 4;
 /// Runs until everything is whole, nothing can be, or the server stops.
 pub fn run(shared: &Arc<Shared>, logs: &LogFiles, damage: &Damage, peers: &peers::Handle) {
     let Shared { ending, disk, clock, .. } = &**shared;
+    *disk.mending.lock() = vec![in_short(damage)];
     let done = mend((ending, disk, *clock), logs, damage, peers);
     disk.mending.lock().clear();
     match done {
@@ -46,6 +47,9 @@ fn mend(
 ) -> Result<usize, StoreError> {
     let Some(mut mending) = Mending::new(logs.wounds(damage)?) else {
         info!("no sidecar describes the damaged file, so no other member is asked for its records");
+        while !ending.is_stopping() && logs.is_untrusted() {
+            ending.wait_for(LOOK_AFTER);
+        }
         return Ok(0);
     };
     let mut told = Vec::new();
@@ -77,8 +81,9 @@ fn mend(
                 let words: Vec<String> = mending.waiting().iter().map(in_words).collect();
                 if told != words {
                     words.iter().for_each(|words| warn!("{words}"));
-                    told.clone_from(&words);
-                    *disk.mending.lock() = words;
+                    *disk.mending.lock() =
+                        std::iter::once(in_short(damage)).chain(words.iter().cloned()).collect();
+                    told = words;
                 }
                 let now = clock.monotonic();
                 ending.wait_for(until.saturating_sub(now).min(LOOK_AFTER));
@@ -87,6 +92,11 @@ fn mend(
         }
     }
     Ok(0)
+}
+
+/// What the start has found, without the hint for an operator.
+fn in_short(damage: &Damage) -> String {
+    damage.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// What a log waits for.

@@ -95,6 +95,40 @@ fn whatever_is_damaged_in_a_log_is_made_what_it_was() {
     assert!(mended > 1000, "{mended}");
 }
 
+/// A record in the place of an earlier one leaves a gap to which no transaction belongs.
+#[test]
+fn a_sector_that_was_written_to_another_place_is_made_what_it_was() {
+    let (whole, run, path) = one_log(true);
+    let original = whole.content(&path).unwrap();
+    let end = end_of(&whole, &path);
+    let sectors: Vec<usize> = (0..end / 512).map(|number| number * 512).collect();
+    let mut mended = 0;
+    let pairs = sectors.iter().flat_map(|to| sectors.iter().map(move |from| (*to, *from)));
+    // A part of them, in which each sector occurs.
+    for (to, from) in pairs.filter(|(to, from)| (to + from) / 512 % 16 == 1) {
+        let mut content = original.clone();
+        content.copy_within(from..from + 512, to);
+        if content == original {
+            continue;
+        }
+        let disk = whole.fork();
+        disk.put(&path, &content);
+        let what = format!("{from} at {to}");
+        let Some((_log, snapshots, mut wounds)) = wounded(&disk) else {
+            panic!("{what}: a start accepts it");
+        };
+        let wound = wounds.remove(0);
+        assert!(!wound.lacks().is_empty(), "{what}");
+        assert_eq!(mends(&snapshots.logs(), wound, &whole, &path), Mended::Whole, "{what}");
+        assert_eq!(disk.content(&path).unwrap()[..end], original[..end], "{what}");
+        mended += 1;
+        if mended % 10 == 0 {
+            is_whole(&disk, &run, &what);
+        }
+    }
+    assert!(mended > 20, "{mended}");
+}
+
 /// Three members with the same transactions, each damaged at other places, repair each other.
 #[test]
 fn members_with_damage_at_different_places_mend_each_other() {

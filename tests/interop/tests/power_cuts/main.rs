@@ -5,6 +5,8 @@
 //! `cargo xtask power-cuts --cuts 100` makes that many cuts of each kind; the tests themselves make
 //! a few. Mounting requires root: without root, the tests report that they did nothing.
 
+mod away;
+
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
