@@ -331,7 +331,7 @@ pub static SETTINGS: &[Setting] = &[
     ensemble(prop("tcpKeepAlive", Kind::JavaBool, "false", "TCP keep-alive on election connections")),
     ensemble(prop("fastleader.minNotificationInterval", ms(1), "200", "time after which votes are sent again, at first")),
     ensemble(prop("fastleader.maxNotificationInterval", ms(1), "60000", "the same, at last")),
-    ensemble(prop("zebu.leaderSilence", ms(0), "600", "silence after which a learner gives up its leader while all voters are Zebu servers, unless syncLimit is shorter; 0: syncLimit only")),
+    ensemble(prop("zebu.leaderSilence", ms(0), "600", "silence after which a learner gives up its leader, and a leader its quorum, while all voters are Zebu servers, unless syncLimit is shorter; 0: syncLimit only")),
     ensemble(prop("leader.maxTimeToWaitForEpoch", ms(-1), "-1", "time after which a new leader gives up if one of its voters supports another server; -1: initLimit")),
     ensemble(prop("leader.maxConcurrentSnapSyncs", count(1), "10", "most observers that receive a snapshot at the same time")),
     ensemble(prop("leader.maxConcurrentDiffSyncs", count(1), "100", "most observers that receive missing txns at the same time")),

@@ -192,6 +192,15 @@ impl World {
                 }
                 return self.carry_out_fault(Fault::Cut(pairs, time));
             }
+            Fault::Deafen(target, time) => {
+                let server = self.aim(target)?;
+                let leads = self.servers[server].leads().is_some();
+                let others = (0..self.servers.len()).filter(|other| *other != server);
+                let pairs = others.map(|other| (other, server)).collect();
+                self.checks.handover.deafened(server, leads, self.now);
+                self.after(time, Happening::Hears(server));
+                return self.carry_out_fault(Fault::Cut(pairs, time));
+            }
             Fault::Sever(target, side, time) => {
                 let server = self.aim(target)?;
                 for other in self.side(server, side) {
@@ -508,6 +517,12 @@ impl World {
         Some(())
     }
 
+    /// A server that was paused or deaf takes part again: another one must lead if it led.
+    pub(crate) fn is_missed(&mut self, server: usize) {
+        let found = self.checks.handover.resumed(server);
+        found.into_iter().for_each(|what| self.checks.found(what));
+    }
+
     pub(crate) fn resume(&mut self, server: usize, pause: u64) {
         let it = &mut self.servers[server];
         if it.paused != Some(pause) {
@@ -515,8 +530,7 @@ impl World {
         }
         it.paused = None;
         self.checks.staleness.resumed(server, self.now);
-        let found = self.checks.handover.resumed(server);
-        found.into_iter().for_each(|what| self.checks.found(what));
+        self.is_missed(server);
         let it = &mut self.servers[server];
         let mut missed = std::mem::take(&mut it.missed);
         if self.random.one_in(2) {

@@ -199,6 +199,7 @@ pub const MUTANTS: &[Mutant] = &[
     aimed("retires at once", "liveness", Aim::Retirements),
     aimed("retired server is there", "liveness", Aim::Retirements),
     aimed("paused leader is waited for", "F8", Aim::SilentLeaders),
+    aimed("deaf leader stays", "F16", Aim::SilentLeaders),
     tested("alive beside the original", "steady", "script announced_silence.txt of zebu-zab"),
     tested("starved learner gives up", "steady", "script announced_silence.txt of zebu-zab"),
     tested("every silence counts alike", "steady", "script announced_silence.txt of zebu-zab"),

@@ -207,6 +207,8 @@ pub enum Fault {
     Cut(Vec<(usize, usize)>, Duration),
     /// For a while, nothing passes from a server to the other side; nor back, if `true`.
     CutOff(Target, Side, bool, Duration),
+    /// For a while, nothing passes from the other servers to this one.
+    Deafen(Target, Duration),
     /// For a while, nothing passes from a server to the other side. Soon all connections between
     /// them break, and what is on the way is lost.
     Sever(Target, Side, Duration),
@@ -281,7 +283,7 @@ impl Fault {
             Self::Cut(..) => "partition",
             Self::Sever(..) => "partition",
             Self::CutOff(.., true, _) => "partition",
-            Self::CutOff(.., false, _) => "one direction cut",
+            Self::CutOff(.., false, _) | Self::Deafen(..) => "one direction cut",
             Self::Ambush(_, _, fault) => fault.class(),
             Self::PauseOthers(..) => "all others paused",
             Self::Pause(..) => "process paused",
@@ -358,8 +360,8 @@ pub struct Plan {
     pub credulous: bool,
     /// Whether nothing happens that may end a leadership.
     pub undisturbed: bool,
-    /// Whether the only faults are retirements and pauses of leaders, with quick networks and
-    /// disks, so that another server must lead at once.
+    /// Whether the only faults are retirements and pauses of leaders and leaders that hear nobody,
+    /// with quick networks and disks, so that another server must lead at once.
     pub hands_over: bool,
     /// Whether a quorum always has quick disks and networks, so that a leader waits for no slow
     /// server.

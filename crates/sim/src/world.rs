@@ -139,6 +139,8 @@ pub(crate) enum Happening {
         pause: u64,
     },
     Unblock(Vec<(usize, usize)>),
+    /// A server hears the others again.
+    Hears(usize),
     DiskBack {
         server: usize,
         full: bool,
@@ -463,6 +465,7 @@ impl World {
             Happening::Ambush(fault) => self.ambush(fault),
             Happening::Resume { server, pause } => self.resume(server, pause),
             Happening::Unblock(pairs) => self.unblock(&pairs),
+            Happening::Hears(server) => self.is_missed(server),
             Happening::DiskBack { server, full } => self.disk_back(server, full),
             Happening::Ends { server, process, back } => self.ends(server, process, back),
             Happening::NetworkBack => self.net.slow = 1,
@@ -569,8 +572,10 @@ impl World {
             .plan
             .leader_silence
             .map_or(0, |silence| (length.as_millis() / (silence.as_millis() / 6)) as u64 + 1);
+        // Where it says so, it also asks for a sign of life after three times of silence.
+        let asked = alive / 3 * 2;
         // Every half tick: a ping to each learner and its answer, with some reserve.
-        let most = learners * (21 * 2 * 2 + alive) + 10;
+        let most = learners * (21 * 2 * 2 + alive + asked) + 10;
         if sent > most {
             self.checks.found(format!("liveness: {sent} messages in {length:?} of rest"));
         }

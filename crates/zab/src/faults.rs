@@ -50,6 +50,10 @@ pub(crate) fn counter_overflows() -> bool {
     zebu_proto::mutant!("counter overflows")
 }
 
+pub(crate) fn deaf_leader_stays() -> bool {
+    zebu_proto::mutant!("deaf leader stays")
+}
+
 pub(crate) fn diff_instead_of_trunc() -> bool {
     zebu_proto::mutant!("diff instead of trunc")
 }

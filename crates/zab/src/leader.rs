@@ -49,6 +49,8 @@ enum Phase {
 struct Follow {
     /// Until when the learner counts as alive.
     alive_until: Duration,
+    /// When it was heard last.
+    heard: Duration,
     acked: Zxid,
     /// The oldest unacknowledged proposal that is watched, and since when.
     unacked: Option<(Zxid, Duration)>,
@@ -121,7 +123,7 @@ pub(crate) struct Leader {
     end: Zxid,
     proposed: Zxid,
     check_at: Duration,
-    /// When it next tells its learners that it is alive.
+    /// When it next tells its learners that it is alive, and looks whether a quorum of them is.
     alive_at: Duration,
     confirmations: VecDeque<Confirmation>,
     /// The number of ping rounds so far.
@@ -352,6 +354,7 @@ impl Leader {
     pub(crate) fn accepted(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let follow = Follow {
             alive_until: ctx.now + ctx.options.init_time() + ctx.options.sync_time(),
+            heard: ctx.now,
             acked: Zxid::ZERO,
             unacked: None,
             rounds_before: 0,
@@ -379,7 +382,7 @@ impl Leader {
         let Some(link) = self.links.get_mut(id) else { return Ok(()) };
         let limit = link.heard(ctx.now, ctx.options);
         if link.is_serving() {
-            link.own.alive_until = ctx.now + limit;
+            (link.own.alive_until, link.own.heard) = (ctx.now + limit, ctx.now);
         }
         match (&link.stage, packet.kind) {
             (Stage::Connected, PacketKind::FOLLOWERINFO | PacketKind::OBSERVERINFO) => {
@@ -496,6 +499,7 @@ impl Leader {
         self.links.ping_soon(ctx);
         self.check_at = ctx.now + ctx.options.tick;
         self.alive_at = ctx.options.leader_silence.map_or(Duration::MAX, |_| ctx.now);
+        ctx.silence.begin();
         let stays = self.complete(ctx);
         self.deliver(ctx);
         if stays {
@@ -510,6 +514,7 @@ impl Leader {
     fn serve(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.own.alive_until = link.own.alive_until.max(ctx.now + ctx.options.sync_time());
+        link.own.heard = ctx.now;
         (link.own.rounds_before, link.own.pings_answered) = (self.round, 0);
         (link.own.awaited, link.own.told_until) = (None, ctx.now);
         self.looking.remove(&link.server);

@@ -21,6 +21,9 @@ pub enum Leave {
     /// The followers that have been heard of within `syncLimit` are no quorum.
     #[error("this leader hears no quorum of followers any more")]
     QuorumLost,
+    /// The voters have been silent for longer than `zebu.leaderSilence` allows, and a leader without them is no quorum.
+    #[error("this leader has heard no quorum of followers for {0:?}")]
+    QuorumSilent(Duration),
     /// While a reconfiguration is in progress, the followers heard of are no quorum of the
     /// configuration in force.
     #[error(

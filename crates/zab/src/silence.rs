@@ -5,6 +5,11 @@
 //! it. A server of the original does not know these packets: while one of the voters is such a server, the leader
 //! announces nothing, and `syncLimit` alone counts.
 //!
+//! The same limit holds in the other direction. A leader that hears no quorum of its voters for so long can commit
+//! nothing. The others may be following another leader already, or may wait for this one because only their packets are
+//! lost. So it ends its role, and its clients go to other servers. Voters have nothing to say while nobody writes: then
+//! the leader asks them with pings.
+//!
 //! A limit that is too short costs an election, never data: learners that give up a leader too early elect one as they
 //! do after every failure. Two rules keep such elections rare.
 //! - A learner that was itself starved may find its deadline over and the leader's packets unread. So it reads once more,
@@ -22,6 +27,9 @@ use crate::io::Options;
 
 /// How many packets a leader sends within the limit.
 const PACKETS: u32 = 6;
+
+/// For how many of these packets a quorum may be silent before the leader asks it for a sign of life.
+const UNASKED: u32 = 3;
 
 /// How many times the longest recent silence the limit is at least.
 const MARGIN: u32 = 4;
@@ -43,44 +51,71 @@ pub(crate) fn interval(limit: Duration) -> Duration {
     limit / PACKETS
 }
 
-/// What a learner knows of its leader's silence. The longest recent silence outlives the role.
+/// How long the other side may be silent: for a learner its leader, for a leader the quorum of its voters. The longest
+/// recent silence outlives the role.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     /// The limit that the leader announces; `None`: `syncLimit` alone counts.
     announced: Option<Duration>,
-    /// When the leader was heard last.
+    /// When the other side was heard last.
     heard: Duration,
     /// The longest silence of the current period, and that of the previous one.
     longest: [Duration; 2],
     /// When the current period ends.
     period_ends: Duration,
-    /// Whether the limit is over, and the learner reads once more.
+    /// Whether the limit is over, and this server reads once more.
     is_over: bool,
+    /// Whether a leader has asked the quorum for a sign of life since it heard it last.
+    has_asked: bool,
 }
 
 impl Silence {
-    /// A learner's role begins: its leader has announced nothing.
+    /// A role begins: the leader has announced nothing.
     pub(crate) fn begin(&mut self) {
-        (self.announced, self.is_over) = (None, false);
+        (self.announced, self.is_over, self.has_asked) = (None, false, false);
     }
 
     /// The leader announces a limit; zero: none any more.
     pub(crate) fn announced(&mut self, now: Duration, limit: Duration, options: &Options) {
         let own = options.leader_silence.filter(|_| !limit.is_zero());
+        if self.announced.is_none() {
+            self.heard = now;
+        }
         self.announced = own.map(|own| own.max(limit).max(LIMIT_MIN));
-        self.heard = now;
     }
 
-    /// The leader sends something.
+    /// The other side sends something.
     pub(crate) fn heard(&mut self, now: Duration) {
-        self.is_over = false;
+        (self.is_over, self.has_asked) = (false, false);
         if self.announced.is_some() {
             self.note(now, now.saturating_sub(self.heard));
             self.heard = now;
         }
     }
 
-    /// Notes a silence of the leader's.
+    /// The quorum sent something at `at`, which may be a while ago. Returns for how long it has been silent since.
+    pub(crate) fn heard_at(&mut self, now: Duration, at: Duration) -> Duration {
+        if self.heard < at {
+            // A silence counts only if the leader has asked.
+            self.heard = if self.has_asked { self.heard } else { at };
+            self.heard(at);
+        }
+        now.saturating_sub(self.heard)
+    }
+
+    /// Whether a leader should ask the quorum for a sign of life now: it was silent for a while, and was not asked yet. What
+    /// was not asked for is no silence: the silence begins now.
+    pub(crate) fn asks(&mut self, now: Duration) -> bool {
+        let Some(announced) = self.announced else { return false };
+        let asks =
+            !self.has_asked && now.saturating_sub(self.heard) >= interval(announced) * UNASKED;
+        if asks {
+            (self.has_asked, self.heard) = (true, now);
+        }
+        asks
+    }
+
+    /// Notes a silence.
     fn note(&mut self, now: Duration, silence: Duration) {
         if self.period_ends <= now {
             let previous =
@@ -91,12 +126,12 @@ impl Silence {
         self.longest[0] = self.longest[0].max(silence);
     }
 
-    /// This server was suspended for so long: that is no silence of the leader's.
+    /// This server was suspended for so long: that is no silence of the other side.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.heard += time;
     }
 
-    /// How long the leader may be silent, given `syncLimit`.
+    /// How long the other side may be silent, given `syncLimit`.
     pub(crate) fn limit(&self, sync_time: Duration) -> Duration {
         let is_deaf = faults::paused_leader_is_waited_for();
         let Some(announced) = self.announced.filter(|_| !is_deaf) else { return sync_time };
@@ -107,8 +142,8 @@ impl Silence {
         announced.max(longest * MARGIN).min(sync_time)
     }
 
-    /// The limit is over. Returns how long the learner reads once more before it gives up the leader; `None`: it gives up
-    /// now.
+    /// The limit is over. Returns how long this server reads once more before it gives up the other side; `None`: it gives
+    /// it up now.
     pub(crate) fn over(&mut self, now: Duration) -> Option<Duration> {
         let announced = self.announced?;
         if !std::mem::replace(&mut self.is_over, true) && !faults::starved_learner_gives_up() {
@@ -209,5 +244,23 @@ mod tests {
         silence.postpone(MS * 5000);
         silence.heard(now + MS * 5100);
         assert_eq!(silence.limit(SYNC), MS * 600);
+    }
+
+    #[test]
+    fn a_quorum_that_has_nothing_to_say_is_asked_once() {
+        let (mut silence, now) = regular();
+        assert!(!silence.asks(now + MS * 299));
+        assert!(silence.asks(now + MS * 300));
+        assert!(!silence.asks(now + MS * 600));
+        // What was not asked for is no silence, and lengthens no limit.
+        assert_eq!(silence.heard_at(now + MS * 700, now), MS * 400);
+        assert_eq!(silence.heard_at(now + MS * 700, now + MS * 320), MS * 380);
+        assert_eq!(silence.limit(SYNC), MS * 600);
+        assert_eq!(silence.heard_at(now + MS * 900, now + MS * 800), MS * 100);
+        assert_eq!(silence.limit(SYNC), MS * 600);
+        // An answer that takes long does.
+        assert!(silence.asks(now + MS * 1100));
+        assert_eq!(silence.heard_at(now + MS * 1400, now + MS * 1400), Duration::ZERO);
+        assert_eq!(silence.limit(SYNC), MS * 1200);
     }
 }

@@ -212,8 +212,8 @@ pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut
     }
 }
 
-/// Leaders are paused, and nothing else goes wrong. After a long pause another server must lead
-/// within a second; a short pause must change nothing.
+/// Leaders are paused or hear nobody, and nothing else goes wrong. Then another server must lead soon; a short pause must
+/// change nothing.
 pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -224,7 +224,8 @@ pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut 
     plan.undisturbed = random.one_in(3);
     plan.length = SECOND * 170;
     let mut at = SECOND * 20;
-    while at < plan.length {
+    // The end of a plan ends all faults, so the last one begins early enough to have its effect.
+    while at + SECOND * 5 < plan.length {
         if plan.undisturbed {
             let target = match random.below(3) {
                 0 => Target::Other(random.below(5) as usize),
@@ -234,8 +235,13 @@ pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut 
             at += random.ms(500, 5_000);
         } else {
             // Shorter than `syncLimit`, because that limit would end the leadership as well. A
-            // leader's silence counts for a minute.
-            script.at(at, Fault::Pause(Target::Leader, random.ms(2_000, 4_500)));
+            // silence counts for a minute.
+            let time = random.ms(2_500, 4_500);
+            let fault = match random.one_in(2) {
+                true => Fault::Pause(Target::Leader, time),
+                false => Fault::Deafen(Target::Leader, time),
+            };
+            script.at(at, fault);
             at += SECOND * 70 + random.ms(0, 5_000);
         }
     }

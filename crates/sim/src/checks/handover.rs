@@ -1,10 +1,11 @@
-//! After a leader has stopped or is paused, another server leads soon, if there is no other fault.
+//! After a leader has stopped, is paused or hears nobody, another server leads soon, if there is no other fault.
 //!
 //! A leader that is asked to hand over is succeeded by the named server.
 //!
 //! A leader that is asked to stop leaves no proposal uncommitted. Another server leads before an
 //! election would have waited for the vote of the stopped one. The end of a paused leader is
-//! detected within the time for which a leader may be silent.
+//! detected within the time for which a leader may be silent, and a leader that hears nobody detects that itself within
+//! the same time.
 
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ const GAP_MAX: Duration = Duration::from_millis(190);
 /// The longest gap between two leaders after a leader is paused.
 const PAUSED_MAX: Duration = Duration::from_secs(1);
 
+/// The longest gap between two leaders after a leader hears nobody any more.
+const DEAF_MAX: Duration = Duration::from_millis(1_500);
+
 /// The state of retirements and pauses, in plans without other faults.
 pub(crate) struct Handover {
     watches: bool,
@@ -27,7 +31,7 @@ pub(crate) struct Handover {
     gone: Option<(Duration, Duration)>,
     /// The server that the leader has handed over to.
     heir: Option<ServerId>,
-    /// The leader that is paused.
+    /// The leader that is paused, or hears nobody.
     paused: Option<usize>,
 }
 
@@ -76,12 +80,19 @@ impl Handover {
         }
     }
 
-    /// A server resumes.
+    /// A server hears nobody from now on.
+    pub(crate) fn deafened(&mut self, server: usize, leads: bool, now: Duration) {
+        if self.watches && leads {
+            (self.paused, self.gone) = (Some(server), Some((now, DEAF_MAX)));
+        }
+    }
+
+    /// A server resumes, or hears the others again.
     pub(crate) fn resumed(&mut self, server: usize) -> Option<String> {
         let was_awaited = self.paused.take_if(|paused| *paused == server).is_some();
         let is_missed = was_awaited && self.gone.take().is_some();
         is_missed
-            .then(|| format!("liveness: leader {server} was paused, and nobody else led meanwhile"))
+            .then(|| format!("liveness: leader {server} was paused or heard nobody, and nobody else led meanwhile"))
     }
 
     /// A server changes its role.

@@ -52,14 +52,14 @@ impl Leader {
             }
             self.ping(ctx);
         }
-        self.tell_alive(ctx);
-        Ok(())
+        self.beat(ctx)
     }
 
-    /// Tells the learners that this leader is alive, if that is due; see [`crate::silence`].
-    fn tell_alive(&mut self, ctx: &mut Ctx<'_>) {
+    /// If that is due, tells the learners that this leader is alive, and looks whether a quorum of them is; see
+    /// [`crate::silence`].
+    fn beat(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let Some(limit) = ctx.options.leader_silence.filter(|_| self.alive_at <= ctx.now) else {
-            return;
+            return Ok(());
         };
         self.alive_at = ctx.now + silence::interval(limit);
         let limit = if self.has_only_ours() { limit } else { Duration::ZERO };
@@ -72,6 +72,46 @@ impl Leader {
                 ctx.out.push(Output::Send(id, packet.clone()));
             }
         }
+        ctx.silence.announced(ctx.now, limit, ctx.options);
+        if limit.is_zero() || faults::deaf_leader_stays() {
+            return Ok(());
+        }
+        self.hears_quorum(ctx)
+    }
+
+    /// Ends the role if no quorum was heard for too long, although it was asked.
+    fn hears_quorum(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+        let at = self.quorum_heard(ctx).unwrap_or_default();
+        let silent = ctx.silence.heard_at(ctx.now, at);
+        if silent >= ctx.silence.limit(ctx.options.sync_time()) {
+            if ctx.silence.over(ctx.now).is_none() {
+                return Err(Leave::QuorumSilent(silent));
+            }
+        } else if ctx.silence.asks(ctx.now) {
+            self.ping(ctx);
+        }
+        Ok(())
+    }
+
+    /// The newest time since when every server of some quorum has been heard; `None`: there is no quorum. A server that is
+    /// being synchronized has nothing to say.
+    fn quorum_heard(&self, ctx: &Ctx<'_>) -> Option<Duration> {
+        let now = ctx.now;
+        let mut voters: Vec<(Duration, ServerId)> = self
+            .links
+            .values()
+            .filter(|link| !link.observer && link.own.alive_until >= now)
+            .map(|link| (if link.is_serving() { link.own.heard } else { now }, link.server))
+            .collect();
+        voters.sort_unstable_by(|a, b| b.cmp(a));
+        let mut servers = BTreeSet::from([ctx.options.me]);
+        if ctx.quorums.all_have_quorum(&servers) || self.goes_alone(ctx) {
+            return Some(now);
+        }
+        voters.into_iter().find_map(|(heard, server)| {
+            servers.insert(server);
+            ctx.quorums.all_have_quorum(&servers).then_some(heard)
+        })
     }
 
     /// Whether all followers are Zebu servers. Otherwise a follower that gives up this leader early would be alone with
@@ -99,6 +139,7 @@ impl Leader {
         self.links.postpone(time);
         for (_, link) in self.links.iter_mut() {
             link.own.alive_until += time;
+            link.own.heard += time;
             link.own.told_until += time;
             if let Some((_, since)) = &mut link.own.unacked {
                 *since += time;

@@ -65,6 +65,9 @@ impl Peer {
         if let Part::Settling(settling) = &mut self.part {
             // This server cannot vote yet: remembers the ballot.
             settling.early.insert(from, ballot);
+            if std::mem::take(&mut settling.rests_unheard) {
+                settling.rest_until = now;
+            }
             return Ok(());
         }
         if self.may_have_lost(from, &ballot) {
