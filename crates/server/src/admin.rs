@@ -35,7 +35,8 @@ use crate::restoring;
 use crate::retiring;
 use crate::shared::Shared;
 
-/// Ports that are bound before anything runs, so that one that is taken stops nothing.
+/// The bound ports. They are bound before anything runs, so that an occupied port stops nothing
+/// that already runs.
 pub struct Bound {
     admin: Option<TcpListener>,
     admin_tls: Option<Arc<HttpPort>>,
@@ -50,8 +51,8 @@ impl Bound {
     /// enable the admin server.
     ///
     /// # Errors
-    /// [`StartError::Admin`], the certificates of the admin server or of the Prometheus page cannot be used, or a port of
-    /// the Prometheus page is taken.
+    /// [`StartError::Admin`], the certificates of the admin server or of the Prometheus page cannot
+    /// be used, or a port of the Prometheus page is occupied.
     pub fn new(config: &Config) -> Result<Self, StartError> {
         let admin_tls = config.admin.as_ref().and_then(|admin| admin.tls.clone());
         let admin_tls =
@@ -101,7 +102,7 @@ impl Bound {
     /// Serves on the bound ports until the returned value is dropped.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system provides no further thread.
     pub fn serve(self, shared: &Arc<Shared>) -> Result<Option<Running>, StartError> {
         let ports = [
             ("commands", self.admin_port()),
@@ -173,7 +174,7 @@ fn page_options(config: &PrometheusConfig) -> PageOptions {
     PageOptions { process: config.process, top_clients: config.top_clients }
 }
 
-/// Watches the certificates of a port, which are read anew or not.
+/// Watches the certificates of a port, and reloads them if that is configured.
 async fn watch(port: Option<(Arc<HttpPort>, bool)>) {
     if let Some((tls, reloads)) = port {
         tls.port().watch(reloads).await;
@@ -184,11 +185,11 @@ fn port_of(listener: Option<&TcpListener>) -> Option<u16> {
     listener?.local_addr().ok().map(|at| at.port())
 }
 
-/// How long a client of the Prometheus page may take, as at the admin server by default.
+/// Maximum time for a request to the Prometheus page; the admin server's default.
 const IDLE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl ServerFactsView {
-    /// The connection that has a session.
+    /// The connection of a session.
     fn connection_of(&self, session: SessionId) -> Option<Arc<Conn>> {
         let mut found = None;
         self.0.conns().each(|conn| {
@@ -299,7 +300,7 @@ impl Served for ServerFactsView {
         if is_global && !ends_all {
             return Ended::Elsewhere(self.ensemble().and_then(|ensemble| ensemble.leader));
         }
-        // A session that the tree does not have may be one that only this server knows.
+        // If the tree does not have the session, only this server may know it.
         if !is_global && self.connection_of(session).is_none() {
             return Ended::Unknown;
         }
@@ -364,8 +365,8 @@ impl Served for ServerFactsView {
             };
             let acl = shared.tree().read().node("/").map(|root| root.acl().to_vec());
             let acl = acl.ok_or(Denied::Forbidden)?;
-            // One by one: an entry that grants one permission does not grant the others
-            // (CVE-2025-58457).
+            // Each permission is checked separately: an entry that grants one permission does not
+            // grant the others (CVE-2025-58457).
             let needed = [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
             let schemes = &shared.common.schemes;
             let may = needed.into_iter().all(|perm| schemes.permits(&acl, perm, &ids));

@@ -30,7 +30,7 @@ use crate::error::StartError;
 use crate::logging::rotation;
 use crate::shared::Shared;
 
-/// Events that may wait for the disk.
+/// Maximum number of events that wait for the disk.
 const WAITING: QueueLimits = QueueLimits { entries: 1 << 17, bytes: 64 << 20 };
 
 /// The audit log of a server.
@@ -39,7 +39,7 @@ pub struct Audit {
     losses: Arc<Losses>,
 }
 
-/// What the log tells of itself.
+/// The audit log's own warnings and errors.
 #[derive(Default)]
 struct Losses {
     path: std::path::PathBuf,
@@ -65,7 +65,7 @@ impl Audit {
     /// Opens the file and starts the log's thread.
     ///
     /// # Errors
-    /// The file cannot be opened, or the system has no thread left.
+    /// The file cannot be opened, or the system provides no further thread.
     pub fn start(config: &FileConfig, schemes: Arc<Schemes>) -> Result<Self, StartError> {
         let file = RotatingFile::open(&config.path, rotation(config), now_ms())
             .map_err(|source| StartError::AuditLog { path: config.path.clone(), source })?;
@@ -76,7 +76,7 @@ impl Audit {
         Ok(Self { queue, losses })
     }
 
-    /// Counts the lines that are lost at this server from now on.
+    /// From now on, counts lost lines in this server's metrics.
     pub fn belongs_to(&self, shared: &Arc<Shared>) {
         *self.losses.shared.lock() = Arc::downgrade(shared);
     }
@@ -85,13 +85,13 @@ impl Audit {
         self.queue.add(Event { wall_ms: now_ms(), what });
     }
 
-    /// The server has started, or has not.
+    /// The server has started, or its start has failed.
     pub fn started(&self, well: bool) {
         let result = if well { Outcome::Success } else { Outcome::Failure };
         self.add(What::Own { operation: "serverStart", result });
     }
 
-    /// The server is about to stop.
+    /// The server is stopping.
     pub fn stops(&self) {
         self.add(What::Own { operation: "serverStop", result: Outcome::Invoked });
     }
@@ -114,7 +114,7 @@ impl Audit {
         self.add(What::Refused { peer, reason });
     }
 
-    /// Writes what waits, and ends the thread.
+    /// Writes all waiting lines, and ends the thread.
     pub fn close(&self) {
         self.queue.close();
     }

@@ -52,10 +52,10 @@ pub struct ServerArgs {
     pub check: bool,
 }
 
-/// Why there is nothing to run.
+/// Why no server starts.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     #[error("{0}")]
     Usage(String),
     /// The configuration is invalid.
@@ -70,7 +70,7 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// What the process should exit with.
+    /// The exit code for the process.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Config(_) | Self::UnknownKeys(_) => ConfigError::EXIT_CODE,
@@ -80,7 +80,8 @@ impl CliError {
 }
 
 impl ServerArgs {
-    /// Makes a configuration from the arguments, this process's environment and the files they name.
+    /// Makes a configuration from the arguments, the environment of this process, and the files
+    /// that they name.
     ///
     /// # Errors
     /// [`CliError::Usage`] and [`CliError::Config`].
@@ -88,7 +89,7 @@ impl ServerArgs {
         self.load_from(config::variables(), &|path: &Path| std::fs::read(path))
     }
 
-    /// The same with an environment and files of the caller's.
+    /// The same with an environment and files from the caller.
     ///
     /// # Errors
     /// [`CliError::Usage`] and [`CliError::Config`].
@@ -110,7 +111,7 @@ impl ServerArgs {
     /// The output of `--check`: notes, every setting, and insecure parts.
     ///
     /// # Errors
-    /// The error that a start would have, and unknown keys.
+    /// The error that a start would report, and unknown keys.
     pub fn check(&self, loaded: &Loaded) -> Result<String, CliError> {
         let unknown: Vec<Note> =
             loaded.notes.iter().filter(|note| note.is_unknown_key).cloned().collect();

@@ -11,10 +11,10 @@ use zebu_replica::{ConnId, Now, Origin, Request};
 use super::Audit;
 use super::event::{Asked, Event, What, operation};
 
-/// What the thread that has the replica's turn keeps for the audit log.
+/// The audit data of the thread that runs the replica's turn.
 ///
-/// **Invariant:** every request that goes in comes out once, so that nothing is kept for longer than a request takes.
-/// Checked by `every_change_is_told_with_its_user_and_its_result`.
+/// **Invariant:** every stored request is removed once, so none is stored longer than the request
+/// takes. Checked by `every_change_is_told_with_its_user_and_its_result`.
 pub struct Pending {
     audit: Arc<Audit>,
     asked: HashMap<ConnId, VecDeque<(Xid, Asked)>>,
@@ -22,12 +22,12 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Nothing is on its way.
+    /// No request is in progress.
     pub fn new(audit: Arc<Audit>) -> Self {
         Self { audit, asked: HashMap::new(), events: Vec::new() }
     }
 
-    /// A request goes in.
+    /// Stores a request.
     pub fn takes(&mut self, request: &Request) {
         if operation(request.op).is_none() {
             return;
@@ -37,11 +37,11 @@ impl Pending {
         self.asked.entry(*conn).or_default().push_back((*xid, asked));
     }
 
-    /// The request that comes out.
+    /// Removes and returns the request.
     fn asked(&mut self, origin: &Origin) -> Option<Asked> {
         operation(origin.op)?;
         let of_conn = self.asked.get_mut(&origin.conn)?;
-        // Mostly the first one: answers come in the order of requests.
+        // It is mostly the first one, because requests are answered in order.
         let is_it = |(xid, asked): &(Xid, Asked)| (*xid, asked.op) == (origin.xid, origin.op);
         let at = of_conn.iter().position(is_it)?;
         let (_, asked) = of_conn.remove(at)?;
@@ -85,7 +85,7 @@ impl Pending {
         self.asked(origin);
     }
 
-    /// Hands over what there is.
+    /// Passes on the collected events.
     pub fn hand_over(&mut self) {
         self.audit.queue.add_all(&mut self.events);
     }

@@ -15,14 +15,14 @@ use crate::shared::Shared;
 /// A scheme, and an id of it.
 type Identity = (String, String);
 
-/// Of all clients of a server.
+/// The limits for all clients of a server.
 #[derive(Debug)]
 pub struct Access {
     failures: Mutex<Failures>,
     identities: Arc<Mutex<Identities<Identity>>>,
 }
 
-/// The identities that a connection counts for. When it is dropped, the connection counts no longer.
+/// The identities for which a connection counts. Dropping this ends the counting.
 #[derive(Debug, Default)]
 pub struct Entered {
     identities: Option<Arc<Mutex<Identities<Identity>>>>,
@@ -38,7 +38,7 @@ impl Drop for Entered {
 }
 
 impl Access {
-    /// Nobody has tried anything.
+    /// No client has tried to authenticate yet.
     pub fn new(config: &Config) -> Self {
         let identities = Identities::new(config.limits.connections_per_identity);
         Self {
@@ -48,7 +48,7 @@ impl Access {
     }
 }
 
-/// Whether a client of that address may try to authenticate.
+/// Whether a client of this address may try to authenticate.
 pub fn may_try(shared: &Shared, peer: IpAddr) -> bool {
     let may = shared.clients.access.failures.lock().may_try(shared.clock.monotonic(), peer);
     if !may {
@@ -60,7 +60,7 @@ pub fn may_try(shared: &Shared, peer: IpAddr) -> bool {
     may
 }
 
-/// A client of that address has shown wrong credentials.
+/// A client of this address has presented wrong credentials.
 pub fn failed(shared: &Shared, peer: IpAddr) {
     shared.metrics.auth_failures.add(1);
     if shared.clients.access.failures.lock().failed(shared.clock.monotonic(), peer) {
@@ -72,9 +72,9 @@ pub fn failed(shared: &Shared, peer: IpAddr) {
     }
 }
 
-/// Counts a connection of that address for the identities among these ids that it does not count for yet.
+/// Counts a connection of this address for those of these ids for which it does not count yet.
 ///
-/// Returns whether it may have them: each has a connection left.
+/// Returns false if one of these identities already has its maximum number of connections.
 pub fn enter(shared: &Shared, peer: IpAddr, entered: &mut Entered, ids: &[Id]) -> bool {
     let mut identities = shared.clients.access.identities.lock();
     if !identities.are_counted() {

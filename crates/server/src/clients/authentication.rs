@@ -16,10 +16,10 @@ use crate::clients::access;
 use crate::clients::conn::Conn;
 use crate::shared::Shared;
 
-/// How long a scheme may take for its verdict; a client that gets none is refused.
+/// Maximum time for a scheme's verdict. A client without a verdict is refused.
 pub const VERDICT_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Has a scheme asked that takes its time.
+/// Asks a scheme that answers later.
 pub fn ask(shared: &Arc<Shared>, conn: &Conn, ticket: Ticket, asking: Asking<'_>) {
     let Some(provider) = asking.scheme.and_then(|scheme| shared.common.schemes.provider(scheme))
     else {
@@ -38,7 +38,7 @@ pub fn ask(shared: &Arc<Shared>, conn: &Conn, ticket: Ticket, asking: Asking<'_>
     provider.ask(question, answer);
 }
 
-/// Judges credentials that came another way than in an auth packet of a session.
+/// Checks credentials that did not arrive in an auth packet of a session.
 pub async fn judge(shared: &Shared, peer: IpAddr, scheme: &str, data: &[u8]) -> Verdict {
     if !access::may_try(shared, peer) {
         return Err(Refused::Elsewhere);
@@ -70,7 +70,7 @@ async fn ask_for(shared: &Shared, peer: IpAddr, scheme: &str, data: &[u8]) -> Ve
     }
 }
 
-/// Counts and logs what became of an auth packet.
+/// Counts and logs the result of an auth packet.
 pub fn judged(shared: &Shared, conn: &Conn, asking: Asking<'_>, result: Result<(), Refused>) {
     let scheme = asking.scheme.unwrap_or_default();
     if scheme == ENSEMBLE_SCHEME

@@ -7,57 +7,60 @@
 
 use std::time::Duration;
 
-/// How often it is looked at.
+/// Time between two measurements.
 pub const INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often, while nearly nothing is done.
+/// Time between two measurements on a nearly idle server.
 pub const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A worker with less time left, as a share of it, does not keep up.
+/// A worker that is busy for a larger share of the time does not keep up.
 const STRAINED: f64 = 0.9;
 
-/// Cores that must have nothing to do before another worker can help.
+/// Number of cores that must be idle before another worker can help.
 const SPARE: f64 = 0.4;
 
-/// Cores below which workers take time from each other, or from others.
+/// With fewer idle cores, workers take time from each other or from other programs.
 const CROWDED: f64 = 0.2;
 
-/// What `n` workers do is little when it is less than this share of what one fewer could.
+/// `n` workers are too many if their load is less than this share of the capacity of `n − 1`
+/// workers.
 const LITTLE: f64 = 0.6;
 
-/// A busy worker has so much less to do than another one that it takes some of it, as a share of time.
+/// Difference between the load of a busy worker and of another one, as a share of time, at which
+/// the other one takes over connections.
 const UNEVEN: f64 = 0.3;
 
-/// Looks in a row before something is done about a worker that does not keep up.
+/// Measurements in a row before a worker that does not keep up gets help.
 const STRAINED_LOOKS: u32 = 2;
 
-/// Looks in a row before workers that take time from each other become fewer.
+/// Measurements in a row before the number of workers is reduced because they take time from each
+/// other.
 const CROWDED_LOOKS: u32 = 3;
 
-/// Looks in a row before workers with little to do become fewer.
+/// Measurements in a row before the number of workers is reduced because their load is small.
 const LITTLE_LOOKS: u32 = 4;
 
-/// What a worker did since the last look.
+/// The load of a worker since the last measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// The share of the time it was running, 0 to 1.
     pub busy: f64,
-    /// Its connections.
+    /// The number of its connections.
     pub conns: usize,
 }
 
-/// Connections that change their worker.
+/// Connections to move to another worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The worker that serves them.
+    /// The present worker.
     pub from: usize,
-    /// The one that is to.
+    /// The future worker.
     pub to: usize,
-    /// How many.
+    /// The number of connections.
     pub count: usize,
 }
 
-/// How many workers serve, and for how long that has not been right.
+/// The number of serving workers, and the number of measurements for which that number was wrong.
 #[derive(Debug)]
 pub struct Spread {
     active: usize,
@@ -67,18 +70,18 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// One worker serves.
+    /// Starts with one worker.
     pub fn new() -> Self {
         Self { active: 1, strained: 0, crowded: 0, little: 0 }
     }
 
-    /// So many of them serve: the first ones. The others have no connections, and get none.
+    /// The number of serving workers: the first ones. The others have no connections, and get none.
     pub fn active(&self) -> usize {
         self.active
     }
 
-    /// Takes the load of all workers, and the number of idle cores; returns what is to be
-    /// moved.
+    /// Evaluates the load of all workers and the number of idle cores. Returns the connections to
+    /// move.
     pub fn look(&mut self, loads: &[Load], idle: f64) -> Vec<Move> {
         let active = &loads[..self.active];
         let total: f64 = active.iter().map(|load| load.busy).sum();
@@ -99,8 +102,8 @@ impl Spread {
         Vec::new()
     }
 
-    /// The busiest worker gives connections to the one with the most idle time; otherwise all give
-    /// some to a further worker.
+    /// The busiest worker gives connections to the one with the most idle time; otherwise all
+    /// workers give some to a further worker.
     fn relieve(&mut self, loads: &[Load]) -> Vec<Move> {
         let active = &loads[..self.active];
         let by_busy = |a: &usize, b: &usize| active[*a].busy.total_cmp(&active[*b].busy);
@@ -120,14 +123,14 @@ impl Spread {
         let to = self.active;
         self.active += 1;
         let part = |(from, load): (usize, &Load)| {
-            // The last one of a worker stays where it is.
+            // The only connection of a worker stays there.
             let count = load.conns.div_ceil(self.active).min(load.conns.saturating_sub(1));
             Move { from, to, count }
         };
         active.iter().enumerate().map(part).filter(|part| part.count > 0).collect()
     }
 
-    /// The last worker gives all it has to the others.
+    /// The last worker gives all its connections to the others.
     fn withdraw(&mut self, loads: &[Load]) -> Vec<Move> {
         self.active -= 1;
         let conns = loads[self.active].conns;
@@ -147,7 +150,7 @@ mod tests {
         loads.iter().map(|&(busy, conns)| Load { busy, conns }).collect()
     }
 
-    /// Looks until something is moved, at most `looks` times; after how many that was.
+    /// Measures until connections move, at most `looks` times. Returns the number of measurements.
     fn look(spread: &mut Spread, at: &[Load], idle: f64, looks: u32) -> (u32, Vec<Move>) {
         for number in 1..=looks {
             let moves = spread.look(at, idle);
@@ -165,7 +168,7 @@ mod tests {
         let half = Move { from: 0, to: 1, count: 8 };
         assert_eq!(look(&mut spread, &busy, 0.8, 9), (STRAINED_LOOKS, vec![half]));
         assert_eq!(spread.active(), 2);
-        // There is no third one.
+        // There is no third worker.
         let all = loads(&[(1.0, 8), (1.0, 8)]);
         assert_eq!(look(&mut spread, &all, 1.0, 99), (99, vec![]));
     }

@@ -13,30 +13,30 @@ use crate::clients::access::Entered;
 /// A client's connection.
 pub type Conn = zebu_engine::Conn<Side>;
 
-/// What is kept beside a connection.
+/// The state of a connection.
 #[derive(Debug)]
 pub struct Side {
-    /// Where it comes from.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// When it came, in milliseconds since the Unix epoch.
+    /// The time of its accept, in milliseconds since the Unix epoch.
     pub established_ms: i64,
-    /// Whether it has TLS.
+    /// Whether the connection uses TLS.
     pub is_secure: bool,
     /// The connection's task, while it waits.
     pub task: AtomicWaker,
-    /// The network worker that is to serve it.
+    /// The network worker that should serve it.
     pub worker: AtomicUsize,
-    /// The identities that it counts for.
+    /// The identities for which it counts.
     pub entered: Mutex<Entered>,
-    /// Since when the oldest answers wait for the socket that the replica's thread has made, in microseconds of the
-    /// monotonic clock; 0 while there are none.
+    /// The time since which the oldest answers made by the replica's thread wait for the socket, in
+    /// microseconds of the monotonic clock; 0 if there are none.
     waiting_since_us: AtomicU64,
     /// Counters.
     pub stats: ConnStats,
 }
 
 impl Side {
-    /// Of a connection that was just accepted.
+    /// The state of a connection that was just accepted.
     pub fn new(
         peer: SocketAddr,
         established_ms: i64,
@@ -52,14 +52,15 @@ impl Side {
         Self { peer, established_ms, is_secure, task, worker, entered, waiting_since_us, stats }
     }
 
-    /// Answers were made at a time.
+    /// Answers were made at this time.
     pub fn answers_at(&self, now: Duration) {
         if self.waiting_since_us.load(Ordering::Relaxed) == 0 {
             self.waiting_since_us.store(now.as_micros() as u64, Ordering::Relaxed);
         }
     }
 
-    /// All that is made is with the socket: since when the oldest of it has waited, if anything has.
+    /// All answers are with the socket. Returns the time since which the oldest of them waited, if
+    /// any did.
     pub fn all_sent(&self) -> Option<Duration> {
         if self.waiting_since_us.load(Ordering::Relaxed) == 0 {
             return None;
@@ -85,24 +86,24 @@ pub struct ConnStats {
     pub last_op: AtomicI32,
     /// Its xid; −1 before the first.
     pub last_cxid: AtomicI64,
-    /// The last zxid answered with; −1 before the first.
+    /// The zxid of the last answer; −1 before the first.
     pub last_zxid: AtomicI64,
     /// When the last answer was made, in milliseconds of the monotonic clock.
     pub last_response_ms: AtomicU64,
     /// Latency of the last answer, in milliseconds.
     pub last_latency_ms: AtomicU64,
-    /// Least latency, in milliseconds; `u64::MAX` before the first answer.
+    /// The smallest latency, in milliseconds; `u64::MAX` before the first answer.
     pub latency_ms_min: AtomicU64,
-    /// Largest latency, in milliseconds.
+    /// The largest latency, in milliseconds.
     pub latency_ms_max: AtomicU64,
-    /// Sum of all latencies, in milliseconds.
+    /// The sum of all latencies, in milliseconds.
     pub latency_ms_sum: AtomicU64,
     /// Number of answers with a latency.
     pub latencies: AtomicU64,
 }
 
 impl ConnStats {
-    /// Everything back to the beginning.
+    /// Resets all counters.
     pub fn reset(&self) {
         for counter in [
             &self.received,
@@ -121,7 +122,7 @@ impl ConnStats {
         self.last_op.store(NO_OP, Ordering::Relaxed);
     }
 
-    /// Notes `count` answers made at `now_ms` to requests that took `latency_ms`.
+    /// Counts `count` answers made at `now_ms` to requests that took `latency_ms`.
     pub fn answered(
         &self,
         count: u64,
@@ -138,7 +139,7 @@ impl ConnStats {
         self.last_zxid.store(zxid, Ordering::Relaxed);
         self.last_response_ms.store(now_ms, Ordering::Relaxed);
         self.last_latency_ms.store(latency_ms, Ordering::Relaxed);
-        // Most latencies are neither.
+        // Most latencies are neither the smallest nor the largest.
         if latency_ms < self.latency_ms_min.load(Ordering::Relaxed) {
             self.latency_ms_min.fetch_min(latency_ms, Ordering::Relaxed);
         }
@@ -150,5 +151,5 @@ impl ConnStats {
     }
 }
 
-/// `last_op` before the first operation.
+/// The value of `last_op` before the first operation.
 pub const NO_OP: i32 = i32::MIN;

@@ -89,7 +89,8 @@ pub async fn serve(
         Err(end) => Err(end),
     };
     stream.finish();
-    // The socket has room for it, or a client that does not read loses it.
+    // Either the socket has room for the answers, or a client that does not read loses its
+    // connection.
     let _ = stream.flush();
     client.leave();
     let peer = client.conn().side.peer;
@@ -128,7 +129,7 @@ impl Client {
         drop(std::mem::take(&mut *self.conn().side.entered.lock()));
     }
 
-    /// The four-letter word that the connection has begun with.
+    /// The four-letter word at the beginning of the connection.
     fn question(&self) -> Option<Question> {
         let (first, rest) = self.client.input().split_first_chunk::<4>()?;
         match Question::parse(*first, rest, &self.shared.clients.whitelist)? {
@@ -143,7 +144,7 @@ impl Client {
         let common = &shared.common;
         let mut linger = None;
         let mut was_blocked = false;
-        // The client sends nothing more; its requests are still processed.
+        // The client sends no more requests. Those it has sent are still processed.
         let mut ended = false;
         let clock = shared.clock;
         let early = stream.early(|bytes| self.client.received(bytes, true, || clock.monotonic()));
@@ -205,7 +206,8 @@ impl Client {
                 Wants::End => return Ok(Turn::Over),
                 Wants::Wait { read, takes } => (read, takes),
             };
-            // A connection that is not read from is still watched, so that its end is noticed.
+            // The socket of a connection that is not read from is still watched, so that its end is
+            // noticed.
             let interest = match (read, blocked) {
                 (true, true) => Interest::READABLE | Interest::WRITABLE,
                 (true, false) => Interest::READABLE,

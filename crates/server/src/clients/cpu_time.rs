@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use rustix::thread::gettid;
 
-/// What `/proc/stat` counts in, in milliseconds: Linux shows every program hundredths of a second, whatever
-/// it uses itself.
+/// The unit of `/proc/stat`, in milliseconds. Linux shows hundredths of a second to every program,
+/// whatever the kernel uses itself.
 const TICK_MS: u64 = 10;
 
-/// What names the calling thread here; `None` where the system does not tell.
+/// The name of the calling thread; `None` if the system does not provide it.
 pub fn this_thread() -> Option<String> {
     let path = format!("/proc/self/task/{}/schedstat", gettid().as_raw_nonzero());
     thread_time(&path).is_some().then_some(path)
 }
 
-/// How long a thread has run, all in all.
+/// The total time for which a thread has run.
 pub fn thread_time(thread: &str) -> Option<Duration> {
     let text = std::fs::read_to_string(thread).ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// How long the machine's processors had nothing to do, all in all, summed over them; `None` where the
-/// system does not tell.
+/// The total idle time of the machine's processors, summed over all; `None` if the system does not
+/// provide it.
 pub fn idle_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     idle_ticks(&text).map(|ticks| Duration::from_millis(ticks.saturating_mul(TICK_MS)))
 }
 
-/// Idle, and waiting for a disk.
+/// Idle time, and time spent waiting for a disk.
 fn idle_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().skip(3);
     let idle: u64 = fields.next()?.parse().ok()?;
@@ -56,7 +56,7 @@ mod tests {
         while std::time::Instant::now() < until {
             std::hint::spin_loop();
         }
-        // It is preempted meanwhile, perhaps for most of it.
+        // The thread is preempted meanwhile, perhaps most of the time.
         assert!(thread_time(&thread).unwrap() > before);
         assert!(idle_time().is_some());
     }

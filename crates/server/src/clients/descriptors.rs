@@ -4,15 +4,16 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that connections leave to files, listeners and runtimes.
+/// Descriptors reserved for files, listeners and runtimes.
 const RESERVED: u64 = 64;
 
-/// How many there may be; `None` is no limit.
+/// The maximum number of descriptors; `None` if unlimited.
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// How many connections leave enough of them for everything else; `None` is no limit.
+/// The maximum number of connections that leaves enough descriptors for everything else; `None` if
+/// unlimited.
 pub fn connections_max() -> Option<u32> {
     limit().map(|limit| u32::try_from(share(limit)).unwrap_or(u32::MAX))
 }
@@ -22,7 +23,7 @@ fn share(limit: u64) -> u64 {
     limit.saturating_sub(RESERVED).max(limit / 2)
 }
 
-/// How many there are, where the system tells.
+/// The number of used descriptors, if the system provides it.
 pub fn open() -> Option<u64> {
     let here = std::fs::read_dir("/proc/self/fd").ok()?;
     Some(here.count() as u64)
@@ -31,7 +32,7 @@ pub fn open() -> Option<u64> {
 /// Raises the soft limit of this process to its hard limit, as a JVM does.
 ///
 /// # Errors
-/// When the system refuses.
+/// The system refuses.
 pub fn raise() -> std::io::Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {

@@ -10,29 +10,29 @@ use crate::counting::server_facts::ServerFactsView;
 use crate::four_letter::{Answer, Effect, Received, Whitelist, Word};
 use crate::shared::Shared;
 
-/// How long a client may take to read an answer.
+/// Maximum time in which a client must read an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// What a connection asked with its first bytes.
+/// The request in the first bytes of a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum Question {
-    /// Nothing: close it.
+    /// Invalid bytes: close the connection.
     Interrupt,
-    /// A word, with the argument that follows some.
+    /// A word, with its argument if it has one.
     Word(Word, i64),
 }
 
-/// Whether all of a question is here.
+/// Whether the request is complete.
 #[derive(Clone, Copy, Debug)]
 pub enum Parsed {
-    /// All of it.
+    /// The request is complete.
     Whole(Question),
-    /// The argument is still on its way.
+    /// The argument has not arrived yet.
     Partial,
 }
 
 impl Question {
-    /// The question behind a connection's first four bytes and `rest`, if it is one.
+    /// The request in a connection's first four bytes and `rest`, if it is one.
     ///
     /// A forbidden word is refused at once, without waiting for its argument.
     pub fn parse(first: [u8; 4], rest: &[u8], whitelist: &Whitelist) -> Option<Parsed> {
@@ -49,7 +49,7 @@ impl Question {
     }
 }
 
-/// Sends the answer, a piece at a time.
+/// Sends the answer in pieces.
 pub async fn answer(shared: &Arc<Shared>, stream: &mut Stream, question: Question) {
     let Question::Word(word, argument) = question else { return };
     let serving = shared.serving().is_some();
@@ -87,7 +87,7 @@ pub async fn answer(shared: &Arc<Shared>, stream: &mut Stream, question: Questio
                     Err(_) => return,
                 }
             }
-            // An answer can be long, and its reader fast: others have their turn in between.
+            // An answer can be long and its reader fast, so other tasks get their turn in between.
             tokio::task::yield_now().await;
         }
         stream.finish();

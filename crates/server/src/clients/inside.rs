@@ -24,14 +24,14 @@ use crate::clients::conn::{Conn, Side};
 use crate::clients::connection::Desk;
 use crate::shared::Shared;
 
-/// The timeout that it wishes.
+/// The requested session timeout.
 const TIMEOUT_MS: i32 = 30_000;
 
 /// A client inside this process.
 pub struct Inside {
     shared: Arc<Shared>,
     client: Client<Side>,
-    /// What was sent to it and not taken.
+    /// Bytes that were sent to this client and not read yet.
     received: Vec<u8>,
     has_ended: bool,
     xid: i32,
@@ -40,10 +40,11 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// A new session for a user over HTTP, with the identities of the address and the certificate.
+    /// Opens a new session for an HTTP user, with the identities of the user's address and
+    /// certificate.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no session.
     pub async fn open(shared: &Arc<Shared>, from: &HttpClient) -> Result<Self, String> {
         let peer = from.address;
         let address = peer.ip().to_canonical();
@@ -104,7 +105,7 @@ impl Inside {
         self.client.received(&frame, true, || clock.monotonic());
     }
 
-    /// Takes what can be taken now; whether there is more.
+    /// Reads the available bytes. Returns whether there are more.
     fn turn(&mut self) -> Result<bool, End> {
         self.client.conn().looking();
         let common = &self.shared.common;
@@ -123,7 +124,7 @@ impl Inside {
         }
     }
 
-    /// The next frame that is sent to it.
+    /// The next frame that the server sends to this client.
     async fn frame(&mut self) -> Result<Vec<u8>, Lost> {
         loop {
             if let Some(length) = self.received.first_chunk::<4>() {
@@ -175,7 +176,7 @@ impl Inside {
             let mut from = zebu_jute::Decoder::new(&frame);
             let header =
                 ReplyHeader::decode(&mut from).map_err(|_| Lost("its answer cannot be read"))?;
-            // Another xid belongs to a request whose caller no longer waits.
+            // A frame with another xid belongs to a request whose caller no longer waits.
             if header.xid == xid {
                 let body = frame.get(HEADER_BYTES..).unwrap_or_default().to_vec();
                 return Ok(Reply { err: header.err, body });
@@ -192,10 +193,10 @@ impl Inside {
     }
 }
 
-/// How long the beginning of a session may take.
+/// Maximum time to establish a session.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes of the header of an answer.
+/// Length of an answer's header.
 const HEADER_BYTES: usize = <ReplyHeader as zebu_jute::Fixed>::BYTES;
 
 /// Waits for a notification.
@@ -208,7 +209,7 @@ fn woken(conn: &Conn) -> impl Future<Output = ()> {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // What it is woken by keeps a task, and that the server.
+        // The waker keeps a task alive, and the task the server.
         self.conn().side.task.take();
         self.client.leave(&self.shared.common);
         drop(std::mem::take(&mut *self.conn().side.entered.lock()));

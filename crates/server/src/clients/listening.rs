@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::shared::Clock;
 
-/// How often the time is noted.
+/// Time between two records.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The records of all threads that read sockets of one kind.
@@ -23,16 +23,17 @@ const INTERVAL: Duration = Duration::from_millis(200);
 pub struct Listening(Mutex<Vec<Arc<AtomicU64>>>);
 
 impl Listening {
-    /// Notes the time, for as long as it is polled, on the runtime that reads. Also while there is nothing to read:
-    /// a connection may come at any moment.
+    /// Records the time as long as it is polled, on the runtime that reads. It does so also without
+    /// anything to read, because a connection may arrive at any moment.
     pub fn note(&self, clock: Clock) -> impl Future<Output = ()> + use<> {
-        // Nothing has come before.
+        // No connection has arrived before.
         let begun = clock.monotonic().as_millis() as u64;
         let note = Arc::new(AtomicU64::new(begun));
         self.0.lock().push(note.clone());
         async move {
             loop {
-                // What had come when the time was read has been read when this task has its next turn.
+                // Everything that had arrived when the time was read has been read when this task
+                // gets its next turn.
                 let now = clock.monotonic().as_millis() as u64;
                 tokio::time::sleep(INTERVAL).await;
                 note.store(now, Ordering::Relaxed);
@@ -40,7 +41,7 @@ impl Listening {
         }
     }
 
-    /// Until when all of them have listened; `None` without any.
+    /// The time up to which all threads have listened; `None` if there are none.
     pub fn until(&self) -> Option<Duration> {
         let notes = self.0.lock();
         let oldest = notes.iter().map(|note| note.load(Ordering::Relaxed)).min();

@@ -19,12 +19,13 @@ use zebu_replica::auth::{Answer, AuthProvider, Claim, Question, Refused, Verdict
 
 use crate::config::OutsideCheck;
 
-/// Questions on their way to the thread of a scheme; above it, a client is refused without an answer.
+/// Maximum number of requests on their way to a scheme's thread. Further clients are refused
+/// without an answer.
 const QUEUE_MAX: usize = 256;
-/// So much is read at a time, in bytes.
+/// Maximum number of bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
-/// A scheme that a program behind a Unix socket decides. Its thread ends with it.
+/// A scheme that a program behind a Unix socket decides. Its thread ends when this is dropped.
 #[derive(Debug)]
 pub struct OutsideScheme {
     scheme: String,
@@ -32,10 +33,10 @@ pub struct OutsideScheme {
 }
 
 impl OutsideScheme {
-    /// Starts the thread; the program is dialled for the first question.
+    /// Starts the thread, which connects to the program for the first request.
     ///
     /// # Errors
-    /// The system has no thread or no random bytes left.
+    /// The system provides no further thread or no random bytes.
     pub fn start(check: &OutsideCheck, rules: Rules) -> io::Result<Self> {
         let secret = zebu_auth::random::bytes();
         let secret = secret.ok_or_else(|| io::Error::other("the system has no random bytes"))?;
@@ -53,7 +54,7 @@ impl AuthProvider for OutsideScheme {
         &self.scheme
     }
 
-    /// Another program is asked; no thread waits for its answer.
+    /// Another program decides, so no thread waits for its answer.
     fn authenticate(&self, _: &Claim<'_>) -> Verdict {
         Err(Refused::Elsewhere)
     }
@@ -67,7 +68,7 @@ impl AuthProvider for OutsideScheme {
             answer.give(Err(Refused::Credentials));
             return;
         }
-        // One that is not taken is dropped, and refuses.
+        // A request that does not fit is dropped, which refuses the client.
         drop(self.questions.try_send((question, answer)));
     }
 
@@ -88,7 +89,7 @@ impl AuthProvider for OutsideScheme {
     }
 }
 
-/// The way to the program.
+/// The connection to the program.
 enum Link {
     Down,
     Dialling(Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>>),
@@ -96,7 +97,7 @@ enum Link {
 }
 
 impl Link {
-    /// The next thing that happens on it. May be dropped and called again.
+    /// The next event of the connection. May be dropped and called again.
     async fn next(&mut self) -> Result<Input, io::Error> {
         match self {
             Self::Down => std::future::pending().await,
@@ -148,7 +149,7 @@ impl Driver {
         Self { path, core, began, link: Link::Down, next_ticket: 1, answers }
     }
 
-    /// Until no sender exists.
+    /// Runs until no sender exists.
     async fn run(mut self, mut asked: mpsc::Receiver<(Question, Answer)>) {
         let mut out = Vec::new();
         loop {

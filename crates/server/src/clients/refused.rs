@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing::{debug, info};
 
-/// How many have been sent away since this server served last.
+/// The number of refused clients since the server last served.
 #[derive(Debug, Default)]
 pub struct Refused(AtomicU64);
 
 impl Refused {
-    /// One more. True for the first.
+    /// Counts a refused client. Returns true for the first one.
     fn count(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// How many there were, as the time ends.
+    /// Ends the period. Returns the number of refused clients.
     fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 
-    /// Says that a client is sent away.
+    /// Logs the first refused client.
     pub fn say(&self, peer: SocketAddr) {
         if self.count() {
             info!(connection = %peer, "closing the connection from {peer}, and those that follow: not serving");
@@ -30,7 +30,7 @@ impl Refused {
         }
     }
 
-    /// Clients are served from now on.
+    /// The server serves clients again.
     pub fn end(&self) {
         match self.take() {
             0 => {}

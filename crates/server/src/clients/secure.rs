@@ -25,48 +25,48 @@ use crate::config::ClientTlsConfig;
 use crate::error::StartError;
 use crate::shared::{Shared, StopOnPanic};
 
-/// Handshakes at a time, unless configured.
+/// Default maximum number of simultaneous handshakes.
 const HANDSHAKES_MAX: u32 = 1000;
-/// Places that one address may have, of all.
+/// The share of all places that one address may have.
 const SHARE_OF_ADDRESS: u32 = 4;
 
-/// A connection after its handshake, with the client's certificate if it has sent one.
+/// A connection after its handshake, with the client's certificate if the client has sent one.
 pub struct Known {
     /// The connection.
     pub parked: Parked,
-    /// Where it comes from.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// When it was accepted.
+    /// The time of its accept.
     pub accepted: Instant,
     /// The facts of the client's certificate.
     pub certificate: Option<Facts>,
 }
 
-/// A connection that is about to be known.
+/// A connection before its handshake.
 enum Arrival {
-    /// Where connections with TLS come from.
+    /// The listener of the TLS port.
     Listener(std::net::TcpListener),
-    /// One of the port for both kinds.
+    /// A connection of the port for both kinds.
     Mixed(std::net::TcpStream, SocketAddr),
 }
 
-/// The way to the thread.
+/// The sender to the thread.
 #[derive(Clone)]
 pub struct Gate(UnboundedSender<Arrival>);
 
 impl Gate {
-    /// Has connections with TLS accepted until the server stops.
+    /// Lets the thread accept connections with TLS until the server stops.
     pub fn listen(&self, listener: std::net::TcpListener) {
         let _ = self.0.send(Arrival::Listener(listener)); // gone only when all stop
     }
 
-    /// Has a connection of the port for both kinds looked at.
+    /// Lets the thread examine a connection of the port for both kinds.
     pub fn sort(&self, socket: std::net::TcpStream, peer: SocketAddr) {
         let _ = self.0.send(Arrival::Mixed(socket, peer)); // likewise
     }
 }
 
-/// The thread, before it runs.
+/// The thread before its start.
 pub struct Handshakes {
     port: Arc<Port>,
     gate: Gate,
@@ -78,7 +78,7 @@ impl Handshakes {
     /// Reads the certificates.
     ///
     /// # Errors
-    /// They cannot be used, or the system has nothing left.
+    /// The certificates cannot be used, or a resource of the system is exhausted.
     pub fn new(config: &ClientTlsConfig) -> Result<Self, StartError> {
         let port = Arc::new(Port::new("TLS for clients", config.files.clone())?);
         let (to, from) = unbounded_channel();
@@ -89,7 +89,7 @@ impl Handshakes {
         Ok(Self { port, gate: Gate(to), from, runtime })
     }
 
-    /// The way to it.
+    /// The sender to the thread.
     pub fn gate(&self) -> Gate {
         self.gate.clone()
     }
@@ -131,7 +131,7 @@ impl Handshakes {
     }
 }
 
-/// What a handshake needs.
+/// The state that handshakes share.
 struct Desk {
     shared: Arc<Shared>,
     port: Arc<Port>,
@@ -165,7 +165,7 @@ impl Desk {
         }
     }
 
-    /// Begins with a connection, if there is a place; `mixed`: it may be one without TLS.
+    /// Starts to handle a connection, if there is a place. `mixed`: it may be one without TLS.
     fn begin(self: Arc<Self>, socket: TcpStream, peer: SocketAddr, mixed: bool) {
         let metrics = &self.shared.metrics;
         if self.config.drop_early && self.shared.serving().is_none() {
@@ -190,7 +190,7 @@ impl Desk {
             let patience = self.shared.config.net.handshake_timeout;
             let mut handshake = std::pin::pin!(self.know(socket, peer, accepted, mixed));
             let known = tokio::time::timeout(patience, handshake.as_mut()).await;
-            // It is over before the client of a silent connection hears of its end.
+            // The place is free again before the client of a silent connection learns of its end.
             self.shared.clients.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
             drop(place);
             match known {
@@ -201,7 +201,7 @@ impl Desk {
         });
     }
 
-    /// Finds out what a connection is, and whose.
+    /// Determines the kind of a connection and its client.
     async fn know(
         &self,
         socket: TcpStream,

@@ -9,7 +9,7 @@ use zebu_proto::OpCode;
 /// Time between two lines.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// When there was a line last.
+/// The time of the last line.
 #[derive(Debug, Default)]
 pub struct TooLong(AtomicU64);
 

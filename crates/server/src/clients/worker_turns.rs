@@ -15,30 +15,30 @@ thread_local! {
     static TURNS: RefCell<WorkerTurns> = RefCell::default();
 }
 
-/// Notes that reads of a connection were answered.
+/// Records that reads of a connection were answered.
 pub fn serves(conn: ConnId, now: Duration) {
     TURNS.with_borrow_mut(|turns| turns.serves(conn, now));
 }
 
-/// Whether a connection had this worker to itself just now.
+/// Whether only one connection has used this worker recently.
 pub fn is_alone(conn: ConnId, now: Duration) -> bool {
     TURNS.with_borrow(|turns| turns.is_alone(conn, now))
 }
 
-/// Notes that the worker turns to a connection: it has something else to do.
+/// Records that the worker turns to a connection, so it is not idle.
 pub fn passes(inbox: &Inbox) {
     if TURNS.with_borrow_mut(WorkerTurns::passes) {
         inbox.wake();
     }
 }
 
-/// Lets this thread take turns. To be called only where [`carry_out`] is, and where no code of others, that may
-/// take its time, is a part of what the replica does.
+/// Lets this thread run turns. Call it only on a thread that calls [`carry_out`], and only if the
+/// replica calls no code of others, which may take long.
 pub fn allow() {
     TURNS.with_borrow_mut(WorkerTurns::allow);
 }
 
-/// Hands in requests of a connection; `inputs` is empty afterwards and keeps its room.
+/// Adds requests of a connection. `inputs` is empty afterwards and keeps its capacity.
 pub fn hand_in(inbox: &Inbox, conn: ConnId, now: Duration, inputs: &mut Vec<Input>) {
     if TURNS.with_borrow_mut(|turns| turns.keeps(conn, now, inputs.len())) {
         inbox.push_quietly(inputs, 0);

@@ -38,21 +38,21 @@ use crate::threads;
 
 /// The worker that accepts connections.
 const ACCEPTING: usize = 0;
-/// Connections that may wait to be accepted, unless configured.
+/// Default maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// How long nothing is accepted after that failed.
+/// The pause after a failed accept.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Minimum interval between two equal log lines.
 const WARN_EVERY: Duration = Duration::from_secs(5);
 
-/// Keeps a flood of connections from becoming a flood of log lines.
+/// Limits the log lines that many connections can cause.
 #[derive(Debug, Default)]
 pub struct Warnings(Option<Instant>);
 
 impl Warnings {
-    /// Whether to log it this time.
+    /// Whether to log this event.
     pub fn is_due(&mut self) -> bool {
         let due = self.0.is_none_or(|last| last.elapsed() >= WARN_EVERY);
         if due {
@@ -62,19 +62,19 @@ impl Warnings {
     }
 }
 
-/// Binds the client port, on every address of both families unless one is named.
+/// Binds the client port: on the named address, or on all addresses of both families.
 ///
 /// # Errors
-/// When the address cannot be resolved or is in use.
+/// The address cannot be resolved or is in use.
 pub fn bind(net: &NetConfig) -> Result<Option<std::net::TcpListener>, StartError> {
     let Some(port) = net.client_port else { return Ok(None) };
     bind_to("clientPortAddress", net.client_address.as_deref(), port, net).map(Some)
 }
 
-/// Binds the client port for TLS likewise.
+/// Binds the client port for TLS in the same way.
 ///
 /// # Errors
-/// The same.
+/// As for the client port.
 pub fn bind_secure(
     tls: &ClientTlsConfig,
     net: &NetConfig,
@@ -131,21 +131,22 @@ pub struct Workers {
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
-/// One of them, as the others see it.
+/// A worker, as the other workers see it.
 struct Worker {
     to: UnboundedSender<Arrival>,
-    /// Connections it has, or is about to have.
+    /// The number of connections that it has, or will soon have.
     conns: AtomicUsize,
-    /// Whether it gets new ones.
+    /// Whether it gets new connections.
     serves: AtomicBool,
-    /// What names its thread in [`cpu_time`], where the system tells that.
+    /// The name of its thread for [`cpu_time`], if the system provides it.
     thread: OnceLock<Option<String>>,
     runtime: RuntimeMetrics,
 }
 
-/// Something for a worker.
+/// A message to a worker.
 enum Arrival {
-    /// Where connections come that it accepts, and where those go whose kind is to be seen.
+    /// A listener whose connections it accepts, and the thread that determines the kind of each
+    /// connection.
     Listener(std::net::TcpListener, Option<Gate>),
     /// A connection that another worker has accepted.
     New(std::net::TcpStream, SocketAddr),
@@ -155,25 +156,25 @@ enum Arrival {
     Moved(Box<Client>, Parked),
 }
 
-/// Where connections go whose clients are known.
+/// The receivers of connections after their handshake.
 #[derive(Clone)]
 pub struct Arrivals(Arc<[Worker]>);
 
 impl Arrivals {
-    /// Hands one to the worker that has the fewest.
+    /// Passes a connection to the worker with the fewest connections.
     pub fn hand(&self, known: Known) {
         self.0[least(&self.0)].hand(Arrival::Known(Box::new(known)));
     }
 }
 
 impl Worker {
-    /// Hands it a connection.
+    /// Passes a connection to this worker.
     fn hand(&self, arrival: Arrival) {
         self.conns.fetch_add(1, Ordering::Relaxed);
         let _ = self.to.send(arrival);
     }
 
-    /// How long it has worked, all in all.
+    /// The total time for which it has run.
     fn time(&self) -> Duration {
         let thread = self.thread.get().and_then(Option::as_deref);
         let busy = || self.runtime.worker_total_busy_duration(0);
@@ -185,7 +186,7 @@ impl Workers {
     /// Starts `count` workers. `takes_turns`: whether an idle worker may run the replica.
     ///
     /// # Errors
-    /// When the system has no more threads.
+    /// The system provides no further threads.
     pub fn start(
         shared: &Arc<Shared>,
         driver: &Arc<Mutex<Driver>>,
@@ -232,12 +233,13 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Has connections accepted until the server stops; they go by the `gate`, if there is one.
+    /// Lets the first worker accept connections until the server stops. They pass through the
+    /// `gate`, if there is one.
     pub fn listen(&self, listener: std::net::TcpListener, gate: Option<Gate>) {
         let _ = self.all[ACCEPTING].to.send(Arrival::Listener(listener, gate)); // gone only when all stop
     }
 
-    /// Where connections go whose clients are known.
+    /// The receivers of connections after their handshake.
     pub fn arrivals(&self) -> Arrivals {
         Arrivals(self.all.clone())
     }
@@ -250,7 +252,8 @@ impl Workers {
     }
 }
 
-/// Accepts connections and deals them out until the server stops, and sees to it that the workers keep up.
+/// Accepts connections and distributes them until the server stops, and balances the load of the
+/// workers.
 async fn accept(
     shared: Arc<Shared>,
     workers: Arc<[Worker]>,
@@ -314,7 +317,7 @@ async fn accept(
                 }
             },
             Err(error) => {
-                // Out of descriptors, most likely: connections that end give some back.
+                // Most likely the process has no descriptors left. Ending connections free some.
                 if warnings.is_due() {
                     warn!("accepting a connection failed: {error}");
                 }
@@ -331,7 +334,7 @@ fn least(workers: &[Worker]) -> usize {
     (0..workers.len()).filter(serves).min_by_key(conns).unwrap_or(ACCEPTING)
 }
 
-/// What the workers have done so far, and how connections are spread over them for that.
+/// The measured run times of the workers, and the resulting distribution of connections.
 struct Watch {
     spread: Spread,
     at: Instant,
@@ -345,7 +348,8 @@ impl Watch {
         Self { spread: Spread::new(), at: Instant::now(), idle: cpu_time::idle_time(), times }
     }
 
-    /// Looks at them, and tells connections to move that should; when to look again.
+    /// Measures the load, and moves connections if necessary. Returns the time of the next
+    /// measurement.
     fn look(&mut self, workers: &[Worker], conns: &Conns<Side>) -> Duration {
         let passed = self.at.elapsed().as_secs_f64();
         self.at = Instant::now();
@@ -384,7 +388,7 @@ impl Watch {
     }
 }
 
-/// Where clients are to be served from now on, if that is elsewhere.
+/// The new client address, if a reconfiguration has changed it.
 fn moved(at: &NetConfig, config: &Config, ensemble: &Ensemble) -> Option<NetConfig> {
     let me = config.ensemble.as_ref()?.me;
     let members = ensemble.members.lock().clone()?;
@@ -394,8 +398,8 @@ fn moved(at: &NetConfig, config: &Config, ensemble: &Ensemble) -> Option<NetConf
     (wanted != *at).then_some(wanted)
 }
 
-/// Listens where a reconfiguration wants it, else where it was before; both may be the same port. None
-/// when the server stops.
+/// Listens at the address that a reconfiguration requires, or else at the previous one; both may
+/// have the same port. Returns `None` when the server stops.
 async fn bind_anew(at: &mut NetConfig, wanted: NetConfig, shared: &Shared) -> Option<TcpListener> {
     let mut tries = [wanted, at.clone()].into_iter().cycle();
     loop {
@@ -475,7 +479,7 @@ async fn work(
     }
 }
 
-/// Goes on with a connection that this worker, which is `me`, has begun to serve, unless it was refused.
+/// Continues with a connection that this worker, `me`, has begun to serve, unless it was refused.
 fn go_on(begun: std::io::Result<Option<(Client, Stream)>>, workers: &Arc<[Worker]>, me: usize) {
     match begun {
         Ok(Some((client, stream))) => {
@@ -501,7 +505,8 @@ async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize
     }
 }
 
-/// Begins to serve a connection from an address, accepted at a time, unless it is refused.
+/// Starts to serve a connection from this address that was accepted at this time, unless it is
+/// refused.
 fn begin(
     shared: &Arc<Shared>,
     stream: Stream,
@@ -554,7 +559,7 @@ mod tests {
             let net = NetConfig { backlog, ..Config::embedded("unused").net };
             let listener = bind(&net).unwrap().unwrap();
             let at = listener.local_addr().unwrap();
-            // Nobody accepts them. A full queue does not answer.
+            // No worker accepts them, and a full queue does not answer.
             let connect = |_| std::net::TcpStream::connect_timeout(&at, Duration::from_millis(500));
             (0..10).map_while(|number| connect(number).ok()).count()
         };
