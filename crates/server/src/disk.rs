@@ -12,11 +12,13 @@ pub mod snapshotter;
 /// The lowest priority of a thread, as for `nice`.
 const LOWEST: i32 = 19;
 
-/// Gives the calling thread the lowest priority, for a thread for whose work nobody waits.
+/// Gives the calling thread the lowest priority. This is for threads whose work no client waits
+/// for.
 ///
-/// The threads that serve clients then get the processor first; the priority of disk requests follows that of the processor.
-/// Not for a thread that holds a lock for which others wait.
+/// Threads that serve clients then get the processor first, and the priority of disk requests
+/// follows that of the processor. Do not use it for a thread that holds a lock for which others
+/// wait.
 pub fn step_back() {
-    // A system that does not permit that lets the thread compete.
+    // If the system does not permit it, the thread competes with the others.
     let _ = setpriority_process(None, LOWEST);
 }

@@ -100,7 +100,7 @@ pub struct Driver {
     parts: Parts,
     /// The latest time until which the replica's thread sleeps.
     sleeps_until: Duration,
-    /// No inputs are taken from the inbox any more.
+    /// No more inputs are taken from the inbox.
     over: bool,
 }
 

@@ -19,16 +19,17 @@ pub struct CommitStage<'m> {
     local: Repeated<'m>,
     server: Repeated<'m>,
     waited: Repeated<'m>,
-    /// The time at which the work became known.
+    /// The time at which these transactions were known to be committed.
     known: Duration,
-    /// When it was begun with.
+    /// The time at which their processing began.
     began: Duration,
     writes: i64,
     reads: i64,
 }
 
 impl<'m> CommitStage<'m> {
-    /// The effects of what became `known`, from when they `began`.
+    /// The effects of transactions that were `known` to be committed at that time, and whose
+    /// processing `began` at the other.
     pub fn new(metrics: &'m Metrics, known: Duration, began: Duration) -> Self {
         Self {
             metrics,
@@ -43,7 +44,8 @@ impl<'m> CommitStage<'m> {
         }
     }
 
-    /// A write is applied, of this server's client or of another's. A leader counts all as its own.
+    /// A write is applied, of a client of this server or of another server. A leader counts all
+    /// writes as its own.
     pub fn applied(&mut self, origin: Option<&Origin>, leads: bool) {
         self.writes += 1;
         let committed = self.since(self.known);
@@ -57,13 +59,13 @@ impl<'m> CommitStage<'m> {
         }
     }
 
-    /// A read that waited is answered.
+    /// A read that waited for a write is answered.
     pub fn answered(&mut self, request: &Request) {
         self.reads += 1;
         self.waited.add(self.since(request.received));
     }
 
-    /// The turn has taken this long.
+    /// The duration of the turn.
     pub fn ended(self, took: Duration) {
         let metrics = self.metrics;
         if self.writes + self.reads == 0 {

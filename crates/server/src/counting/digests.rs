@@ -6,15 +6,15 @@ use tracing::{error, info};
 use zebu_metrics::Counter;
 use zebu_proto::Zxid;
 
-/// How long one line speaks for all transactions whose digests differ.
+/// Minimum time between two lines about transactions whose digests differ.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// What became of the digests compared so far.
+/// The results of the comparisons so far.
 #[derive(Debug, Default)]
 pub struct Digests {
-    /// Whether the last one that was compared was another.
+    /// Whether the digests of the last comparison differed.
     differs: bool,
-    /// Mismatches that were not logged yet.
+    /// The number of mismatches since the last log line.
     untold: u64,
     /// The time of the last log line, on the monotonic clock.
     told: Option<Duration>,
@@ -25,11 +25,11 @@ pub struct Digests {
 pub struct Comparison {
     /// The transaction.
     pub zxid: Zxid,
-    /// Whether both are the same.
+    /// Whether both digests are the same.
     pub matches: bool,
-    /// The tree's.
+    /// The digest of this server's tree.
     pub tree: i64,
-    /// The other, where it is known.
+    /// The other digest, if it is known.
     pub expected: Option<i64>,
 }
 

@@ -11,22 +11,22 @@ use zebu_proto::Zxid;
 
 use crate::metrics::Phases;
 
-/// Lines about slow requests in a second; the others are counted.
+/// Maximum number of lines about slow requests in a second. Further ones are only counted.
 const LINES_MAX: u32 = 10;
 
-/// Records that were appended together, and what became of them when.
+/// Records that were appended together, and the times of their phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
     last: Zxid,
-    /// When the inputs were taken that the records come of.
+    /// The time at which their inputs were taken.
     taken: Duration,
-    /// When the records were made.
+    /// The time at which the records were made.
     prepared: Duration,
-    /// Since when they are known to be durable.
+    /// The time since which they are known to be durable.
     synced: Option<Duration>,
 }
 
-/// Records that are appended and not applied.
+/// The records that are appended but not applied yet.
 #[derive(Debug, Default)]
 pub struct Batches(VecDeque<Batch>);
 
@@ -41,14 +41,14 @@ impl Batches {
             back.last = zxid;
             return;
         }
-        // What it replaces has been cut off.
+        // The log was truncated before the records that this one replaces.
         while self.0.back().is_some_and(|back| back.last >= zxid) {
             self.0.pop_back();
         }
         self.0.push_back(Batch { last: zxid, taken, prepared, synced: None });
     }
 
-    /// Everything up to this is durable.
+    /// All records up to this one are durable.
     pub fn synced(&mut self, zxid: Zxid, now: Duration) {
         let up_to = self.0.partition_point(|batch| batch.last <= zxid);
         for batch in self.0.range_mut(..up_to).rev().take_while(|batch| batch.synced.is_none()) {
@@ -56,7 +56,7 @@ impl Batches {
         }
     }
 
-    /// The batch of a record that is applied; those before it are forgotten.
+    /// The batch of a record that is applied. Earlier batches are forgotten.
     pub fn applies(&mut self, zxid: Zxid) -> Option<&Batch> {
         while self.0.front().is_some_and(|front| front.last < zxid) {
             self.0.pop_front();
@@ -65,26 +65,26 @@ impl Batches {
     }
 }
 
-/// The times of a write until it is applied.
+/// The durations of a write's phases before it is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// From its arrival until this server took it, or until the leader's proposal was here.
+    /// From its arrival until this server took it or received the leader's proposal.
     pub taken: Duration,
-    /// Whether another server ordered it.
+    /// Whether another server, the leader, ordered it.
     pub is_forwarded: bool,
     /// Until its record was made.
     pub prepare: Duration,
-    /// Until that was durable.
+    /// Until its record was durable.
     pub sync: Duration,
-    /// Until it was its turn.
+    /// Until the write was applied.
     pub quorum: Duration,
 }
 
 impl Times {
-    /// Of a write that was `received` at a time and is applied from `began` on.
+    /// The durations for a write that was `received` at that time, and is applied from `began` on.
     pub fn new(batch: &Batch, received: Duration, began: Duration, is_forwarded: bool) -> Self {
-        // It is applied when a quorum has it. This server's own disk may be the last one of the
-        // quorum.
+        // It is applied when a quorum has stored it. This server's own disk may be the last one of
+        // the quorum.
         let synced = batch.synced.unwrap_or(began);
         Self {
             taken: batch.taken.saturating_sub(received),
@@ -109,13 +109,14 @@ impl fmt::Display for Times {
     }
 }
 
-/// Times of writes in a row, counted together for those of one batch that came together.
+/// Collects the durations of successive writes. Those of one batch that arrived together are
+/// counted together.
 pub struct Gathered<'m> {
     phases: &'m Phases,
     row: Option<Row>,
 }
 
-/// Writes of one batch that came together.
+/// Writes of one batch that arrived together.
 struct Row {
     last: Zxid,
     received: Duration,
@@ -124,12 +125,12 @@ struct Row {
 }
 
 impl<'m> Gathered<'m> {
-    /// Nothing yet.
+    /// Without any write yet.
     pub fn new(phases: &'m Phases) -> Self {
         Self { phases, row: None }
     }
 
-    /// A write of that batch, `received` at a time, is applied from `began` on.
+    /// A write of this batch, `received` at that time, is applied from `began` on.
     pub fn add(&mut self, batch: &Batch, received: Duration, began: Duration, is_forwarded: bool) {
         if let Some(row) = &mut self.row
             && (row.last, row.received) == (batch.last, received)
@@ -142,7 +143,7 @@ impl<'m> Gathered<'m> {
         self.row = Some(Row { last: batch.last, received, times, writes: 1 });
     }
 
-    /// Counts what there was so far.
+    /// Counts the collected writes.
     pub fn record(&mut self) {
         let Some(Row { times, writes, .. }) = self.row.take() else { return };
         let Phases { queue, forward, prepare, sync, quorum, .. } = self.phases;
@@ -158,7 +159,7 @@ impl<'m> Gathered<'m> {
     }
 }
 
-/// How many lines about slow requests there may be.
+/// Limits the number of lines about slow requests.
 #[derive(Debug, Default)]
 pub struct Told {
     since: Duration,
@@ -167,7 +168,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Whether another line may be written now, and how many were not written before it.
+    /// Whether another line may be written now, and how many were left out before it.
     pub fn may(&mut self, now: Duration) -> Option<u64> {
         if now >= self.since + Duration::from_secs(1) {
             (self.since, self.lines) = (now, 0);

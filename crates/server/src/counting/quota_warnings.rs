@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-/// How long one line speaks for all writes beyond the same quota.
+/// Minimum time between two lines about writes beyond the same quota.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum number of quotas with separate times; warnings of further quotas are dropped until there
 /// is room.
@@ -26,7 +26,7 @@ impl QuotaWarnings {
     }
 
     fn is_due(&mut self, now: Duration, warning: &str) -> bool {
-        // What exceeds the count and what exceeds the bytes are two things.
+        // Exceeding the count and exceeding the bytes get separate warnings.
         let quota = warning.rsplit_once('=').map_or(warning, |(quota, _)| quota);
         let quota = match quota.rsplit_once(" [") {
             Some((path, rest)) => format!("{path} {}", rest.rsplit(' ').next().unwrap_or_default()),

@@ -31,24 +31,24 @@ enum Way {
 /// The counters, and the state that they need.
 pub struct MemberCounts {
     shared: Arc<Shared>,
-    /// Since when this server looks for a leader.
+    /// The time since which this server looks for a leader.
     looking: Option<Duration>,
     /// The time since which it does not serve clients.
     unavailable: Option<Duration>,
     leads: bool,
-    /// How often it gave up to lead before it had begun.
+    /// The number of times that it gave up leading before its leadership was established.
     given_up: u64,
     /// Its own id.
     me: String,
     /// Whether its own acknowledgement of the marked proposal has been counted.
     timed_own: bool,
     proposals: Proposals,
-    /// Learners that are being brought up to date.
+    /// Learners that are being synchronized.
     syncs: BTreeMap<LinkId, Way>,
 }
 
 impl MemberCounts {
-    /// Nothing has happened yet.
+    /// The initial state.
     pub fn new(shared: Arc<Shared>) -> Self {
         let me = shared.config.ensemble.as_ref().map_or_else(String::new, |it| it.me.0.to_string());
         Self {
@@ -64,7 +64,8 @@ impl MemberCounts {
         }
     }
 
-    /// It looks for a leader from now on; so often it has given up to lead as a supporter looked for one again.
+    /// From now on, this server looks for a leader. `given_up`: how often it has given up leading because a voter that had
+    /// elected it looked for a leader again.
     pub fn looks(&mut self, given_up: u64) {
         let (now, metrics) = (self.shared.clock.monotonic(), &self.shared.metrics);
         metrics.looking_count.add(1);
@@ -76,14 +77,14 @@ impl MemberCounts {
         self.syncs.clear();
     }
 
-    /// Whether it has no part in elections.
+    /// Whether this server is an observer, so that it has no part in elections.
     fn observes(&self) -> bool {
         let members = self.shared.ensemble.members.lock();
         let me = self.shared.config.ensemble.as_ref().map(|ensemble| ensemble.me);
         members.as_ref().zip(me).is_some_and(|(members, me)| members.is_observer(me))
     }
 
-    /// It has a role now.
+    /// This server has a role now.
     pub fn serves(&mut self, leads: bool) {
         let metrics = &self.shared.metrics;
         self.leads = leads;
@@ -95,12 +96,12 @@ impl MemberCounts {
         }
     }
 
-    /// An event of the network or the disk, which the replica gets next.
+    /// An event of the network or the disk, before the replica gets it.
     pub fn hears(&mut self, now: Now, input: &Input) {
         match input {
             Input::Flushed(zxid) if self.leads => {
                 self.proposals.acknowledged(*zxid, now.wall_ms, &self.shared.metrics);
-                // Its own acknowledgement is one of all up to there.
+                // This server's acknowledgement covers all transactions up to this one.
                 let counting = &self.shared.counting;
                 let marked = counting.marked();
                 if let Some(marked) = marked.filter(|it| it.zxid <= *zxid && !self.timed_own) {
@@ -112,7 +113,7 @@ impl MemberCounts {
             Input::Packet(link, QuorumPacket { kind: PacketKind::ACK, zxid, .. })
                 if zxid.counter() == 0 =>
             {
-                // It has everything.
+                // This server is synchronized.
                 if let Some(way) = self.syncs.remove(link) {
                     self.count_syncs(way);
                 }
@@ -122,7 +123,7 @@ impl MemberCounts {
         }
     }
 
-    /// The replica has an output.
+    /// An output of the replica.
     pub fn asked(&mut self, now: Now, output: &Output) {
         let metrics = &self.shared.metrics;
         match output {
@@ -180,7 +181,7 @@ impl MemberCounts {
         self.count_syncs(way);
     }
 
-    /// Counts how many learners are being brought up to date in one way.
+    /// Counts how many learners are being synchronized in one way.
     fn count_syncs(&self, way: Way) {
         let count = self.syncs.values().filter(|other| **other == way).count() as i64;
         let metrics = &self.shared.metrics;
@@ -191,7 +192,7 @@ impl MemberCounts {
     }
 }
 
-/// When the leader made a transaction, by its wall clock.
+/// The time at which the leader made a transaction, by the leader's wall clock.
 fn made_ms(record: &[u8]) -> Option<i64> {
     let mut from = Decoder::new(record);
     <TxnHeader as zebu_jute::Decode>::decode(&mut from).ok().map(|header| header.time_ms)
@@ -202,7 +203,7 @@ pub fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Counts how long ago the leader made a transaction.
+/// Counts the time since the leader made a transaction.
 pub fn add_latency(metric: &PercentileSummary, now_ms: i64, made_ms: i64) {
     let latency = now_ms.saturating_sub(made_ms);
     if latency >= 0 {
@@ -210,19 +211,20 @@ pub fn add_latency(metric: &PercentileSummary, now_ms: i64, made_ms: i64) {
     }
 }
 
-/// Transactions that are logged here and not applied, oldest first, with the time they were made.
+/// Transactions that are logged here but not applied yet, oldest first, with the time at which the
+/// leader made them.
 #[derive(Debug, Default)]
 struct Proposals {
     made: VecDeque<(Zxid, i64)>,
-    /// The newest one that was acknowledged.
+    /// The newest acknowledged transaction.
     acknowledged: Zxid,
-    /// The newest one that was committed.
+    /// The newest committed transaction.
     committed: Zxid,
 }
 
 impl Proposals {
     fn add(&mut self, zxid: Zxid, made_ms: i64) {
-        // What it replaces has been cut off.
+        // The log was truncated before the transactions that this one replaces.
         while self.made.back().is_some_and(|(newest, _)| *newest >= zxid) {
             self.made.pop_back();
         }
@@ -240,7 +242,7 @@ impl Proposals {
         Self::pass(&self.made, &mut self.committed, zxid, now_ms, &metrics.quorum_ack_latency);
     }
 
-    /// Counts all behind `place`, up to `zxid`, which becomes the place.
+    /// Counts all transactions after `place`, up to `zxid`, which becomes the new `place`.
     fn pass(
         made: &VecDeque<(Zxid, i64)>,
         place: &mut Zxid,

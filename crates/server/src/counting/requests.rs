@@ -12,7 +12,8 @@ use crate::counting::quota_warnings::QuotaWarnings;
 use crate::metrics::{Gather, Metrics, ResponseSizes, ServerStats, namespace};
 use crate::shared::Clock;
 
-/// Answered requests, which mostly are of one kind for several in a row; counted when it is dropped at the latest.
+/// Answered requests. Successive requests of one kind are counted together, at the latest when this
+/// is dropped.
 #[derive(Debug)]
 pub struct Ops<'m> {
     metrics: &'m Metrics,
@@ -21,12 +22,12 @@ pub struct Ops<'m> {
 }
 
 impl<'m> Ops<'m> {
-    /// None so far.
+    /// Without any request yet.
     pub fn new(metrics: &'m Metrics) -> Self {
         Self { metrics, op: OpCode::PING, count: 0 }
     }
 
-    /// Another one.
+    /// Adds an answered request.
     pub fn add(&mut self, op: OpCode) {
         if self.op != op {
             self.record();
@@ -35,7 +36,7 @@ impl<'m> Ops<'m> {
         self.count += 1;
     }
 
-    /// Counts those there were.
+    /// Counts the collected requests.
     pub fn record(&mut self) {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
@@ -83,7 +84,7 @@ fn count_ops(metrics: &Metrics, op: OpCode, count: u64) {
     counter.add(count);
 }
 
-/// Counts answers made in a row as sent, each after `latency_ms`.
+/// Counts successive answers as sent, each after `latency_ms`.
 pub fn count_answers(answers: &Answers, stats: &ServerStats, metrics: &Metrics, latency_ms: i64) {
     let Answers { count, bytes, last_bytes, min_bytes, max_bytes } = *answers;
     if count > 0 {
@@ -94,8 +95,8 @@ pub fn count_answers(answers: &Answers, stats: &ServerStats, metrics: &Metrics, 
     }
 }
 
-/// The path a read was for and how many bytes it read, when it found its znode: those of the path,
-/// and of the data or of the children's names.
+/// The path of a successful read, and the number of bytes read: those of the path, and of the data
+/// or of the children's names.
 ///
 /// Source: `DataTree.updateReadStat`.
 pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b str, i64)> {
@@ -111,7 +112,7 @@ pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b 
     if code != ErrorCode::OK {
         return None;
     }
-    // Each datum and each name has its length in front.
+    // Each datum and each name has a length before it.
     let bytes = match op {
         OpCode::EXISTS => 0,
         OpCode::GET_DATA => found.len().checked_sub(4 + STAT_BYTES)?,
@@ -124,7 +125,7 @@ pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b 
     Some((path, i64::try_from(path.len() + bytes).ok()?))
 }
 
-/// Notes the bytes that a transaction writes, by namespace.
+/// Records the bytes that a transaction writes, by namespace.
 ///
 /// Source: `DataTree.updateWriteStat`.
 pub fn gather_written(txn: &Txn<'_>, row: &mut Gather<'_>) {
@@ -145,7 +146,7 @@ pub fn gather_written(txn: &Txn<'_>, row: &mut Gather<'_>) {
     }
 }
 
-/// Counts how many connections one event went to.
+/// Counts the connections that were notified of one event.
 pub fn count_event(metrics: &Metrics, event: EventType, connections: i64) {
     match event {
         EventType::NODE_CREATED => metrics.node_created_watch_count.add(connections),
@@ -156,7 +157,7 @@ pub fn count_event(metrics: &Metrics, event: EventType, connections: i64) {
     }
 }
 
-/// Moves a replica's own counts into the metrics.
+/// Adds the replica's own counts to the metrics.
 pub fn count_replica(
     metrics: &Metrics,
     quota_warnings: &Mutex<QuotaWarnings>,

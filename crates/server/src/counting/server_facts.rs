@@ -26,7 +26,7 @@ impl ServerFactsView {
         self.0.conns().by_watcher(watcher).and_then(|conn| conn.session())
     }
 
-    /// The wall clock's time of a monotonic moment.
+    /// The wall-clock time for a monotonic time.
     fn wall_ms(&self, at: Duration) -> i64 {
         let now = self.0.clock.now();
         now.wall_ms + at.as_millis() as i64 - now.monotonic.as_millis() as i64
@@ -50,7 +50,7 @@ impl ServerFactsView {
     }
 }
 
-/// Adds a quota to those of its namespace; one that is not limited, −1, changes nothing.
+/// Adds a quota to the sum for its namespace. An unlimited quota, −1, changes nothing.
 fn add(gauges: &mut BTreeMap<String, i64>, name: &str, value: i64) {
     match gauges.get_mut(name) {
         Some(sum) if *sum < 0 => *sum = value,
@@ -145,7 +145,8 @@ impl Facts for ServerFactsView {
     }
 
     fn ephemerals(&self, from: Cursor, out: &mut Vec<(SessionId, String)>) -> Option<Cursor> {
-        // A page is one session: its ephemerals stay together. The cursor is the least id of the next one.
+        // A page is one session, so its ephemerals stay together. The cursor is the smallest id of
+        // the next session.
         let tree = self.0.tree().read();
         let session = tree.session_with_ephemerals(session_at(from))?;
         out.extend(tree.ephemerals(session).map(|path| (session, path)));
@@ -166,7 +167,8 @@ impl Facts for ServerFactsView {
     }
 
     fn watches_by_path(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
-        // A page is a part of the table: all watches on a path are in one, and none is read twice.
+        // A page is a part of the table. Each part contains all watches of its paths, and no watch
+        // appears twice.
         let part = usize::try_from(from).ok().filter(|part| *part < Tree::WATCH_PARTS)?;
         let watches = self.0.tree().read().data_watches_in(part);
         for (path, ids) in watches {
@@ -178,7 +180,7 @@ impl Facts for ServerFactsView {
     }
 
     fn watches_by_session(&self, from: Cursor, out: &mut Vec<Watcher>) -> Option<Cursor> {
-        // A page is a connection.
+        // A page is one connection.
         for slot in u32::try_from(from).ok()?..self.0.conns().slots() {
             let Some(session) = self.session_of(WatcherId(slot)) else { continue };
             let mut paths = self.0.tree().read().data_watches_of(WatcherId(slot));
@@ -194,7 +196,7 @@ impl Facts for ServerFactsView {
     fn digests(&self) -> Vec<(Zxid, i64)> {
         let tree = self.0.tree().read();
         let mut digests: Vec<_> = tree.digest_history().collect();
-        // So members of an idle ensemble have one in common.
+        // So the members of an idle ensemble have one in common.
         let newest = tree.newest_digest();
         digests.extend(newest.filter(|newest| digests.last() != Some(newest)));
         digests
@@ -262,7 +264,7 @@ impl Facts for ServerFactsView {
     }
 }
 
-/// What a member without a leader waits for.
+/// The missing conditions of a member without a leader.
 fn in_words(lacks: Lacks, mending: &[String]) -> Vec<String> {
     let Lacks { why, abstains, unreachable, abstaining } = lacks;
     let mut words = vec![format!("looking for a leader: {why}")];
@@ -283,7 +285,7 @@ fn in_words(lacks: Lacks, mending: &[String]) -> Vec<String> {
     words
 }
 
-/// What a member waits for whose tree differs.
+/// The missing conditions of a member whose tree differs.
 fn doubted_in_words(since: Zxid) -> Vec<String> {
     vec![format!(
         "this server's tree differs from its leader's since {since}: it waits for a digest that agrees, or for the \
@@ -291,7 +293,7 @@ fn doubted_in_words(since: Zxid) -> Vec<String> {
     )]
 }
 
-/// The least session id that is not in front of the cursor: cursors are in the order of ids, from 0.
+/// The smallest session id at or after the cursor. Cursors follow the order of ids, from 0.
 fn session_at(cursor: Cursor) -> SessionId {
     SessionId((cursor ^ SIGN) as i64)
 }
@@ -300,7 +302,7 @@ fn cursor_of(session: SessionId) -> Cursor {
     session.0 as u64 ^ SIGN
 }
 
-/// Ids are signed, cursors are not.
+/// Ids are signed; cursors are not.
 const SIGN: u64 = 1 << 63;
 
 fn remote(conn: &Conn) -> std::net::SocketAddr {
@@ -343,7 +345,7 @@ fn connection(conn: &Conn) -> ConnectionFacts {
     }
 }
 
-/// The last operation in four letters, as the original has them.
+/// The last operation as the original's four-letter code.
 fn last_op(op: i32) -> &'static str {
     match OpCode(op) {
         OpCode::CREATE_SESSION => "SESS",
@@ -374,7 +376,7 @@ fn last_op(op: i32) -> &'static str {
     }
 }
 
-/// Each of these ports once.
+/// Each of these ports is listed once.
 fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
     let mut once = Vec::new();
     for port in ports {
@@ -384,7 +386,7 @@ fn distinct(ports: impl Iterator<Item = u16>) -> Vec<u16> {
     }
     once
 }
-/// Until the first certificate of any port expires.
+/// The time until the first certificate of any port expires.
 fn certificate_seconds_left(shared: &Shared) -> Option<i64> {
     let of_clients = shared.clients.tls_port.get().map(|port| port.seconds_left());
     let of_servers = shared.ensemble.tls_port.get().map(|tls| tls.port().seconds_left());

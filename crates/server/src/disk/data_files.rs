@@ -10,7 +10,7 @@ use zebu_store::{OsVfs, Vfs as _, names};
 
 use crate::config::DataConfig;
 
-/// How much is read at once.
+/// Bytes of one read.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Their names and lengths.
@@ -34,7 +34,7 @@ pub fn list(data: &DataConfig) -> io::Result<Vec<DataFile>> {
 /// Opens a file, and returns it with its length; `None` if there is no file of that name.
 ///
 /// # Errors
-/// It cannot be opened.
+/// The file cannot be opened.
 pub fn open(data: &DataConfig, name: &str) -> io::Result<Option<(File, u64)>> {
     if !names::is_data(name) {
         return Ok(None);
@@ -49,7 +49,8 @@ pub fn open(data: &DataConfig, name: &str) -> io::Result<Option<(File, u64)>> {
     Ok(Some((file, bytes)))
 }
 
-/// How much of a file there is: a log has room behind its last record, which is zeros. A record never ends with one.
+/// The length of the used part of a file: a log has reserved space with zeros after its last
+/// record. A record never ends with a zero.
 fn length(dir: &Path, name: &str, bytes: u64) -> u64 {
     if names::parse_log(name).is_none() {
         return bytes;
@@ -58,7 +59,7 @@ fn length(dir: &Path, name: &str, bytes: u64) -> u64 {
     end.unwrap_or(bytes)
 }
 
-/// Where the zeros at the end of a file begin.
+/// The position at which the zeros at the end of a file begin.
 fn behind_zeros(file: &File, bytes: u64) -> io::Result<u64> {
     let mut block = vec![0; BLOCK_BYTES];
     let mut end = bytes;

@@ -27,49 +27,49 @@ const SETTLE_AFTER: Duration = Duration::from_millis(100);
 /// Maximum records of a sync after which this thread also runs the replica's turn.
 const LEISURELY_MAX: usize = 64;
 
-/// Duration of a sync up to which the disk counts as quick.
+/// Maximum duration of a sync on a disk that counts as fast.
 const QUICK_SYNC_MAX: Duration = Duration::from_millis(1);
 
-/// What the log thread is asked to do.
+/// A request to the log thread.
 #[derive(Debug)]
 pub struct Command {
-    /// What.
+    /// The request.
     pub order: Order,
-    /// When it was handed in.
+    /// The time of the request.
     pub since: Instant,
 }
 
-/// What the log belongs to: a server that runs alone, or a member of an ensemble with its files.
+/// The files of a member of an ensemble; `None` for a standalone server.
 pub type Files = Option<Box<MemberFiles>>;
 
-/// The log and what its disk was like lately.
+/// The log, and the recent speed of its disk.
 ///
-/// The log thread owns it in all but name. The replica's thread borrows it while that thread is idle,
-/// see [`Journal::append_now`].
+/// It belongs to the log thread. The replica's thread borrows it while the log thread is idle; see
+/// [`Journal::append_now`].
 #[derive(Debug)]
 pub struct Journal {
     log: TxnLog,
-    /// When something was committed last.
+    /// The time of the last commit.
     committed: Instant,
-    /// How long the last sync took.
+    /// The duration of the last sync.
     took: Duration,
 }
 
 impl Journal {
-    /// A journal that was opened just now.
+    /// A journal that was just opened.
     pub fn new(log: TxnLog) -> Self {
         Self { log, committed: Instant::now(), took: Duration::ZERO }
     }
 
-    /// Whether the disk answers faster than two threads could tell each other of it.
+    /// Whether the disk is faster than the communication between two threads.
     pub fn is_quick(&self) -> bool {
         self.took < QUICK_SYNC_MAX
     }
 
-    /// Appends records and makes them durable, on the thread of the caller.
+    /// Appends records and makes them durable, on the caller's thread.
     ///
     /// # Errors
-    /// When the disk failed.
+    /// The disk failed.
     pub fn append_now(
         &mut self,
         records: Records,
@@ -83,7 +83,7 @@ impl Journal {
     /// Makes an operator's snapshot the state on the disk.
     ///
     /// # Errors
-    /// When the disk failed.
+    /// The disk failed.
     pub fn restore(&mut self, snapshot: Received) -> Result<(), RunError> {
         self.log
             .restore(snapshot)
@@ -121,7 +121,7 @@ impl Journal {
         Ok(Some(last))
     }
 
-    /// To be called now and then while nothing is appended.
+    /// Must be called from time to time while no records are appended.
     fn settle(&mut self) -> Result<(), RunError> {
         if self.committed.elapsed() < SETTLE_AFTER {
             return Ok(());
@@ -130,7 +130,7 @@ impl Journal {
     }
 }
 
-/// Runs until the sender is dropped, then makes everything durable and ends.
+/// Runs until the sender is dropped. Then it makes everything durable and ends.
 ///
 /// A failure stops the server; a failed sync is never retried.
 pub fn run(
@@ -208,7 +208,7 @@ fn drive(
     }
 }
 
-/// Waits until `due` for further txns if a delay is configured, but not longer than `most`.
+/// If a delay is configured, waits until `due` for further transactions, but at most for `most`.
 fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Command> {
     let left = due.saturating_duration_since(Instant::now()).min(most);
     if left == Duration::ZERO {
@@ -217,7 +217,7 @@ fn wait(commands: &Receiver<Command>, due: Instant, most: Duration) -> Option<Co
     commands.recv_timeout(left).ok()
 }
 
-/// Does what a member asks of the disk, and reports it.
+/// Executes a member's request to the disk, and reports the result.
 fn run_job(
     job: Job,
     log: &mut TxnLog,
@@ -270,12 +270,12 @@ fn ms_since(at: Instant) -> i64 {
     at.elapsed().as_millis() as i64
 }
 
-/// What goes out with one sync.
+/// The records of one sync.
 #[derive(Default)]
 struct Batch {
     records: usize,
     last: Option<Zxid>,
-    /// When its records were handed in, and how many at a time.
+    /// The times of the requests, each with the number of its records.
     arrivals: Vec<(Instant, usize)>,
 }
 

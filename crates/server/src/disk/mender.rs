@@ -19,13 +19,13 @@ use crate::ensemble::peers;
 use crate::error::RunError;
 use crate::shared::{Clock, Disk, Ending, Shared};
 
-/// How often it looks whether a leader's snapshot has come.
+/// Time between two checks whether a leader's snapshot has arrived.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
-/// Stretches that are named; of the others their number.
+/// Maximum number of ranges in a message. For further ranges it shows only their number.
 const NAMED_MAX: usize = 4;
 
-/// Runs until everything is whole, nothing can be, or the server stops.
+/// Runs until all logs are repaired, the repair is impossible, or the server stops.
 pub fn run(shared: &Arc<Shared>, logs: &LogFiles, damage: &Damage, peers: &peers::Handle) {
     let Shared { ending, disk, clock, .. } = &**shared;
     *disk.mending.lock() = vec![in_short(damage)];
@@ -38,7 +38,7 @@ pub fn run(shared: &Arc<Shared>, logs: &LogFiles, damage: &Damage, peers: &peers
     }
 }
 
-/// How many logs are whole again, if the server is to start again with them.
+/// The number of repaired logs, if the server should restart with them.
 fn mend(
     (ending, disk, clock): (&Ending, &Disk, Clock),
     logs: &LogFiles,
@@ -94,12 +94,12 @@ fn mend(
     Ok(0)
 }
 
-/// What the start has found, without the hint for an operator.
+/// The damage that the start has found, without the hint for an operator.
 fn in_short(damage: &Damage) -> String {
     damage.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// What a log waits for.
+/// The missing transactions of a log.
 fn in_words(waiting: &Waiting) -> String {
     let Waiting { log, missing } = waiting;
     let name = log.file_name().map_or(log.as_path(), Path::new).display();

@@ -17,7 +17,7 @@ use zebu_state::{Rebuild, Rebuilt};
 use zebu_store::{Recover, Recovered, Store, StoreError};
 use zebu_tree::Options;
 
-/// Bytes of a batch, roughly: few enough to stay in a processor's cache until the builder uses
+/// Approximate bytes of a batch: few enough to stay in a processor's cache until the builder uses
 /// them.
 const BATCH_BYTES: usize = 64 << 10;
 /// The number of batches that wait for the builder.

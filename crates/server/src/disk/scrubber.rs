@@ -19,7 +19,8 @@ use crate::shared::{Clock, Ending, Shared};
 /// has just read the files.
 const FIRST_AFTER: Duration = Duration::from_secs(600);
 
-/// Reads no quicker than `zebu.scrubRateInKb`, until the server stops. Without a configuration only the latter.
+/// Reads no faster than `zebu.scrubRateInKb`, until the server stops. Without that setting, only
+/// the end of the server stops it.
 pub fn pace<'s>(
     ending: &'s Ending,
     clock: Clock,

@@ -26,30 +26,30 @@ const STEP_BYTES: usize = 256 << 10;
 #[derive(Clone)]
 pub struct Snapshotter {
     snapshots: Snapshots,
-    /// The thread that takes one, or took the last.
+    /// The thread of the present snapshot, or of the last one.
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-/// A snapshot that was taken.
+/// A completed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// The last transaction of the tree when it was begun.
+    /// The last transaction of the tree when the snapshot was begun.
     pub zxid: Zxid,
     /// Its length.
     pub bytes: u64,
 }
 
 impl Snapshotter {
-    /// Writes into the directory behind `snapshots`.
+    /// Writes into the directory of `snapshots`.
     pub fn new(snapshots: Snapshots) -> Self {
         Self { snapshots, thread: Arc::default() }
     }
 
-    /// Starts a snapshot; the replica hears when it is done.
+    /// Starts a snapshot. The replica is notified when it is complete.
     ///
-    /// A snapshot that cannot be written is no reason to stop: the log still has everything.
+    /// A failed snapshot does not stop the server, because the log still has everything.
     pub fn start(&self, shared: &Arc<Shared>) {
         let this = self.clone();
         let take = move |shared: &Arc<Shared>| {
@@ -72,7 +72,7 @@ impl Snapshotter {
         }
     }
 
-    /// Waits until nothing is written any more, which does not take long once the server stops.
+    /// Waits until no snapshot is being written. This does not take long once the server stops.
     pub fn join(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
@@ -80,11 +80,12 @@ impl Snapshotter {
         }
     }
 
-    /// Takes a snapshot of the tree as it is and as it becomes meanwhile; none when the server's state is replaced
-    /// meanwhile.
+    /// Takes a snapshot of the tree, including changes made meanwhile. Returns `None` if the
+    /// server's state is replaced meanwhile.
     ///
     /// # Errors
-    /// When it cannot be written, or the server stops meanwhile; nothing of it stays then.
+    /// The snapshot cannot be written, or the server stops meanwhile. The incomplete file is
+    /// removed.
     pub fn take(&self, shared: &Shared) -> Result<Option<Taken>, SnapshotError> {
         let _alone = shared.disk.taking_snapshot.lock();
         let began = Instant::now();
@@ -94,7 +95,7 @@ impl Snapshotter {
             (Outline::of(&tree), tree.last_zxid())
         };
         let mut taking = outline.begin(&self.snapshots).map_err(SnapshotError::store("started"))?;
-        // Under the lock znodes are only copied; they are written outside of it.
+        // Znodes are only copied under the lock, and written without it.
         let mut step = Step::More;
         while step == Step::More {
             if shared.ending.is_stopping() {

@@ -17,7 +17,7 @@ use crate::counting::requests::{Ops, count_answers, count_event, gather_written}
 use crate::metrics::{Gather, Metrics, Repeated};
 use crate::traced;
 
-/// What is counted of the effects of one turn, together for those that are alike.
+/// The counts of one turn's effects. Equal effects are counted together.
 pub(super) struct Counts<'m> {
     metrics: &'m Metrics,
     pub(super) ops: Ops<'m>,
@@ -29,7 +29,7 @@ pub(super) struct Counts<'m> {
 }
 
 impl<'m> Counts<'m> {
-    /// Counts nothing so far.
+    /// Without any effect yet.
     pub(super) fn new(metrics: &'m Metrics) -> Self {
         Self {
             metrics,
@@ -42,7 +42,7 @@ impl<'m> Counts<'m> {
         }
     }
 
-    /// Counts what there was so far.
+    /// Adds the collected counts to the metrics.
     pub(super) fn record(&mut self) {
         self.ops.record();
         self.written.record();
@@ -104,7 +104,7 @@ impl Counter<Side> for Effects<'_> {
 }
 
 impl Effects<'_> {
-    /// All connections that one event went to are known.
+    /// All connections that were notified of one event are known.
     pub(super) fn end_event(&mut self) {
         if let Some(event) = self.event.take() {
             count_event(&self.shared.metrics, event, self.connections);
@@ -167,7 +167,7 @@ impl Effects<'_> {
         }
     }
 
-    /// Counts a transaction that the tree has now.
+    /// Counts a transaction that was applied to the tree.
     pub(super) fn count_applied(&mut self, now: Now, what: &AppliedTxn<'_>) {
         self.end_event();
         let TxnRecord { header, txn, .. } = what.record;

@@ -25,7 +25,7 @@ use crate::disk::journal::Command;
 use crate::metrics::Metrics;
 use crate::shared::{Disk, Shared};
 
-/// Outputs carried out under one write lock, so that readers get their turn.
+/// Maximum number of outputs executed under one write lock, so that readers get their turn.
 const APPLY_BATCH: usize = 512;
 
 /// One turn: the targets of its effects, and its counters. Equal effects are counted together.
@@ -38,21 +38,21 @@ pub(super) struct Effects<'t> {
     /// are applied.
     pub(super) known: Duration,
     pub(super) began: Duration,
-    /// Where the time of writes goes.
+    /// The durations of writes.
     pub(super) phases: Gathered<'t>,
     pub(super) slow: SlowRequests,
-    /// Requests that were taken, and how long the replica took.
+    /// The number of requests that were taken, and the time that the replica took for them.
     pub(super) asked: u64,
     pub(super) took: Duration,
     pub(super) refused: Vec<SocketAddr>,
-    /// The event being delivered, and to how many connections it went so far.
+    /// The event being delivered, and the number of connections notified so far.
     pub(super) event: Option<EventType>,
     pub(super) path: String,
     pub(super) connections: i64,
 }
 
 impl<'t> Effects<'t> {
-    /// The effects of a turn that is about to begin.
+    /// The effects of a turn before it begins.
     pub(super) fn new(parts: &'t mut Parts, shared: &'t Shared) -> Self {
         Self {
             parts,
@@ -221,7 +221,7 @@ impl World for Effects<'_> {
         self.took += took;
         let Shared { metrics, counting, clock, .. } = self.shared;
         count_replica(metrics, &counting.quota_warnings, *clock, self.parts.replica.counts());
-        // A client that has its session finds it counted.
+        // The session is counted before the client learns of it.
         self.count_local_sessions();
     }
 
@@ -238,7 +238,7 @@ impl World for Effects<'_> {
 
     fn delivers(&mut self) {
         self.phases.record();
-        // A client that has its answer finds its request counted.
+        // The request is counted before the client gets its answer.
         self.counts.record();
     }
 
@@ -368,7 +368,7 @@ impl World for Effects<'_> {
     }
 }
 
-/// Counts records as on their way to the log.
+/// Counts records on their way to the log.
 fn queue(disk: &Disk, metrics: &Metrics, records: &Records) {
     metrics.sync_processor_request_queued.add(records.len() as u64);
     disk.log_queue.fetch_add(records.len(), Ordering::Relaxed);

@@ -9,13 +9,13 @@ use crate::counting::digests::Digests;
 use crate::error::RunError;
 
 impl Driver {
-    /// Takes a turn, and then makes an operator's snapshot the state of this standalone server, unless something is in
-    /// progress still or the server has stopped: then the snapshot comes back.
+    /// Takes a turn, and then makes an operator's snapshot the state of this standalone server. If
+    /// a request is still in progress or the server has stopped, this returns the snapshot.
     ///
-    /// No client may be served meanwhile, or there would always be something in progress.
+    /// No client may be served meanwhile, or there would always be a request in progress.
     ///
     /// # Errors
-    /// The disk failed: the server cannot continue.
+    /// The disk failed, so the server cannot continue.
     pub fn restore(
         &mut self,
         snapshot: (Tree, Received),
@@ -39,7 +39,7 @@ impl Driver {
         };
         shared.disk.damaged_files.lock().clear();
         self.parts.digests = Digests::default();
-        // Nobody waits until it is taken apart.
+        // The old state is freed without a thread waiting for it.
         let dropped = std::thread::Builder::new().name("zebu-old-tree".to_owned());
         let _ = dropped.spawn(move || drop(before));
         Ok(None)

@@ -7,7 +7,8 @@ use tracing::warn;
 /// Minimum interval between two warnings that this server did not read its sockets.
 const SILENCE_SAID_EVERY: Duration = Duration::from_secs(5);
 
-/// Times in which this server did not listen to its clients, of which one line in some seconds tells.
+/// Collects the times in which this server did not read its clients' sockets, for one warning in
+/// several seconds.
 #[derive(Debug, Default)]
 pub(super) struct Silences {
     untold: Duration,
@@ -15,7 +16,7 @@ pub(super) struct Silences {
 }
 
 impl Silences {
-    /// Adds such a time, and says so if a line is due.
+    /// Adds such a time. Logs a warning if one is due.
     pub(super) fn add(&mut self, time: Duration, now: Duration) {
         if let Some(time) = self.due(time, now) {
             warn!("this server did not listen to its clients for {} ms", time.as_millis());

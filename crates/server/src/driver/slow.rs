@@ -12,7 +12,7 @@ use zebu_replica::Origin;
 use crate::clients::conn::Side;
 use crate::counting::phases::{Times, Told};
 
-/// Slow requests of which one turn remembers more than that there were some.
+/// Maximum number of slow requests that one turn remembers in detail.
 const SLOW_KEPT_MAX: usize = 1024;
 
 /// A request that has taken too long.
@@ -20,12 +20,12 @@ pub(super) struct Slow {
     pub(super) origin: Origin,
     /// The path of a write of one znode.
     pub(super) path: Option<String>,
-    /// Where the time of a write went until its transaction was applied.
+    /// The durations of a write's phases before its transaction was applied.
     pub(super) times: Option<Times>,
 }
 
 impl Slow {
-    /// A write that is applied only now.
+    /// A write that is applied now, too late.
     #[cold]
     pub(super) fn new(origin: &Origin, what: &AppliedTxn<'_>, times: Times) -> Self {
         let path = match &what.record.txn {
@@ -43,17 +43,18 @@ impl Slow {
 #[derive(Default)]
 pub(super) struct SlowRequests {
     kept: Vec<Slow>,
-    /// Requests that arrived up to then are slow when they are answered now. `None`: no request is.
+    /// Requests that arrived before this time are slow if they are answered now. `None`: no request
+    /// is slow.
     since: Option<Duration>,
 }
 
 impl SlowRequests {
-    /// From now on, requests that arrived up to `since` are slow.
+    /// From now on, requests that arrived before `since` are slow.
     pub(super) fn are_since(&mut self, since: Option<Duration>) {
         self.since = since;
     }
 
-    /// Whether a request that is answered now, and arrived then, is slow.
+    /// Whether a request that arrived at this time and is answered now is slow.
     pub(super) fn has(&self, received: Duration) -> bool {
         self.since.is_some_and(|since| received <= since)
     }
@@ -63,7 +64,7 @@ impl SlowRequests {
         !self.kept.is_empty()
     }
 
-    /// Remembers a slow request.
+    /// Stores a slow request.
     #[cold]
     pub(super) fn remember(&mut self, slow: impl FnOnce() -> Slow) {
         if self.kept.len() < SLOW_KEPT_MAX {
@@ -71,8 +72,8 @@ impl SlowRequests {
         }
     }
 
-    /// Warns of the remembered requests, which are answered `now`. Their transactions were applied, and
-    /// their reads carried out, from `began` on.
+    /// Logs warnings about the stored requests, which are answered `now`. Their transactions were
+    /// applied, and their reads executed, from `began` on.
     #[cold]
     pub(super) fn tell(
         &mut self,

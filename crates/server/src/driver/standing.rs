@@ -14,7 +14,7 @@ use crate::four_letter::ProposalSizes;
 use crate::shared::{Leading, SessionDeadline, Status};
 
 impl Effects<'_> {
-    /// What this server knows as a leader.
+    /// The leader's own view.
     pub(super) fn leading(&self) -> Option<Leading> {
         let (since, proposals) = self.parts.leading?;
         let learners = self.parts.replica.peer()?.learners()?;
@@ -22,7 +22,7 @@ impl Effects<'_> {
         Some(Leading { since, learners, pending_syncs, proposals })
     }
 
-    /// Copies what others may want to know of this server's role.
+    /// Copies the public facts about this server's role.
     pub(super) fn update_status(&self) {
         let peer = self.parts.replica.peer();
         let observers = peer.and_then(|peer| peer.observers());
@@ -54,7 +54,7 @@ impl Effects<'_> {
         self.shared.counting.local_sessions.store(locals, Ordering::Relaxed);
     }
 
-    /// Copies facts that only the replica knows, if they are requested.
+    /// Copies facts that only the replica has, if they are requested.
     pub(super) fn report_sessions(&self) {
         self.count_local_sessions();
         let sessions = self.parts.replica.sessions();
@@ -67,7 +67,8 @@ impl Effects<'_> {
         });
     }
 
-    /// This server's tree differs from its leader's since then; `None`: no longer.
+    /// This server's tree differs from its leader's since this transaction; `None`: it no longer
+    /// does.
     pub(super) fn doubts_tree(&mut self, since: Option<TreeDigest>) {
         self.parts.doubted = since.map(|since| since.zxid);
         self.update_status();
@@ -84,7 +85,7 @@ impl Effects<'_> {
         self.keep_evidence(what, Some(zxid));
     }
 
-    /// This server has another role, or none any more.
+    /// This server has another role, or no role any more.
     pub(super) fn has_role(&mut self, role: Role) {
         let parts = &mut *self.parts;
         match (&mut parts.member, role) {

@@ -24,36 +24,36 @@ use zebu_tree::Tree;
 use crate::counting::digests::Comparison;
 use crate::shared::Shared;
 
-/// How many transactions are remembered in front of the first one that differs, and how many from there on.
+/// Maximum number of stored transactions before the first one that differs, and from that one on.
 const TXNS_MAX: usize = 64;
 
-/// Bytes that the records of either may have; a longer one is remembered alone.
+/// Maximum bytes of the records of each part. A longer record is stored alone.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Differences that are kept, so that a tree that differs again and again does not fill the disk.
+/// Maximum number of stored differences, so that repeated differences do not fill the disk.
 const KEPT_MAX: usize = 16;
 
-/// Znodes that are named; all are counted.
+/// Maximum number of znodes that are named. All are counted.
 const ZNODES_MAX: usize = 1_000;
 
-/// Znodes that are compared under one lock of the tree.
+/// Number of znodes that are compared under one lock of the tree.
 const STEP_ZNODES: usize = 512;
 
-/// What the names of the files start with.
+/// The prefix of the files' names.
 const NAME: &str = "differs.";
 
 /// The last transactions whose digests were compared, oldest first.
 ///
-/// From the first one that differs on, those in front of it stay, and as many follow.
+/// When one differs, those before it stay, and the same number after it is added.
 #[derive(Debug, Default)]
 pub struct Recent {
-    /// Each with the length of its record.
+    /// The comparisons, each with the length of its record.
     compared: VecDeque<(Comparison, usize)>,
-    /// Their records, one behind the other.
+    /// The records, one after the other.
     records: VecDeque<u8>,
-    /// Which is the first one in a row that differs.
+    /// The index of the first transaction in a row that differs.
     first: Option<usize>,
-    /// The difference that was kept last.
+    /// The difference that was stored last.
     kept: Option<Zxid>,
 }
 
@@ -64,25 +64,26 @@ pub struct Incident {
     pub me: ServerId,
     /// Its leader, if it has one.
     pub leader: Option<ServerId>,
-    /// What has happened, as a sentence.
+    /// The event, as a sentence.
     pub what: String,
     /// Milliseconds since 1970.
     pub wall_ms: i64,
-    /// The first transaction behind which the trees differ, where it is not the first one that was compared so.
+    /// The first transaction after which the trees differ, if it is not the first one whose
+    /// comparison shows that.
     pub zxid: Option<Zxid>,
 }
 
 /// The content of the two files.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// The first transaction behind which the trees differ.
+    /// The first transaction after which the trees differ.
     zxid: Zxid,
     text: String,
     log: Vec<u8>,
 }
 
 impl Recent {
-    /// A transaction was applied, and its digest compared.
+    /// A transaction was applied, and its digest was compared.
     pub fn add(&mut self, comparison: Comparison, record: &[u8]) {
         if comparison.matches {
             self.first = None;
@@ -112,7 +113,7 @@ impl Recent {
         }
     }
 
-    /// What is to be kept of a difference, unless it has been kept.
+    /// The evidence of a difference, unless it was already stored.
     pub fn evidence(&mut self, incident: &Incident) -> Option<Evidence> {
         let last = self.compared.len().checked_sub(1)?;
         let first = self.compared[self.first.unwrap_or(last)].0.zxid;
@@ -142,7 +143,7 @@ impl Recent {
 }
 
 impl Evidence {
-    /// The first transaction behind which the trees differ.
+    /// The first transaction after which the trees differ.
     pub fn zxid(&self) -> Zxid {
         self.zxid
     }
@@ -185,8 +186,9 @@ impl Evidence {
     }
 }
 
-/// Compares the tree that differed with the leader's, which is in its place now, and names the znodes in a file beside the
-/// logs. Has a thread of its own; that takes the lock of the tree for a short time only, and again and again.
+/// Compares the tree that differed with the leader's tree, which has replaced it, and names the
+/// znodes in a file beside the logs. It uses a thread of its own, which takes the lock of the tree
+/// repeatedly and briefly.
 pub fn name_znodes(shared: Arc<Shared>, since: Zxid, old: Tree) {
     let compare = move || {
         let mut differing = Differing::new(old, ZNODES_MAX);
@@ -227,7 +229,7 @@ fn znodes_text(since: Zxid, differing: Differing) -> String {
          first difference: {since}\nznodes: {count}\n\n"
     );
     for Difference { path, what } in &found {
-        // A path may have a line break, and a line is a znode.
+        // A path may contain a line break, but each znode must be one line.
         let _ = writeln!(text, "{}: {what}", path.escape_debug());
     }
     text
@@ -240,7 +242,7 @@ fn write_znodes(vfs: &dyn Vfs, dir: &Path, since: Zxid, text: &str) -> io::Resul
         return Ok(None);
     }
     let path = dir.join(format!("{NAME}{:x}.znodes", since.0));
-    // The other two files have a temporary name of their own.
+    // The other two files have a different temporary name.
     vfs::replace(vfs, &path, &path.with_extension("znodes.tmp"), text.as_bytes())?;
     Ok(Some(path))
 }
@@ -292,9 +294,9 @@ mod tests {
         let records = logged(&evidence.log);
         assert_eq!(records.len(), listed.len());
         assert_eq!(records[TXNS_MAX - 1], 500_i64.to_be_bytes().repeat(8));
-        // It is kept once.
+        // The same difference is stored once.
         assert_eq!(recent.evidence(&incident()), None);
-        // One that agrees ends it, and the next one is another.
+        // A matching digest ends the difference, and the next one is a new difference.
         recent.add(comparison(1_001, true), &[7; 40]);
         recent.add(comparison(1_002, false), &[8; 40]);
         assert_eq!(recent.evidence(&incident()).unwrap().zxid, Zxid(1_002));

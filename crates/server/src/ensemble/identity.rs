@@ -9,7 +9,7 @@ use crate::error::StartError;
 /// The id in the data; an unusable file counts as absent.
 ///
 /// # Errors
-/// The disk fails.
+/// The disk failed.
 pub fn found(file: &EnsembleFile) -> Result<Identity, StartError> {
     file.settle().map_err(StartError::Ensemble)?;
     let found = file.read().map_err(StartError::Ensemble)?;
@@ -27,10 +27,10 @@ pub fn found(file: &EnsembleFile) -> Result<Identity, StartError> {
     Ok(identity)
 }
 
-/// The same of a server that runs alone, which decides on the id itself.
+/// The id for a standalone server, which creates the id itself if there is none.
 ///
 /// # Errors
-/// The disk fails, or the system gives no random bytes.
+/// The disk failed, or the system provides no random bytes.
 pub fn of_one(file: &EnsembleFile) -> Result<Identity, StartError> {
     let settled = match found(file)? {
         Identity::Settled(id) => return Ok(Identity::Settled(id)),
@@ -44,10 +44,10 @@ pub fn of_one(file: &EnsembleFile) -> Result<Identity, StartError> {
     Ok(settled)
 }
 
-/// An id that no ensemble has.
+/// An id that no other ensemble has.
 ///
 /// # Errors
-/// The system gives no random bytes.
+/// The system provides no random bytes.
 pub fn new() -> Result<EnsembleId, StartError> {
     let bytes = zebu_auth::random::bytes().ok_or(StartError::NoRandomBytes)?;
     Ok(EnsembleId(u128::from_be_bytes(bytes)))

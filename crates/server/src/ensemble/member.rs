@@ -15,11 +15,11 @@ use super::identity;
 use crate::config::{Config, EnsembleConfig};
 use crate::error::StartError;
 
-/// This server's part in its ensemble, before it has heard of anybody; the configurations are those
-/// that its data and its files have.
+/// This server's part in its ensemble before it has contact with other servers. The configurations
+/// are those in its data and its files.
 ///
 /// # Errors
-/// When the epochs on the disk cannot be.
+/// The epochs on the disk are impossible.
 pub fn peer(
     config: &Config,
     ensemble: &EnsembleConfig,
@@ -90,7 +90,7 @@ fn memory(ensemble: &EnsembleConfig) -> Memory {
     }
 }
 
-/// What the part that agrees with others is configured with.
+/// The settings of the part that implements the protocol.
 pub fn options(config: &Config, ensemble: &EnsembleConfig) -> Options {
     let EnsembleConfig { election, learners, .. } = ensemble;
     Options {

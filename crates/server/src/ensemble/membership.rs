@@ -10,14 +10,14 @@ use zebu_zab::config::Membership;
 use crate::config::{Config, EnsembleConfig};
 use crate::error::StartError;
 
-/// Looks whether a member may start with these members on these data, where they are changed by hand:
-/// old and new quorums must have a server in common; otherwise acknowledged writes may be lost.
+/// Checks whether a member may start with these members and these data after a manual change: old
+/// and new quorums must have a common server, or acknowledged writes may be lost.
 ///
-/// Returns whether the voters differ. The data must then get to know it once this member serves with them, so that the next
-/// change by hand is measured against these.
+/// Returns whether the voters differ. If they do, the data must record the new voters once this
+/// member serves with them, so that the next manual change is compared with them.
 ///
 /// # Errors
-/// More than one voter has come or gone since the data were written.
+/// More than one voter was added or removed since the data were written.
 pub fn check_hand_made(
     config: &Config,
     ensemble: &EnsembleConfig,
@@ -35,11 +35,11 @@ pub fn check_hand_made(
     Err(StartError::OtherVoters { origin: ensemble.origin.to_string(), then, now })
 }
 
-/// Looks whether a server may start alone on these data: a member that is configured without its ensemble would
-/// acknowledge writes that the others never hear of.
+/// Checks whether a server may start standalone with these data: a member configured without its
+/// ensemble would acknowledge writes that the other members never receive.
 ///
 /// # Errors
-/// The data are those of an ensemble with other voters.
+/// The data belong to an ensemble with other voters.
 pub fn check_alone(
     config: &Config,
     epochs: &EpochFiles,
