@@ -44,7 +44,7 @@ pub enum StartError {
          zebu.acceptMembers=true starts all the same"
     )]
     OtherVoters {
-        /// Where the configuration comes from.
+        /// The source of the configuration.
         origin: String,
         /// The voters when the data were written.
         then: BTreeSet<i64>,
@@ -97,7 +97,7 @@ pub enum StartError {
     Kerberos {
         /// The file, the line and the section.
         place: String,
-        /// What is missing.
+        /// The missing part.
         fault: String,
     },
     /// The audit log cannot be opened.
@@ -109,15 +109,15 @@ pub enum StartError {
     AuditLog {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The server cannot listen on a port.
     #[error("{what}")]
     Listen {
-        /// What cannot be done.
+        /// The failed operation.
         what: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The port of an explicitly enabled admin server cannot be opened.

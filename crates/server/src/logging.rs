@@ -13,10 +13,10 @@ use zebu_logs::rotating::{Period, RotatingFile, Rotation};
 
 use crate::config::{Config, FileConfig, FilePeriod, LogOutput, OtlpConfig};
 
-/// The variable that chooses the level where no setting does.
+/// The environment variable that sets the level if no setting does.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Why a process has no log.
+/// Why a process cannot log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFault {
     /// The file cannot be opened.
@@ -26,12 +26,12 @@ pub enum LogFault {
         path.display()
     )]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// There is no journal.
+    /// The system has no journal.
     #[error(
         "the journal of systemd cannot be reached: {0}\n\
          hint: zebu.log.to=stderr needs none, and systemd takes that stream to its journal, too"
@@ -42,7 +42,7 @@ pub enum LogFault {
     Otlp(io::Error),
 }
 
-/// How a configured file is rotated.
+/// The rotation of a configured log file.
 pub fn rotation(config: &FileConfig) -> Rotation {
     Rotation {
         bytes_max: Some(config.bytes_max),
@@ -55,16 +55,16 @@ pub fn rotation(config: &FileConfig) -> Rotation {
     }
 }
 
-/// Sets it up.
+/// Sets up the log.
 ///
 /// # Errors
-/// What it is to be written to is not there.
+/// The configured output is not available.
 pub fn start(config: &Config) -> Result<(), LogFault> {
     let client_port = config.net.client_port;
     let config = &config.logging;
     let of_environment = std::env::var(VARIABLE).ok();
     let text = config.levels.as_deref().or(of_environment.as_deref());
-    // A setting was checked when it was read.
+    // The setting was checked when the configuration was read.
     let (levels, fault) = match text.map(Levels::parse) {
         None => (Levels::default(), None),
         Some(Ok(levels)) => (levels, None),
@@ -90,14 +90,14 @@ pub fn start(config: &Config) -> Result<(), LogFault> {
     Ok(())
 }
 
-/// Sends to the collector what it has not got, before the process ends.
+/// Sends all remaining records to the collector before the process ends.
 pub fn finish() {
     if let Some(otlp) = control().and_then(|log| log.otlp()) {
         otlp.close();
     }
 }
 
-/// Starts the way to a collector. The configured attributes replace those that are known without them.
+/// Starts the export to a collector. Configured attributes replace default ones.
 fn collector(config: &OtlpConfig, client_port: Option<u16>) -> io::Result<Otlp> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let instance = match client_port {

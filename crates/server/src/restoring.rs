@@ -33,17 +33,17 @@ pub struct Restoring {
     driver: OnceLock<Weak<Mutex<Driver>>>,
     /// Notified after each turn of the driver.
     turned: Condvar,
-    /// Held while a snapshot is taken in.
+    /// Held while a snapshot is read.
     busy: Mutex<()>,
 }
 
 impl Restoring {
-    /// From now on the state of this standalone server can be replaced.
+    /// From now on, the state of this standalone server can be replaced.
     pub fn allow(&self, driver: &Arc<Mutex<Driver>>) {
         let _ = self.driver.set(Arc::downgrade(driver));
     }
 
-    /// A turn has ended: something that was in progress may be finished.
+    /// A turn has ended, so requests in progress may be finished.
     pub fn turned(&self) {
         self.turned.notify_all();
     }
@@ -52,7 +52,7 @@ impl Restoring {
 /// Replaces the state by a snapshot; blocking. `fuzzy`: also by one with traces of later transactions.
 ///
 /// # Errors
-/// Why the state is the old one still; or the disk failed, and the server ends.
+/// The reason why the state was not replaced; or the disk failed, and the server ends.
 pub fn restore(
     shared: &Arc<Shared>,
     source: &mut dyn Read,
@@ -96,7 +96,7 @@ pub fn restore(
     Ok(restored)
 }
 
-/// Reads and checks a snapshot that has no more bytes than there is memory for.
+/// Reads and checks a snapshot, if the memory suffices for it.
 fn read(
     shared: &Shared,
     source: &mut dyn Read,
@@ -111,7 +111,8 @@ fn read(
     read.map_err(|why| RestoreDenied::Unusable(why.to_string()))
 }
 
-/// The files with the epochs of a former member must not be behind its data: the original refuses that.
+/// The epoch files of a former member must not be behind its data, because the original refuses
+/// that.
 fn raise_epochs(dir: &Path, zxid: Zxid) -> Result<(), StoreError> {
     let files = EpochFiles::new(Arc::new(OsVfs), dir);
     // The accepted epoch is never behind the current one.
@@ -170,7 +171,7 @@ impl Read for Interrupted<'_> {
     }
 }
 
-/// Bytes that this process may still take, by the system and by its control group.
+/// The memory that this process may still use, limited by the system and by its control group.
 fn memory_available() -> Option<u64> {
     let text = |path: &str| fs::read_to_string(path).ok();
     let of_system = text("/proc/meminfo").and_then(|text| {

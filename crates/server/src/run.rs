@@ -29,7 +29,7 @@ const NO_ADMIN_SERVER: u8 = 4;
 /// Exit code when the first snapshot cannot be written.
 const NO_SNAPSHOT: u8 = 10;
 
-/// Runs a server until it is told to stop by SIGINT or SIGTERM, and returns the process's exit code. `history` reads
+/// Runs a server until SIGINT or SIGTERM, and returns the exit code of the process. `history` reads
 /// the history of a znode for the console.
 pub fn run(args: &ServerArgs, history: Option<ReadHistory>) -> ExitCode {
     let ended = try_run(args, history);
@@ -43,7 +43,7 @@ pub fn run(args: &ServerArgs, history: Option<ReadHistory>) -> ExitCode {
     }
 }
 
-/// Why a process ends with another code than 0.
+/// Why a process ends with an exit code other than 0.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error(transparent)]
@@ -79,7 +79,7 @@ fn exit_code(ended: &Ended) -> u8 {
     }
 }
 
-/// Whether the directory itself cannot be used, not its content.
+/// Whether the directory itself cannot be used, as opposed to its content.
 fn is_unusable(error: &StoreError) -> bool {
     matches!(
         error,
@@ -118,10 +118,10 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
     stop_on_signals(move || asked.now()).map_err(Ended::Signals)?;
     let mut stdout = std::io::stdout();
     for line in greeting(&config, server.port()) {
-        // Nobody may be reading it.
+        // There may be no reader.
         let _ = writeln!(stdout, "{line}");
     }
-    // Should it start again: clients know this port.
+    // If the server restarts, it uses the same port, because clients know it.
     config.net.client_port = server.port().or(config.net.client_port);
     loop {
         if let Some(history) = history {
@@ -132,7 +132,7 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
         supervised::ready();
         let ended = server.wait();
         drop(watchdog);
-        // It would hold the directories.
+        // The ended server would keep the directories locked.
         stop.forget();
         match ended {
             Ok(()) => {
@@ -166,12 +166,13 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
     }
 }
 
-/// Whether a server that has stopped by itself starts again by itself.
+/// Whether a server that has stopped by itself should restart.
 fn goes_on(failure: &Failure) -> bool {
     room::is_missing(failure.cause()) || RunError::is_mended(failure.cause())
 }
 
-/// Starts, once there is room if it `waits` for that; nothing when the process was asked to stop before.
+/// Starts a server, after waiting for free disk space if `waits` is set. Returns `None` if the
+/// process was asked to stop before.
 fn start_again(
     config: &Config,
     stop: &Stop,
@@ -200,7 +201,7 @@ fn start_again(
     }
 }
 
-/// Whether the server that has just ended holds a directory or a port yet.
+/// Whether the server that has just ended still holds a directory or a port.
 fn is_held(failure: &StartError) -> bool {
     let is_port = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
     matches!(failure, StartError::Data(StoreError::Locked { .. }))
@@ -232,7 +233,7 @@ impl Stop {
         self.asked.notify_all();
     }
 
-    /// From now on this stops the server.
+    /// From now on, a request to stop stops this server.
     fn use_for(&self, stopper: impl Fn() + Send + 'static) {
         let mut state = self.state.lock();
         if state.is_asked {
@@ -241,7 +242,7 @@ impl Stop {
         state.stopper = Some(Box::new(stopper));
     }
 
-    /// No server runs.
+    /// There is no server.
     fn forget(&self) {
         self.state.lock().stopper = None;
     }

@@ -12,10 +12,11 @@ use zebu_engine::sasl::ClientSasl;
 use crate::config::{KerberosConfig, SaslConfig, SaslLogin};
 use crate::error::StartError;
 
-/// The file that the library of Kerberos reads instead of `/etc/krb5.conf`.
+/// The environment variable with the file that the Kerberos library reads instead of
+/// `/etc/krb5.conf`.
 const KRB5_CONFIG: &str = "KRB5_CONFIG";
 
-/// How clients authenticate with SASL; `None` where they cannot.
+/// The SASL settings for clients; `None` without SASL.
 ///
 /// # Errors
 /// [`StartError::Kerberos`].
@@ -26,7 +27,7 @@ pub(crate) fn for_clients(config: &SaslConfig) -> Result<Option<ClientSasl>, Sta
         SaslLogin::Digest { login, super_password } => sasl::digest(login, super_password),
         SaslLogin::Kerberos(service) => {
             let gss = gss(&service)?;
-            // Without a default realm no name loses its realm by the rule `DEFAULT`, as in the original.
+            // Without a default realm, the rule `DEFAULT` removes no realm, as in the original.
             naming.default_realm = gss.default_realm().unwrap_or_default();
             sasl::gssapi(acceptor(gss, &service)?)
         }
@@ -39,10 +40,11 @@ pub(crate) fn for_clients(config: &SaslConfig) -> Result<Option<ClientSasl>, Sta
     }))
 }
 
-/// The library of Kerberos, for a section that asks for it.
+/// The Kerberos library, for a section that requires it.
 ///
 /// # Errors
-/// It is not installed, or `java.security.krb5.conf` names another file than it reads.
+/// The library is not installed, or `java.security.krb5.conf` names a file other than the one that
+/// the library reads.
 pub(crate) fn gss<L>(config: &KerberosConfig<L>) -> Result<Gss, StartError> {
     if let Some(path) = &config.krb5_conf
         && std::env::var_os(KRB5_CONFIG).map(PathBuf::from).as_ref() != Some(path)
@@ -59,7 +61,7 @@ pub(crate) fn gss<L>(config: &KerberosConfig<L>) -> Result<Gss, StartError> {
 /// A service with its keys.
 ///
 /// # Errors
-/// The keys are not there.
+/// The keys do not exist.
 pub(crate) fn acceptor(gss: Gss, config: &KerberosConfig<Service>) -> Result<Acceptor, StartError> {
     let Service { principal, key_tab } = &config.login;
     let acceptor = gss.acceptor(principal, key_tab.as_deref());

@@ -47,7 +47,7 @@ use crate::shared::{Clock, Failure, ReadHistory, Shared};
 use crate::supervised::Watchdog;
 use crate::threads::{Starting, Threads, spawn};
 
-/// How long a server looks for a leader at least before it serves read-only clients.
+/// Minimum time for which a server looks for a leader before it serves read-only clients.
 const READ_ONLY_AFTER_MIN: Duration = Duration::from_secs(2);
 
 /// A running server. Dropping it stops it.
@@ -67,12 +67,12 @@ impl Server {
     /// `providers` are authentication schemes beside the built-in ones.
     ///
     /// # Errors
-    /// Why it cannot start, in words for its operator.
+    /// The reason why it cannot start, as a message for its operator.
     pub fn start(
         config: Config,
         providers: Vec<Box<dyn AuthProvider>>,
     ) -> Result<Self, StartError> {
-        // What providers of others do may take its time: the network workers do not wait for them.
+        // Providers from other crates may take long, so the network workers do not wait for them.
         let takes_time = !providers.is_empty();
         let schemes = Arc::new(schemes(&config, providers)?);
         let audit = config.audit.as_ref();
@@ -161,7 +161,7 @@ impl Server {
         let (mut replica, files, first, renew) = match &config.ensemble {
             None => {
                 let replica = Replica::new(options, &tree, now);
-                // A start that changed nothing has its snapshot already.
+                // A start that changed nothing already has its snapshot.
                 let renew = recovered.replayed > 0;
                 (replica, None, recovered.snapshot.is_none(), renew)
             }
@@ -183,12 +183,13 @@ impl Server {
                 let known = (certain, identity);
                 let peer = member::peer(&config, ensemble, &epochs, &recovered, known, found)?;
                 let mut replica = Replica::member(options, peer, &tree, now);
-                // What no quorum has confirmed yet must not get into a snapshot: one is due later.
+                // Transactions that no quorum has confirmed must not get into a snapshot. One is
+                // requested for later.
                 replica.replayed(recovered.replayed, recovered.replayed_bytes);
                 if is_changed_by_hand {
                     replica.wants_snapshot();
                 }
-                // A member whose empty database is not to be trusted waits for a leader's.
+                // A member whose empty database is not trusted waits for a leader's.
                 let first = recovered.fresh && recovered.last_zxid >= Zxid::ZERO;
                 let reconfig = config.reconfig_enabled;
                 let files = Box::new(MemberFiles {
@@ -215,7 +216,7 @@ impl Server {
         if first {
             snapshotter.take(&shared).map_err(StartError::FirstSnapshot)?;
         } else if renew {
-            // Clients need not wait for it: what the last start had is still there.
+            // Clients need not wait for it, because the files of the last start still exist.
             replica.snapshot_begun();
             snapshotter.start(&shared);
         }
@@ -277,12 +278,12 @@ impl Server {
         Ok(Self { shared, threads, port, secure_port, admin_port, metrics_port, metrics_tls_port })
     }
 
-    /// The client port that was bound.
+    /// The bound client port.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// The client port for TLS that was bound.
+    /// The bound client port for TLS.
     pub fn secure_port(&self) -> Option<u16> {
         self.secure_port
     }
@@ -302,15 +303,15 @@ impl Server {
         self.metrics_tls_port
     }
 
-    /// Lets the console show the history of a znode. The first reader counts.
+    /// Lets the console show the history of a znode. Only the first reader is used.
     pub fn read_history_with(&self, read: ReadHistory) {
-        // Another one changes nothing.
+        // A second reader changes nothing.
         let _ = self.shared.http.history.set(read);
     }
 
     /// Asks the server to stop.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
-        // A holder of this value does not keep the lock of the server's directory.
+        // The returned value does not keep the server's directory locked.
         let shared = Arc::downgrade(&self.shared);
         move || {
             if let Some(shared) = shared.upgrade() {
@@ -322,16 +323,17 @@ impl Server {
     /// Feeds the watchdog of the supervisor, if there is one, until the returned value is dropped.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system provides no further thread.
     pub(crate) fn watchdog(&self) -> std::io::Result<Option<Watchdog>> {
         Watchdog::start(&self.shared)
     }
 
-    /// Waits until the server was asked to stop or failed, then ends it: what is in progress is finished, a leader lets
-    /// another server lead, connections are closed, and what was ordered is made durable.
+    /// Waits until the server is asked to stop or fails. Then it ends the server: it finishes
+    /// requests in progress, lets another server lead if this one is the leader, closes
+    /// connections, and makes all logged transactions durable.
     ///
     /// # Errors
-    /// What made it stop by itself.
+    /// The failure that stopped the server.
     pub fn wait(mut self) -> Result<(), Failure> {
         self.shared.ending.retiring.wait_asked();
         self.end()
@@ -340,7 +342,7 @@ impl Server {
     /// Stops the server, as [`Server::wait`] does once it is asked to.
     ///
     /// # Errors
-    /// What made it stop by itself, or what failed at the end.
+    /// The failure that stopped the server, or a failure at the end.
     pub fn stop(mut self) -> Result<(), Failure> {
         self.end()
     }
@@ -354,7 +356,7 @@ impl Server {
         self.shared.ending.retiring.wait_over(most + most / 4);
     }
 
-    /// Ends every thread, those first that feed the others.
+    /// Ends all threads, those first that pass work to others.
     fn end(&mut self) -> Result<(), Failure> {
         if self.threads.is_some() {
             if let Some(audit) = self.shared.audit.get() {
@@ -383,7 +385,7 @@ impl Drop for Server {
     }
 }
 
-/// Removes old files at the configured interval, the first time at once.
+/// Removes old files at the configured interval, for the first time at once.
 fn purge(shared: &Shared, snapshots: &Snapshots) {
     let Some(interval) = shared.config.purge.interval else { return };
     crate::disk::step_back();
@@ -516,7 +518,8 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
             reconfig: config.reconfig_enabled,
             members: config.ensemble.as_ref().map(|it| it.rules).unwrap_or_default(),
         },
-        // For members of an ensemble only: alone, the check comes with the rest of the validation.
+        // This check is for members of an ensemble. For a standalone server, the validation
+        // includes it.
         eager_acl_check: config.ensemble.is_some() && config.auth.eager_acl_check,
         throttled_op_wait: config.throttle.op_wait_max.unwrap_or_default(),
         connections: ThrottleOptions {
@@ -556,7 +559,8 @@ fn replica_options(config: &Config, wall_ms: i64) -> ReplicaOptions {
     }
 }
 
-/// The same file by a path that means the same wherever a process starts: what points to a file beside it is kept.
+/// The path of the same file, valid from any current directory. A symbolic link to a file beside it
+/// is kept.
 fn in_full(file: &Path) -> PathBuf {
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (dir.canonicalize(), file.file_name()) {
@@ -565,7 +569,7 @@ fn in_full(file: &Path) -> PathBuf {
     }
 }
 
-/// Says what recovery found.
+/// Logs the results of the recovery.
 fn report(recovered: &Recovered, mismatches: u64) {
     for warning in &recovered.warnings {
         warn!("{warning}");
@@ -576,7 +580,7 @@ fn report(recovered: &Recovered, mismatches: u64) {
         );
     }
     if let Some(Torn { path, offset, last }) = &recovered.truncated {
-        // No client got an answer for it, so nothing is lost.
+        // No client got an answer for this transaction, so nothing is lost.
         info!(
             "{}: a record that was being written when the machine or the process stopped begins at offset {offset}, \
              after transaction {last}: it was never acknowledged, and is left out",
@@ -584,7 +588,7 @@ fn report(recovered: &Recovered, mismatches: u64) {
         );
     }
     if recovered.damaged.is_some() {
-        // Said where it is decided what such a member does.
+        // The module that decides what such a member does also logs it.
         return;
     }
     let mode = match &recovered.mode {
@@ -649,14 +653,14 @@ mod tests {
         assert!(file.is_absolute() && file.ends_with("Cargo.toml"), "{file:?}");
         assert!(file.exists());
         assert_eq!(in_full(Path::new("src/../Cargo.toml")), file);
-        // A file that is a link stays where it is, and so do those beside it.
+        // A file that is a symbolic link stays in its place, and so do the files beside it.
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(&file, dir.path().join("zoo.cfg")).unwrap();
         let link = in_full(&dir.path().join("zoo.cfg"));
         assert_eq!(link, dir.path().canonicalize().unwrap().join("zoo.cfg"));
     }
 
-    /// Frames of `payloads`, in a row.
+    /// Consecutive frames with these `payloads`.
     fn framed(payloads: &[&dyn zebu_jute::Encode]) -> Vec<u8> {
         let mut out = Vec::new();
         for payload in payloads {
@@ -668,7 +672,7 @@ mod tests {
         out
     }
 
-    /// A request that needs no more than a path and a flag or a version.
+    /// A request with only a path, and a flag or a version.
     struct Ask(i32, OpCode, &'static str);
 
     impl zebu_jute::Encode for Ask {
@@ -721,7 +725,7 @@ mod tests {
             let asked: Vec<Ask> = (0..IN_A_ROUND).map(ask).collect();
             let asked: Vec<&dyn zebu_jute::Encode> = asked.iter().map(|ask| ask as _).collect();
             let frames = framed(&asked);
-            // Cut within a frame, so that the next worker continues in the middle of it.
+            // The bytes end within the frame, so the next worker continues in its middle.
             let (now, later) = frames.split_at(frames.len() / 2 + 3);
             stream.write_all(now).unwrap();
             let conn = server.shared.conns().all().remove(0);

@@ -101,10 +101,10 @@ pub struct Shared {
     pub restoring: Restoring,
 }
 
-/// Reads the newest changes of a znode, and with `true` of everything below it, from the directories of snapshots and of logs.
-/// The error is a text for the user.
+/// Reads the newest changes of a znode, and with `true` of its whole subtree, from the directories
+/// of snapshots and of logs. The error is a message for the user.
 ///
-/// The program brings it: a server without it depends on no reader of backups.
+/// The program sets it, so that the server does not depend on the crate that reads backups.
 pub type ReadHistory = fn(&Path, &Path, &str, bool) -> Result<HistoryFacts, String>;
 
 /// The HTTP interfaces.
@@ -137,7 +137,7 @@ fn client_rules(config: &Config, sasl: Option<ClientSasl>) -> ClientRules {
 }
 
 impl Shared {
-    /// The state of a server that is about to start.
+    /// The state of a server before its start.
     pub fn new(
         config: Config,
         tree: Tree,
@@ -164,14 +164,14 @@ impl Shared {
         }
     }
 
-    /// Starts the statistics of the server again.
+    /// Resets the statistics of the server.
     pub fn reset_stats(&self) {
         self.counting.stats.reset();
         self.metrics.reset();
         self.counting.histograms.reset();
     }
 
-    /// Starts the statistics of all connections again.
+    /// Resets the statistics of all connections.
     pub fn reset_connections(&self) {
         self.conns().each(|conn| conn.side.stats.reset());
     }

@@ -20,15 +20,15 @@ use crate::shared::Shared;
 /// A shorter time than this is not measured.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Tells the supervisor that the server takes connections.
+/// Reports to the supervisor that the server accepts connections.
 ///
-/// A member says so before it has a leader. A supervisor that starts members one after the other would otherwise wait for a
-/// quorum for ever.
+/// A member reports this before it has a leader. Otherwise, a supervisor that starts members one
+/// after the other would wait for a quorum for ever.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("takes connections")]);
 }
 
-/// Tells the supervisor that the server was asked to stop.
+/// Reports to the supervisor that the server was asked to stop.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishes what is in progress")]);
 }
@@ -59,14 +59,14 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Feeds the supervisor's watchdog; `None` when the supervisor has none.
+    /// Feeds the supervisor's watchdog; `None` if the supervisor has none.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system provides no further thread.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
         let Some(patience) = sd_notify::watchdog_enabled() else { return Ok(None) };
         info!("the supervisor expects a watchdog message every {} ms", patience.as_millis());
-        // The thread does not keep the server's directory.
+        // The thread does not keep the server's directory locked.
         let shared = Arc::downgrade(shared);
         let progress = move || shared.upgrade().map(|shared| ServerFactsView(shared).progress());
         let (ended, until) = channel();
@@ -99,9 +99,9 @@ fn feed(patience: Duration, progress: impl Fn() -> Option<Progress>, ended: &Rec
 /// The result of one observation of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The write path moves.
+    /// The write path makes progress.
     Moves,
-    /// The write path has come to a stand, which this look is the first to say.
+    /// The write path makes no progress any more; this observation is the first that finds it.
     Stands(Standstill),
     /// The last observation found that the write path makes no progress.
     StillStands,

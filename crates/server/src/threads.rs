@@ -39,14 +39,14 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Ends the threads of a server that was asked to stop, first those that feed the others.
+    /// Ends the threads of a server that was asked to stop, those first that pass work to others.
     pub fn end(self, inbox: &Inbox, disk: &Disk) {
         drop(self.http);
         join(self.handshakes);
         if let Some(workers) = self.workers {
             workers.join();
         }
-        // It waits for the network between servers.
+        // This thread waits for the network between servers, so it ends before that.
         join(self.mender);
         if let Some(peers) = self.peers {
             peers.stop();
@@ -59,7 +59,7 @@ impl Threads {
         if let Some(snapshotter) = self.snapshotter {
             snapshotter.join();
         }
-        // One that a client has asked for ends as soon as the server stops.
+        // A snapshot that a client has requested ends when the server stops.
         drop(disk.taking_snapshot.lock());
     }
 }
@@ -75,7 +75,7 @@ fn join(thread: Option<JoinHandle<()>>) {
 /// so the directory of the data is free again.
 pub struct Starting {
     shared: Arc<Shared>,
-    /// Those that have started so far.
+    /// The threads that have started so far.
     pub threads: Threads,
     is_complete: bool,
 }
@@ -105,7 +105,7 @@ impl Drop for Starting {
 /// Starts a thread of the server. If it panics, the server stops.
 ///
 /// # Errors
-/// The system has no thread left.
+/// The system provides no further thread.
 pub fn spawn(
     shared: &Arc<Shared>,
     name: &'static str,
@@ -114,11 +114,11 @@ pub fn spawn(
     guarded(shared, name, name, run).map_err(|source| StartError::System { what: name, source })
 }
 
-/// Starts a thread called `name`. If it panics, the server stops, and `what` says in words which thread
-/// it was.
+/// Starts a thread called `name`. If it panics, the server stops, and `what` names the thread in
+/// the message.
 ///
 /// # Errors
-/// The system has no thread left.
+/// The system provides no further thread.
 pub fn guarded<T: Send + 'static>(
     shared: &Arc<Shared>,
     name: &str,

@@ -18,7 +18,7 @@ use zebu_replica::Input;
 
 use crate::clients::conn::Conn;
 
-/// What a line is about; the number is its bit in the mask.
+/// The kind of a line. The number is its bit in the mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Requests = 1 << 1,
@@ -29,7 +29,7 @@ enum Kind {
     ServerPings = 1 << 7,
 }
 
-/// Whether lines of that kind are written.
+/// Whether lines of this kind are written.
 fn wants(mask: &AtomicI64, kind: Kind) -> bool {
     is_on() && mask.load(Ordering::Relaxed) & kind as i64 != 0
 }
@@ -77,7 +77,7 @@ fn trace_request(
     }
 }
 
-/// The path that a request begins with.
+/// The path at the beginning of a request.
 fn path(op: OpCode, body: &[u8]) -> Option<Cow<'_, str>> {
     let has_none = matches!(
         op,
@@ -95,7 +95,7 @@ fn path(op: OpCode, body: &[u8]) -> Option<Cow<'_, str>> {
     if has_none { None } else { Decoder::new(body).text().ok() }
 }
 
-/// The replica takes these inputs.
+/// The replica processes these inputs.
 pub fn inputs(mask: &AtomicI64, inputs: &[Input]) {
     if !is_on() {
         return;
@@ -127,7 +127,7 @@ pub fn applied(mask: &AtomicI64, session: SessionId, zxid: Zxid, txn: &Txn<'_>) 
     }
 }
 
-/// So many connections were notified of an event.
+/// This number of connections were notified of an event.
 pub fn event(mask: &AtomicI64, event: EventType, path: &str, connections: i64) {
     if wants(mask, Kind::Events) {
         trace!(target: "zebu_trace", "event {event:?} {path:?} to {connections} connections");

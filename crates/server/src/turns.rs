@@ -16,10 +16,11 @@ use zebu_replica::Input;
 
 use crate::driver::{self, Driver};
 
-/// Bytes of inputs that a thread keeps at most: to log and send more takes its time.
+/// Maximum bytes of inputs that a thread keeps, because logging and sending more takes long.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// Inputs in the inbox at which the log's thread leaves them to the replica's: it is to sync.
+/// Number of inputs at which the log's thread leaves the turn to the replica's thread, because the
+/// log's thread must sync.
 const LEISURELY_MAX: usize = 64;
 
 thread_local! {
@@ -31,8 +32,8 @@ thread_local! {
 pub struct Turns(OnceLock<Weak<Mutex<Driver>>>);
 
 impl Turns {
-    /// From now on others may take turns. To be called only where no code of others, that may take its time, is a part
-    /// of what the replica does.
+    /// From now on, other threads may run turns. Call it only if the replica calls no code of
+    /// others, which may take long.
     pub fn allow(&self, driver: &Arc<Mutex<Driver>>) {
         let _ = self.0.set(Arc::downgrade(driver)); // it is the same one
     }
@@ -47,12 +48,12 @@ pub fn keep() {
     KEPT.with_borrow_mut(Kept::allow);
 }
 
-/// Hands in inputs that hold `bytes` together; `inputs` is empty afterwards and keeps its room.
+/// Adds inputs that have `bytes` together. `inputs` is empty afterwards and keeps its capacity.
 pub fn hand_in(inbox: &Inbox, inputs: &mut Vec<Input>, bytes: usize) {
     if inputs.is_empty() {
         return;
     }
-    // A thread that may keep nothing has nothing to take either.
+    // A thread that may not keep inputs has none to process.
     let keeps = bytes <= KEPT_BYTES_MAX && KEPT.with_borrow_mut(|kept| kept.keeps(inputs.len()));
     if keeps {
         inbox.push_quietly(inputs, bytes);
@@ -61,7 +62,7 @@ pub fn hand_in(inbox: &Inbox, inputs: &mut Vec<Input>, bytes: usize) {
     }
 }
 
-/// Notes that this thread turns to a connection: it has something else to do.
+/// Records that this thread turns to a connection, so it is not idle.
 pub fn passes(inbox: &Inbox) {
     if KEPT.with_borrow_mut(Kept::passes) {
         inbox.wake();
@@ -75,7 +76,8 @@ pub fn carry_out(turns: &Turns, inbox: &Inbox) {
     }
 }
 
-/// Hands in what the log's thread has to tell, and takes the turn, unless it or the replica has much to do.
+/// Adds the results of the log's thread, and runs a turn unless this thread or the replica has much
+/// to do.
 pub fn tell(turns: &Turns, inbox: &Inbox, input: Input, is_idle: bool) {
     let (waiting, bytes) = inbox.load();
     if is_idle && waiting < LEISURELY_MAX && bytes <= KEPT_BYTES_MAX {

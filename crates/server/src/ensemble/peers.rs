@@ -60,17 +60,17 @@ use members::Members;
 pub use learner::Learner;
 pub use post::Post;
 
-/// Inputs waiting for the replica at which nothing more is read from peers.
+/// Number of inputs waiting for the replica at which reading from peers pauses.
 const INPUTS_MAX: usize = 20_000;
 
-/// Bytes of transactions that came from a leader, or are read for a learner, at which nothing more is read: they wait
-/// for the replica or for the disk.
+/// Bytes of transactions waiting for the replica or the disk, from a leader or read for a learner,
+/// at which reading pauses.
 const RECEIVED_BYTES_MAX: usize = 64 << 20;
 
-/// Connections of each kind at which no more are accepted: far more than an ensemble has servers.
+/// Maximum number of connections of each kind: far more than an ensemble has servers.
 const CONNECTIONS_MAX: usize = 512;
 
-/// Time after which another address of a server is tried, too, at most.
+/// Maximum time after which another address of a server is tried, too.
 const PACE_MAX: Duration = Duration::from_millis(250);
 
 /// The network between servers.
@@ -85,11 +85,12 @@ pub struct Peers {
 /// Commands to a link's writer.
 #[derive(Debug)]
 enum ToLink {
-    /// Packets, and since when they wait, if that is to be measured.
+    /// Packets, and the time since which they wait, if that is measured.
     Packets(Vec<QuorumPacket>, Option<Instant>),
-    /// Bytes of packets that the socket did not take at once, and what these packets count for while they wait.
+    /// Bytes of packets that the socket did not accept at once, and the bytes that these packets
+    /// count while they wait.
     Rest(Vec<u8>, usize),
-    /// A snapshot, piece by piece, with its packet in front.
+    /// A snapshot in pieces, after its packet.
     Copy(tokio::sync::mpsc::Receiver<Bytes>),
 }
 
@@ -103,7 +104,8 @@ struct LinkHandle {
 }
 
 impl LinkHandle {
-    /// Writes packets, or hands them to the link's writer; false when too much waits in front of them.
+    /// Writes packets, or passes them to the link's writer. Returns false if too many bytes wait
+    /// before them.
     fn send(&self, packets: Vec<QuorumPacket>, metrics: &Metrics) -> bool {
         let is_taken = self.backlog.add(&packets);
         let since = self.backlog.marks(packets.len()).then(Instant::now);
@@ -118,13 +120,13 @@ impl LinkHandle {
     }
 }
 
-/// What the tasks of the network share.
+/// The state that all tasks of the network share.
 struct Net {
     shared: Arc<Shared>,
     config: EnsembleConfig,
-    /// TLS between servers, where it is switched on.
+    /// TLS between servers, if it is enabled.
     tls: Option<Arc<PeerPort>>,
-    /// SASL between servers, where it is switched on.
+    /// SASL between servers, if it is enabled.
     sasl: Option<PeerSasl>,
     members: Mutex<Members>,
     /// Configurations from election messages whose difference was logged.
@@ -134,17 +136,17 @@ struct Net {
     /// The election addresses that servers have announced.
     said: Mutex<HashMap<ServerId, Vec<HostPort>>>,
     links: Mutex<HashMap<LinkId, LinkHandle>>,
-    /// Trees that have come, until the replica takes them or closes their connections.
+    /// Received trees, until the replica takes them or closes their connections.
     copied: Mutex<HashMap<LinkId, Copied>>,
-    /// Peers that expect what this server does not do, or are not taken for members.
+    /// Warnings about peers that expect another protocol, or are not accepted as members.
     misfits: Mutex<Warnings>,
-    /// Servers of other ensembles that were refused.
+    /// Warnings about servers of other ensembles that were refused.
     of_others: Mutex<Warnings>,
-    /// Where votes come in.
+    /// The tasks that accept connections for votes.
     voting: Mutex<Vec<AbortHandle>>,
     listener: Mutex<Option<AbortHandle>>,
     connecting: Mutex<Option<AbortHandle>>,
-    /// Places for members that are sent transactions for their damaged logs.
+    /// Places for members that get transactions for their damaged logs.
     answering: Arc<Semaphore>,
 }
 
@@ -173,7 +175,7 @@ impl Net {
         self.members.lock().hosts(|_| true)
     }
 
-    /// Says why a connection from a peer ended.
+    /// Logs why a connection from a peer ended.
     fn ended(&self, what: &str, error: &io::Error) {
         let why = greeting::misfit(error);
         if why.is_some() {
@@ -189,15 +191,15 @@ impl Net {
         self.members.lock().me().clone()
     }
 
-    /// Where a follower serves observers.
+    /// The port at which a follower serves observers.
     fn master_addresses(&self, member: &Member) -> Vec<HostPort> {
         let Some(port) = self.config.learners.observer_master_port else { return Vec::new() };
         let addresses = member.quorum_addresses().into_iter();
         addresses.map(|HostPort { host, .. }| HostPort { host, port }).collect()
     }
 
-    /// How connections for votes behave. Where servers have several addresses, one that gets nothing through any more
-    /// is given up for another.
+    /// Options of connections for votes. If servers have several addresses, a connection through
+    /// which no data pass is replaced by one to another address.
     fn tuning(&self) -> Tuning {
         let ElectionNetConfig { tcp_keep_alive: keep_alive, reachability_timeout, .. } =
             self.config.election;
@@ -210,7 +212,7 @@ impl Net {
         self.config.election.reachability_timeout.map_or(PACE_MAX, |timeout| timeout.min(PACE_MAX))
     }
 
-    /// Waits until the replica has caught up.
+    /// Waits until the replica has processed its inputs.
     async fn wait_for_replica(&self) {
         self.wait_while(|| self.is_replica_behind()).await;
     }
@@ -220,7 +222,7 @@ impl Net {
         inputs > INPUTS_MAX || bytes > RECEIVED_BYTES_MAX
     }
 
-    /// Waits until replica and disk have caught up with what a leader has sent.
+    /// Waits until replica and disk have processed what a leader has sent.
     async fn wait_for_disk(&self) {
         let is_behind = || {
             self.shared.disk.log_queue_bytes.load(Ordering::Relaxed) > RECEIVED_BYTES_MAX
@@ -229,12 +231,13 @@ impl Net {
         self.wait_while(|| is_behind() || self.is_replica_behind()).await;
     }
 
-    /// Waits while this holds, and the server does not stop: looks again whenever something is caught up with.
+    /// Waits while `holds` returns true and the server does not stop. Checks again after each
+    /// turn and each job of the disk.
     async fn wait_while(&self, holds: impl Fn() -> bool) {
         loop {
             let caught_up = self.shared.ensemble.caught_up.notified();
             tokio::pin!(caught_up);
-            // From here on no notification is missed.
+            // From here on, no notification is missed.
             caught_up.as_mut().enable();
             if !holds() || self.shared.ending.is_stopping() {
                 return;
@@ -246,8 +249,8 @@ impl Net {
         }
     }
 
-    /// Waits until a learner has taken most of what was read from the disk for it. False when its connection has ended or
-    /// the server stops: nothing more is to be read.
+    /// Waits until a learner has received most of the transactions that were read from the disk for
+    /// it. Returns false if its connection has ended or the server stops; then reading must end.
     async fn wait_for_learner(&self, link: LinkId) -> bool {
         let backlog = self.links.lock().get(&link).map(|handle| handle.backlog.clone());
         let Some(backlog) = backlog else { return false };
@@ -259,7 +262,7 @@ impl Net {
             let (caught_up, room) =
                 (self.shared.ensemble.caught_up.notified(), backlog.room().notified());
             tokio::pin!(caught_up, room);
-            // From here on no notification is missed.
+            // From here on, no notification is missed.
             caught_up.as_mut().enable();
             room.as_mut().enable();
             if self.shared.ending.is_stopping() || !self.links.lock().contains_key(&link) {
@@ -276,15 +279,15 @@ impl Net {
         }
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     fn remove(&self, link: LinkId) -> Option<LinkHandle> {
         let handle = self.links.lock().remove(&link)?;
         handle.backlog.end();
         Some(handle)
     }
 
-    /// Keeps a leader's tree until the replica takes it or closes the connection. The end of the connection is no
-    /// reason to drop it: the replica may be about to take it.
+    /// Stores a leader's tree until the replica takes it or closes the connection. It is kept when
+    /// the connection ends, because the replica may be about to take it.
     fn keep_copy(&self, link: LinkId, copied: Copied) {
         let links = self.links.lock();
         if links.contains_key(&link) {
@@ -292,20 +295,22 @@ impl Net {
         }
     }
 
-    /// The longest field of a packet, in bytes.
+    /// Maximum length of a field in a packet, in bytes.
     fn field_bytes_max(&self) -> usize {
         self.shared.config.limits.record_bytes_max()
     }
 }
 
 impl Peers {
-    /// Binds the election port and starts to accept.
+    /// Binds the election port and starts to accept connections.
     ///
-    /// `binding` is the configuration that counts besides the committed one, from the data or from the file of what was
-    /// proposed: this server asks the members of both for the leader, so it must know their addresses.
+    /// `binding`: the configuration that is in force besides the committed one, from the data or
+    /// from the file of the proposed one. This server asks the members of both for the leader, so
+    /// it must know their addresses.
     ///
     /// # Errors
-    /// When the port cannot be bound, the certificates cannot be used, or the system has no more threads.
+    /// The port cannot be bound, the certificates cannot be used, or the system provides no further
+    /// threads.
     pub fn start(
         shared: &Arc<Shared>,
         config: EnsembleConfig,
@@ -319,7 +324,8 @@ impl Peers {
         members.propose(binding);
         let failed = |source| StartError::System { what: "the network between servers", source };
         let for_turns = shared.clone();
-        // On one thread, what a turn hands to a link's writer needs no other thread to be woken.
+        // All tasks run on one thread, so passing packets from a turn to a link's writer wakes no
+        // other thread.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .thread_name("zebu-peers")
             .enable_all()
@@ -371,18 +377,18 @@ impl Peers {
         Ok(Self { net, runtime: handle, lasts: Some(lasts), thread })
     }
 
-    /// What the engine and the log thread hold of it.
+    /// The handle of the network for the engine and the log thread.
     pub fn handle(&self) -> Handle {
         Handle { net: self.net.clone(), runtime: self.runtime.clone() }
     }
 
-    /// Ends everything.
+    /// Ends all tasks.
     pub fn stop(self) {
         drop(self);
     }
 }
 
-/// Also of a server whose start fails: its ports are free afterwards.
+/// This also runs when a start fails, so that its ports are free afterwards.
 impl Drop for Peers {
     fn drop(&mut self) {
         drop(self.lasts.take());
@@ -400,7 +406,7 @@ fn peer_port(config: PeerTlsConfig) -> Result<PeerPort, StartError> {
     PeerPort::new(config.files, rules).map_err(StartError::PeerTls)
 }
 
-/// The way into the network between servers.
+/// The handle of the network between servers.
 #[derive(Clone)]
 pub struct Handle {
     net: Arc<Net>,
@@ -408,10 +414,10 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Carries out what concerns the network.
+    /// Executes outputs that concern the network.
     ///
     /// # Panics
-    /// For what concerns the disk or clients, and for packets: see [`Handle::send`].
+    /// For outputs that concern the disk or clients, and for packets, see [`Handle::send`].
     pub fn carry_out(&self, output: Output) {
         let net = &self.net;
         match output {
@@ -452,7 +458,7 @@ impl Handle {
         }
     }
 
-    /// Writes the packets, or hands them to the writers of their links.
+    /// Writes the packets, or passes them to the writers of their links.
     pub fn send(&self, post: &mut Post) {
         let mut misfits = Vec::new();
         {
@@ -483,7 +489,7 @@ impl Handle {
         }
     }
 
-    /// Other members are known, at other addresses perhaps: also this server's own.
+    /// The known members or their addresses have changed, including this server's own.
     pub fn change(&self, change: &ConfigChange) {
         let net = &self.net;
         let (before, after) = {
@@ -512,7 +518,7 @@ impl Handle {
         );
     }
 
-    /// Sends a learner the tree as it is now, and as it becomes meanwhile.
+    /// Sends the tree to a learner, including changes made meanwhile.
     pub fn send_copy(&self, link: LinkId) {
         let shared = self.net.shared.clone();
         let known = self.net.links.lock().get(&link).map(|it| {
@@ -525,7 +531,7 @@ impl Handle {
         self.thread("zebu-copy", move || source.run(shared.tree()));
     }
 
-    /// The leader's tree that came on a connection, and the file it is in.
+    /// The leader's tree that arrived on a connection, and its file.
     pub fn take_copy(&self, link: LinkId) -> Option<Copied> {
         self.net.copied.lock().remove(&link)
     }

@@ -19,9 +19,9 @@ use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
 
 /// State that the threads for clients share.
 pub struct Clients {
-    /// The client port that is bound.
+    /// The bound client port.
     pub client_port: Mutex<Option<u16>>,
-    /// The certificates of the client ports for TLS, where there are any.
+    /// The certificates of the client ports for TLS, if there are any.
     pub tls_port: OnceLock<Arc<Port>>,
     /// TLS handshakes in progress.
     pub tls_handshakes: AtomicUsize,
@@ -31,23 +31,23 @@ pub struct Clients {
     pub plain_local: AtomicU64,
     /// See `plain_local`.
     pub plain_remote: AtomicU64,
-    /// What the certificates of clients make them, where there is that scheme.
+    /// The scheme that turns clients' certificates into ids, if it is configured.
     pub x509: Option<X509>,
-    /// Until when the network workers have listened to clients.
+    /// The time up to which the network workers have read their sockets.
     pub listening: Listening,
-    /// How many connections there may be.
+    /// The limits on the number of connections.
     pub(super) conn_limits: ConnLimits,
-    /// What strangers may try, and how many connections an identity may have.
+    /// The limits for clients that have not authenticated, and connections per identity.
     pub access: Access,
     /// Clients that arrived while the server did not serve.
     pub refused: Refused,
     /// Reads whose answers were too long.
     pub too_long: TooLong,
-    /// The four-letter words that are answered.
+    /// The enabled four-letter words.
     pub whitelist: Whitelist,
-    /// What `stmk` set.
+    /// The mask set by `stmk`.
     pub trace_mask: AtomicI64,
-    /// Clients are to be served elsewhere, perhaps.
+    /// Notified when the client address may have changed.
     pub members_changed: Notify,
 }
 

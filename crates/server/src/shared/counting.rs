@@ -15,15 +15,15 @@ use crate::metrics::{Histograms, Metrics, ServerStats};
 
 /// Counters and facts beside the metrics.
 pub struct Counting {
-    /// Times in buckets.
+    /// Histograms of durations.
     pub histograms: Histograms,
     /// Packets and latencies since the last reset.
     pub stats: ServerStats,
-    /// What the four-letter words need of the replica's own state.
+    /// Parts of the replica's state for the four-letter words.
     pub status: Mutex<Status>,
     /// A copy of the replica's sessions, for readers on other threads.
     pub session_list: SessionList,
-    /// How many sessions only this server knows.
+    /// The number of local sessions.
     pub local_sessions: AtomicUsize,
     /// The bits of the connection throttle's drop probability.
     pub drop_probability: AtomicU64,
@@ -35,25 +35,25 @@ pub struct Counting {
     acks_timed_every: Option<u32>,
 }
 
-/// What a leader knows of its ensemble.
+/// The facts that a leader has about its ensemble.
 #[derive(Clone, Copy, Debug)]
 pub struct Leading {
-    /// Since when it leads, on the monotonic clock.
+    /// The start of its leadership, on the monotonic clock.
     pub since: Duration,
     /// Its learners.
     pub learners: Learners,
-    /// Syncs that wait.
+    /// The number of waiting syncs.
     pub pending_syncs: usize,
     /// Sizes of the proposals.
     pub proposals: ProposalSizes,
 }
 
-/// A copy of what the replica alone knows, renewed by its thread.
+/// A copy of the replica's own state, updated by its thread.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// What a leader knows.
+    /// At a leader: its own view of the ensemble.
     pub leading: Option<Leading>,
-    /// At a follower that serves observers: how many there are.
+    /// At a follower that serves observers: the number of observers.
     pub observers: Option<usize>,
     /// At an observer: the server from which it learns.
     pub master: Option<ServerId>,
@@ -61,40 +61,41 @@ pub struct Status {
     pub leader: Option<ServerId>,
     /// Without a leader: the missing conditions.
     pub lacks: Option<Lacks>,
-    /// At a learner that serves no client since its tree differs from its leader's: since which transaction.
+    /// At a learner that serves no clients because its tree differs from its leader's: the first
+    /// transaction that differs.
     pub doubted: Option<Zxid>,
 }
 
-/// When a session expires.
+/// The expiry time of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionDeadline {
-    /// Which one.
+    /// The session.
     pub id: SessionId,
-    /// When, on the monotonic clock, unless it is heard of.
+    /// The time, on the monotonic clock, unless the session is renewed before.
     pub deadline: Duration,
-    /// Whether only this server knows it.
+    /// Whether the session is local: only this server knows it.
     pub local: bool,
 }
 
-/// A copy of the replica's sessions, made on request only, because there may be very many.
+/// A copy of the replica's sessions. It is made only on request, because there may be very many.
 #[derive(Debug, Default)]
 pub struct SessionList {
     wanted: AtomicBool,
     made: Notify,
     last: Mutex<Vec<SessionDeadline>>,
-    /// How often the replica's thread could have made one.
+    /// The number of opportunities that the replica's thread had to make a copy.
     turns: AtomicU64,
 }
 
 impl SessionList {
-    /// Has a copy made, and waits for it a while; `wake` makes the replica's thread look.
+    /// Requests a copy, and waits some time for it. `wake` wakes the replica's thread.
     pub async fn renew(&self, wake: impl FnOnce()) {
         let made = self.made.notified();
         tokio::pin!(made);
         made.as_mut().enable();
         self.wanted.store(true, Ordering::Release);
         wake();
-        // An old one is better than none when the replica is held up.
+        // If the replica is delayed, an old copy is better than none.
         let _ = tokio::time::timeout(Duration::from_secs(1), made).await;
     }
 
@@ -107,7 +108,8 @@ impl SessionList {
         }
     }
 
-    /// How often the replica's thread has come here: it does after every turn, some times each second.
+    /// The number of times that the replica's thread has come here: after every turn, and several
+    /// times each second.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -123,7 +125,7 @@ impl SessionList {
 pub struct MarkedProposal {
     /// Its zxid.
     pub zxid: Zxid,
-    /// When it was made, by the wall clock.
+    /// The time at which it was made, by the wall clock.
     pub made_ms: i64,
 }
 

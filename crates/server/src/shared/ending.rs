@@ -13,12 +13,12 @@ use super::Shared;
 use crate::error::RunError;
 use crate::retiring::{HandingOver, Retiring};
 
-/// Whether and why a server is to stop.
+/// Whether the server must stop, and the reason.
 #[derive(Default)]
 pub struct Ending {
-    /// Set once, when the server is to stop, with the reason if that is a failure.
+    /// Set once, when the server must stop; contains the failure, if there is one.
     stopping: Mutex<Option<Result<(), Failure>>>,
-    /// What comes before that, unless it is a failure.
+    /// The steps before that, unless there is a failure.
     pub retiring: Retiring,
     /// Requests to hand over the leadership.
     pub handing_over: HandingOver,
@@ -27,7 +27,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The server is to stop; the first failure counts, whether it was asked before or not.
+    /// The server must stop. The first failure counts, even if the server was asked to stop before.
     pub(super) fn decide(&self, why: Result<(), RunError>) {
         let why = why.map_err(|why| Failure(Arc::new(why)));
         let mut stopping = self.stopping.lock();
@@ -54,7 +54,7 @@ impl Ending {
     /// Waits, blocking, until the server is asked to stop.
     ///
     /// # Errors
-    /// The failure, when that is why.
+    /// The failure, if that is the reason.
     pub fn wait(&self) -> Result<(), Failure> {
         let mut stopping = self.stopping.lock();
         loop {
@@ -81,7 +81,7 @@ impl Ending {
     /// Waits until the server is asked to stop.
     ///
     /// # Errors
-    /// The failure, when that is why.
+    /// The failure, if that is the reason.
     pub async fn stopped(&self) -> Result<(), Failure> {
         loop {
             let asked = self.stop.notified();
@@ -105,7 +105,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// The fault and what led to it, in one line.
+/// The error and its causes, in one line.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Causes(&*self.0).fmt(f)
@@ -115,7 +115,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// What has happened.
+    /// What has failed.
     pub fn cause(&self) -> &(dyn std::error::Error + 'static) {
         &*self.0
     }

@@ -13,9 +13,9 @@ use crate::ensemble::peers::Learner;
 
 /// State that the threads for other servers share.
 pub struct Ensemble {
-    /// The certificates of this server as a member, where there are any.
+    /// The certificates of this server as a member, if there are any.
     pub tls_port: OnceLock<Arc<PeerPort>>,
-    /// Until when the network between servers has listened to the others.
+    /// The time up to which the network between servers has read its sockets.
     pub listening: Listening,
     /// The committed configuration of the ensemble.
     pub members: Mutex<Option<Arc<Membership>>>,

@@ -11,33 +11,33 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::metrics::Metrics;
 
-/// Bytes that wait for one peer's socket at which nothing more is read from the disk for it.
+/// Bytes waiting for one peer's socket at which reading from the disk for this peer pauses.
 pub(super) const READ_AHEAD_BYTES: usize = 16 << 20;
 
-/// Bytes that wait for one peer's socket at which the peer is given up. It gets what it lacks from the disk when it
-/// comes back, as fast as it can take it.
+/// Bytes waiting for one peer's socket at which the peer is disconnected. When it returns, it gets
+/// the missing transactions from the disk, as fast as it can receive them.
 pub(super) const BACKLOG_BYTES_MAX: usize = 256 << 20;
 
 /// One in this number of packets is timed.
 const MARKED_EVERY: usize = 1000;
 
-/// What waits for a link's socket.
+/// The packets that wait for a link's socket.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     bytes: AtomicUsize,
-    /// All packets there ever were, and those that wait.
+    /// The number of all packets so far, and of the waiting ones.
     packets: AtomicUsize,
     waiting: AtomicUsize,
-    /// The last zxid that was handed in.
+    /// The last zxid that was added.
     last_zxid: AtomicI64,
     /// The learner at the other end, after its introduction.
     learner: OnceLock<String>,
-    /// Told when more may be read from the disk for the peer, and when the link ends.
+    /// Notified when more may be read from the disk for the peer, and when the link ends.
     room: Notify,
 }
 
 impl Backlog {
-    /// Counts packets that are to be sent; false when too much waits in front of them.
+    /// Counts packets to send. Returns false if too many bytes wait before them.
     pub(super) fn add(&self, packets: &[QuorumPacket]) -> bool {
         let bytes = packets.iter().map(packet_bytes).sum();
         if let Some(last) = packets.iter().rev().find(|packet| packet.zxid > Zxid::ZERO) {
@@ -47,7 +47,8 @@ impl Backlog {
         self.bytes.fetch_add(bytes, Ordering::Relaxed) <= BACKLOG_BYTES_MAX
     }
 
-    /// As many packets as given are taken to be sent next, which waited since then, if that is measured.
+    /// This number of packets will be sent next. They have waited since that time, if it was
+    /// measured.
     pub(super) fn takes(&self, packets: usize, since: Option<Instant>, metrics: &Metrics) {
         let waiting = self.waiting.fetch_sub(packets, Ordering::Relaxed);
         let Some(learner) = self.learner() else { return };
@@ -57,7 +58,7 @@ impl Backlog {
         }
     }
 
-    /// Counts a piece of a tree that is to be sent.
+    /// Counts a piece of a tree to send.
     pub(super) fn grow(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -78,22 +79,22 @@ impl Backlog {
         self.learner.get().map(String::as_str)
     }
 
-    /// Packets that have been taken to be sent.
+    /// The number of packets taken for sending.
     pub(super) fn packets_sent(&self) -> u64 {
         self.packets.load(Ordering::Relaxed) as u64
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     pub(super) fn packets_waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed) as u64
     }
 
-    /// The last zxid that was handed in.
+    /// The last zxid that was added.
     pub(super) fn last_zxid(&self) -> i64 {
         self.last_zxid.load(Ordering::Relaxed)
     }
 
-    /// Packets with this number of bytes were sent.
+    /// Packets with this number of bytes have been sent.
     pub(super) fn sent(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if before > READ_AHEAD_BYTES && before - bytes <= READ_AHEAD_BYTES {
@@ -116,7 +117,7 @@ impl Backlog {
     }
 }
 
-/// What a packet costs while it waits, roughly.
+/// The approximate bytes that a packet occupies while it waits.
 pub(super) fn packet_bytes(packet: &QuorumPacket) -> usize {
     size_of::<QuorumPacket>() + packet.data.as_ref().map_or(0, Bytes::len)
 }

@@ -26,36 +26,36 @@ use crate::threads;
 
 /// Znodes copied under one read lock.
 const STEP_ZNODES: usize = 512;
-/// Pieces that wait to be sent: the next one is made while one is sent.
+/// Number of pieces that wait to be sent: the next one is made while one is sent.
 const PIECES_MAX: usize = 1;
-/// Pieces that wait to be entered into a learner's tree.
+/// Number of pieces that wait to be inserted into a learner's tree.
 const PIECES_ENTERING_MAX: usize = 4;
-/// Pieces that wait to be written into the file, so that the snapshot arrives while the disk is
-/// busy.
+/// Number of pieces that wait to be written into the file, so that the transfer continues while the
+/// disk is busy.
 const PIECES_FILING_MAX: usize = 16;
-/// Bytes there is room for when more is received.
+/// Minimum free space in the buffer of a read.
 const READ_BYTES_MIN: usize = 64 << 10;
-/// Bytes of a piece, roughly.
+/// Approximate bytes of a piece.
 const PIECE_BYTES: usize = 256 << 10;
-/// Room for a piece: a znode of usual size more than enough.
+/// Capacity for a piece: more than enough for a znode of usual size.
 const PIECE_ROOM_BYTES: usize = PIECE_BYTES + (16 << 10);
-/// Bytes that are copied under the first read lock, roughly: a tree that is no larger does not change
-/// while it is copied, so the transactions behind it find the digests they expect.
+/// Approximate bytes copied under the first read lock. A smaller tree does not change while it is
+/// copied, so the transactions after it find the expected digests.
 const AT_ONCE_BYTES: usize = 2 << 20;
 
 /// A tree that is being sent.
 pub(super) struct Source {
     sending: Sending,
-    /// What the last step has left to do.
+    /// The remaining work of the last step.
     step: Step,
     piece: Vec<u8>,
     to: Sender<Bytes>,
-    /// What waits for the learner.
+    /// The bytes that wait for the learner.
     backlog: Arc<Backlog>,
 }
 
 impl Source {
-    /// Begins with the tree as it is now. The pieces end with an empty one if all went well.
+    /// Starts with the present tree. After a complete transfer, the last piece is empty.
     pub(super) fn new(tree: &RwLock<Tree>, backlog: Arc<Backlog>) -> (Self, Receiver<Bytes>) {
         let (to, pieces) = channel(PIECES_MAX);
         let mut tables = Vec::new();
@@ -94,8 +94,8 @@ impl Source {
     }
 }
 
-/// Receives a leader's tree: into memory, and into a file that is durable but not in use yet. Each on a thread of
-/// its own, for either takes longer than all the rest.
+/// Receives a leader's tree, both into memory and into a file that is durable but not in use yet.
+/// Each has a thread of its own, because each takes longer than everything else.
 pub(super) async fn receive(
     net: &Net,
     link: LinkId,
@@ -106,7 +106,7 @@ pub(super) async fn receive(
 ) -> io::Result<()> {
     let options = net.shared.tree().read().options();
     let (snapshots, field_bytes_max) = (net.shared.disk.snapshots.clone(), net.field_bytes_max());
-    // It makes a file, and a disk may hang.
+    // This creates a file, and a disk may hang.
     let begin = move || Receiving::begin(&snapshots, zxid, options, field_bytes_max);
     let begun = tokio::task::spawn_blocking(begin).await.map_err(io::Error::other)?;
     let receiving = begun.map_err(io::Error::other)?;
@@ -116,7 +116,7 @@ pub(super) async fn receive(
     let filing = thread_of(net, "zebu-file", move || write(filing, contents))?;
     let entering = thread_of(net, "zebu-enter", move || enter(entering, records))?;
     let mut buffers = Buffers::default();
-    // The complete records among the received bytes: the file has everything but the end.
+    // The complete records in the received bytes. The file has everything except the end.
     let (mut whole, mut content) = (0, 0);
     loop {
         let cut = cutting.cut(&received[whole..]).map_err(invalid)?;
@@ -151,7 +151,7 @@ pub(super) async fn receive(
         progress.moved();
     }
     drop((to_file, to_tree));
-    // Meanwhile others are heard.
+    // Other tasks run meanwhile.
     let joined = tokio::task::spawn_blocking(|| (entering.join(), filing.join())).await;
     let (entered, filed) = joined.map_err(io::Error::other)?;
     let panicked = |_| io::Error::other("a thread has panicked");
@@ -164,7 +164,7 @@ pub(super) async fn receive(
     Ok(())
 }
 
-/// What pieces are received into: used again once they are dealt with.
+/// The buffers for received pieces, which are reused.
 #[derive(Default)]
 struct Buffers {
     lent: VecDeque<Bytes>,
@@ -174,7 +174,7 @@ impl Buffers {
     /// A buffer that begins with these bytes.
     fn next(&mut self, bytes: &[u8]) -> BytesMut {
         let back = self.lent.pop_front().and_then(|oldest| match oldest.try_into_mut() {
-            // One that had to grow for a large znode is not kept.
+            // A buffer that had to grow for a large znode is not reused.
             Ok(buffer) => Some(buffer).filter(|buffer| buffer.capacity() <= 2 * PIECE_BYTES),
             Err(lent) => {
                 self.lent.push_front(lent);
@@ -188,7 +188,8 @@ impl Buffers {
     }
 }
 
-/// Writes a leader's tree into a file, piece by piece, of which an empty one is the last; nothing when that does not come.
+/// Writes a leader's tree into a file in pieces. The last piece is empty; without it, the result is
+/// `None`.
 fn write(
     mut filing: Filing,
     mut contents: Receiver<Bytes>,
@@ -202,7 +203,7 @@ fn write(
     Ok(None)
 }
 
-/// Enters a leader's tree into memory, piece by piece; nothing when not all of it comes.
+/// Inserts a leader's tree into memory in pieces. Returns `None` if the tree is incomplete.
 fn enter(mut entering: Entering, mut records: Receiver<Bytes>) -> Result<Option<Tree>, CopyError> {
     while let Some(piece) = records.blocking_recv() {
         entering.take(&piece)?;

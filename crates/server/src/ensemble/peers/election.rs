@@ -28,10 +28,10 @@ use super::strangers::{Stranger, Strangers};
 use super::{CONNECTIONS_MAX, Net, greeting, repair, sockets};
 use crate::error::StartError;
 
-/// Pause between tries to bind the election port.
+/// Pause between attempts to bind the election port.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a connection's writer is to send: only the newest message matters.
+/// The messages for a connection's writer: only the newest one is sent.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     next: Mutex<Next>,
@@ -44,10 +44,10 @@ struct Next {
     close: bool,
 }
 
-/// Listens on every election address of this server.
+/// Listens at every election address of this server.
 ///
 /// # Errors
-/// When one cannot be bound.
+/// An address cannot be bound.
 pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Runtime) -> Result<(), StartError> {
     let mut tries = net.config.election.bind_tries;
     for address in net.me().election_addresses() {
@@ -74,8 +74,8 @@ pub(super) fn listen(net: &Arc<Net>, runtime: &tokio::runtime::Runtime) -> Resul
     Ok(())
 }
 
-/// Listens on the election addresses that a reconfiguration has given this server, and no longer on
-/// those it had.
+/// Listens at the election addresses that a reconfiguration has given this server, and stops
+/// listening at the previous ones.
 pub(super) async fn listen_elsewhere(net: Arc<Net>) {
     for task in net.voting.lock().drain(..) {
         task.abort();
@@ -109,7 +109,7 @@ async fn accept(net: Arc<Net>, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                // A connection without an introduction ends soon, and makes room.
+                // A connection without an introduction soon ends and frees its place.
                 let Ok(place) = room.clone().try_acquire_owned() else { continue };
                 let Some(stranger) = strangers.admit(from.ip()) else { continue };
                 let net = net.clone();
@@ -184,7 +184,7 @@ pub(super) async fn dial(net: Arc<Net>, peer: ServerId) {
     }
 }
 
-/// Dials a server, sends a first message, and proves who this is.
+/// Connects to a server, sends a first message, and authenticates.
 pub(super) async fn introduce(net: &Net, peer: ServerId, message: &[u8]) -> io::Result<Halves> {
     let mut addresses = net.members.lock().addresses(peer, Member::election_addresses);
     addresses.extend(net.said.lock().get(&peer).into_iter().flatten().cloned());
@@ -192,7 +192,7 @@ pub(super) async fn introduce(net: &Net, peer: ServerId, message: &[u8]) -> io::
     let (stream, host) = greeting::reach(net, &addresses, patience, net.tuning()).await?;
     greeting::vouch(net, peer, stream.certificate())?;
     let mut halves = Halves::from(stream);
-    // In one piece: the original reads it with a single call.
+    // In one write, because the original reads it with a single call.
     halves.to.write_all(message).await?;
     halves.to.flush().await?;
     halves.prove(net, &host, net.config.election.handshake_timeout).await?;
@@ -260,7 +260,7 @@ async fn speak(mut to: PeerWriter, slot: &Slot) -> io::Result<()> {
     }
 }
 
-/// Sends a notification, in place of one that is not sent yet.
+/// Sends a notification. It replaces one that is not sent yet.
 pub(super) fn send(net: &Net, wire: WireId, ballot: Ballot) {
     let Some(slot) = net.wires.lock().get(&wire).cloned() else { return };
     let (config, proposed) = net.members.lock().texts();
@@ -272,7 +272,7 @@ pub(super) fn send(net: &Net, wire: WireId, ballot: Ballot) {
     slot.changed.notify_one();
 }
 
-/// Closes a connection, after the message that is not sent yet.
+/// Closes a connection, after sending the waiting message.
 pub(super) fn close(net: &Net, wire: WireId) {
     let Some(slot) = net.wires.lock().remove(&wire) else { return };
     slot.next.lock().close = true;
@@ -304,7 +304,7 @@ fn notification(
     }
 }
 
-/// The configurations a notification tells of, as far as they are news.
+/// The configurations in a notification, if they are new.
 fn configs(net: &Net, leader: ServerId, said: &Notification) -> Configs {
     let (text, proposed_text) = net.members.lock().texts();
     let read = |said: &Option<Bytes>, known: Option<&Bytes>| {

@@ -21,13 +21,13 @@ use super::sasl::{self, SaslFault};
 use super::sockets::Tuning;
 use super::{Net, sockets};
 
-/// What a peer expects that this server does not do.
+/// The protocol that a peer expects and this server does not use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Expects {
-    /// The first bytes are those of a TLS handshake.
+    /// The first bytes are a TLS handshake.
     #[error("it begins TLS (sslQuorum), which is not switched on here")]
     Tls,
-    /// The first bytes are those of a SASL exchange.
+    /// The first bytes are a SASL exchange.
     #[error("it begins SASL (quorum.auth.enableSasl), which is not switched on here")]
     Sasl,
 }
@@ -37,26 +37,28 @@ pub(super) enum Expects {
 #[error("it has not introduced itself in time")]
 pub(super) struct Late;
 
-/// A certificate that does not belong to the server that its holder claims to be.
+/// The certificate does not belong to the server that its holder claims to be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Impostor {
-    /// It has shown none.
+    /// The other server has presented no certificate.
     #[error("server {0} has presented no certificate, and zebu.quorum.identity requires one")]
     WithoutCertificate(i64),
-    /// It is no member.
+    /// The other server is not a member.
     #[error(
         "server {0} is not in the list of members, and zebu.quorum.identity permits members only"
     )]
     Unknown(i64),
-    /// It is for another host.
+    /// The certificate is for another host.
     #[error("it claims to be server {0}: {1}")]
     OfAnother(i64, zebu_auth::tls::HostnameError),
 }
 
-/// What these first bytes of a connection, or of what follows its first message, ask for.
+/// The protocol that these bytes belong to: the first ones of a connection, or the first ones after
+/// its first message.
 pub(super) fn expects(first: &[u8]) -> Option<Expects> {
     match first {
-        // A handshake record of any version: no id of a server and no packet of ours begins so.
+        // A handshake record of any version. No id of a server, and no packet of this protocol,
+        // begins like that.
         [0x16, 3, ..] => Some(Expects::Tls),
         _ if is_auth_packet(first) == Some(true) => Some(Expects::Sasl),
         _ => None,
@@ -81,7 +83,7 @@ pub(super) async fn open(net: &Net, socket: TcpStream) -> io::Result<PeerStream>
 /// this one deadline.
 ///
 /// # Errors
-/// [`Late`] as what the error holds, and what `known` fails with.
+/// The error contains [`Late`], or is that of `known`.
 pub(super) async fn in_time<T>(
     due: Instant,
     known: impl Future<Output = io::Result<T>>,
@@ -90,10 +92,10 @@ pub(super) async fn in_time<T>(
     tokio::time::timeout_at(due, known).await.map_err(late)?
 }
 
-/// Dials a server at one of these addresses. The host that has answered comes with the stream.
+/// Connects to a server at one of these addresses. Also returns the host that has accepted.
 ///
 /// # Errors
-/// The same, and those of [`sockets::dial`].
+/// As above, and those of [`sockets::dial`].
 pub(super) async fn reach(
     net: &Net,
     addresses: &[HostPort],
@@ -140,8 +142,8 @@ impl Halves {
     /// connected to.
     ///
     /// # Errors
-    /// The other server refuses this server, or does not prove its identity, or has disconnected,
-    /// or is silent for too long.
+    /// The other server refuses this server, does not prove its identity, disconnects, or is silent
+    /// for too long.
     pub(super) async fn prove(
         &mut self,
         net: &Net,
@@ -156,7 +158,7 @@ impl Halves {
     }
 }
 
-/// Looks at the first bytes of a connection, which stay where they are.
+/// Examines the first bytes of a connection without consuming them.
 async fn check(socket: &TcpStream, has_sasl: bool) -> io::Result<()> {
     let mut first = [0; 8];
     let count = socket.peek(&mut first).await?;
@@ -171,7 +173,7 @@ async fn check(socket: &TcpStream, has_sasl: bool) -> io::Result<()> {
 /// enabled.
 ///
 /// # Errors
-/// [`Impostor`] as what the error holds.
+/// The error contains [`Impostor`].
 pub(super) fn vouch(net: &Net, server: ServerId, certificate: Option<&Facts>) -> io::Result<()> {
     if !net.config.tls.as_ref().is_some_and(|tls| tls.binds_ids) {
         return Ok(());
@@ -190,7 +192,7 @@ fn is_of(server: ServerId, hosts: &[String], certificate: Option<&Facts>) -> Res
     verify_hostname(facts, &hosts).map_err(|error| Impostor::OfAnother(server.0, error))
 }
 
-/// Why a connection ended, if its peer expected what this server does not do, or is not taken for a member.
+/// Why a connection ended, if its peer expected another protocol or is not accepted as a member.
 pub(super) fn misfit(error: &io::Error) -> Option<String> {
     let cause = error.get_ref()?;
     let expects = cause.downcast_ref::<Expects>().map(Expects::to_string);
@@ -209,8 +211,8 @@ mod tests {
 
     use super::*;
 
-    /// The recorded dials of servers with SASL: they are refused by name, on the election port behind the first
-    /// message, on the quorum port at once.
+    /// Recorded connections of servers with SASL are refused with a specific error: on the election
+    /// port after the first message, on the quorum port at once.
     #[test]
     fn servers_with_sasl_are_known_on_both_ports() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/quorum-captures");
@@ -276,7 +278,7 @@ mod tests {
         // A ClientHello of TLS 1.2 or 1.3, and the first packet of a SASL client.
         assert_eq!(expects(&[0x16, 3, 1, 2, 0, 1, 0, 1]), Some(Expects::Tls));
         assert_eq!(expects(&[0x5f, 0x24, 0x35, 1, 0x35, 1, 0xed, 0xcc]), Some(Expects::Sasl));
-        // The election's protocol versions, an id alone, and FOLLOWERINFO.
+        // The election's protocol versions, a bare id, and FOLLOWERINFO.
         for first in [
             [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
             [0xff, 0xff, 0xff, 0xff, 0xff, 0xfe, 0xff, 0xff],

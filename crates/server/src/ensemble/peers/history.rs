@@ -9,7 +9,7 @@ use zebu_zab::Input;
 
 use super::Net;
 
-/// Bytes handed over at once, roughly.
+/// Approximate bytes passed on at once.
 pub(super) const PART_BYTES: usize = 1 << 20;
 
 /// Reads the requested part of the log, as fast as the learner receives it, until the learner

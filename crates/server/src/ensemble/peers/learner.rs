@@ -14,7 +14,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::backlog::Backlog;
 
-/// A learner that is connected, or was.
+/// A connected or disconnected learner.
 #[derive(Debug)]
 pub struct Learner {
     observes: bool,
@@ -23,9 +23,9 @@ pub struct Learner {
     established_ms: i64,
     received: AtomicU64,
     requests: AtomicU64,
-    /// The last transaction that it has acknowledged, and when.
+    /// The last transaction that it has acknowledged, and the time of that.
     acked: Mutex<Option<(Zxid, Instant)>>,
-    /// Packets that had been sent at the last reset.
+    /// The number of packets that had been sent at the last reset.
     sent_before: AtomicU64,
     /// The bytes that wait for its socket, while there is a connection.
     backlog: Weak<Backlog>,
@@ -57,7 +57,7 @@ impl Learner {
         learner
     }
 
-    /// A packet came from it.
+    /// A packet arrived from it.
     pub(super) fn received(&self, kind: PacketKind, zxid: Zxid) {
         self.received.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_add(u64::from(kind == PacketKind::REQUEST), Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Learner {
         self.observes
     }
 
-    /// Counts from now on.
+    /// Resets the counters.
     pub fn reset(&self) {
         self.received.store(0, Ordering::Relaxed);
         self.requests.store(0, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl Learner {
         self.sent_before.store(sent, Ordering::Relaxed);
     }
 
-    /// What is known of it; nothing once its connection has ended.
+    /// The facts about it; `None` once its connection has ended.
     pub fn facts(&self) -> Option<LearnerFacts> {
         let backlog = self.backlog.upgrade()?;
         let sent_before = self.sent_before.load(Ordering::Relaxed);

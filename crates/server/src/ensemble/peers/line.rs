@@ -16,36 +16,37 @@ use zebu_transport::PeerWriter;
 use super::ToLink;
 use super::backlog::packet_bytes;
 
-/// Packets that are written at once at most: more are worth a thread of their own.
+/// Maximum number of packets written directly. More packets are worth waking a task.
 const PACKETS_MAX: usize = 16;
 
-/// Their bytes: a socket has room for more.
+/// Maximum bytes written directly: sockets accept more.
 const BYTES_MAX: usize = 16 << 10;
 
-/// What the sender and the writer of a link share.
+/// The state that the sender and the writer of a link share.
 #[derive(Debug, Default)]
 pub(super) struct Line(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The way to the socket, while the link's writer waits for its queue.
+    /// The socket, while the link's writer waits for its queue.
     idle: Option<PeerWriter>,
-    /// Whether something is in the queue.
+    /// Whether the queue contains packets.
     is_queued: bool,
-    /// Empty, and kept for its capacity.
+    /// An empty buffer, kept for its capacity.
     bytes: Vec<u8>,
 }
 
 impl Line {
-    /// Puts something into the queue of the link's writer.
+    /// Adds to the queue of the link's writer.
     pub(super) fn queue(&self, to: &UnboundedSender<ToLink>, what: ToLink) {
         let mut state = self.0.lock();
         state.is_queued = true;
         let _ = to.send(what); // the link may be about to end
     }
 
-    /// Writes packets at once, if they are few and nothing is in front of them; `None` if they are still to be sent. What
-    /// the socket does not take now goes into the queue. Returns how many bytes wait no longer.
+    /// Writes packets at once, if they are few and the queue is empty; returns `None` if they must
+    /// be queued. Bytes that the socket does not accept now go into the queue. Returns the number
+    /// of bytes that no longer wait.
     pub(super) fn write(
         &self,
         to: &UnboundedSender<ToLink>,
@@ -64,7 +65,7 @@ impl Line {
         for packet in packets {
             packet.encode(&mut Encoder::new(bytes));
         }
-        // If it fails, the link's writer fails with the same.
+        // If this fails, the link's writer fails with the same error.
         let count = socket.try_write(bytes).unwrap_or(0);
         if count < bytes.len() {
             *is_queued = true;
@@ -74,7 +75,7 @@ impl Line {
         Some(if *is_queued { 0 } else { leaving })
     }
 
-    /// The link's writer has sent everything it has taken from its queue, and rests.
+    /// The link's writer has sent everything from its queue, and sleeps.
     pub(super) fn rest(&self, socket: PeerWriter, queue: &UnboundedReceiver<ToLink>) {
         let mut state = self.0.lock();
         state.is_queued = !queue.is_empty();

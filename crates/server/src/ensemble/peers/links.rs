@@ -32,21 +32,21 @@ use super::sockets::Tuning;
 use super::strangers::{Stranger, Strangers};
 use super::{CONNECTIONS_MAX, LinkHandle, Net, ToLink, copy, greeting, sockets};
 
-/// Packets that are put together for one write.
+/// Maximum number of packets collected for one write.
 const BATCH_PACKETS: usize = 1024;
-/// Bytes at which they are written anyway.
+/// Number of bytes at which they are written in any case.
 const BATCH_BYTES: usize = 256 << 10;
-/// How long a peer may take to receive what waits for it when its connection is closed.
+/// Maximum time in which a peer receives the waiting packets when its connection is closed.
 const LINGER: Duration = Duration::from_secs(1);
-/// The id of a learner that does not send one.
+/// The id for a learner that does not send one.
 const NOBODY: ServerId = ServerId(-1);
 /// Maximum time for the introduction of a server, if `initLimit` is longer.
 const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
 /// Maximum length of a field in the introduction of a server; the original's fields have 20 bytes.
 const GREETING_FIELD_MAX: usize = 4 << 10;
-/// Room for the bytes of a connection before that packet.
+/// Capacity for the bytes of a connection before its first packet.
 const GREETING_BYTES: usize = 8 << 10;
-/// Pause between tries to bind the quorum port.
+/// Pause between attempts to bind the quorum port.
 const BIND_PAUSE: Duration = Duration::from_millis(200);
 
 /// Accepts learners until it is aborted.
@@ -73,7 +73,7 @@ pub(super) async fn listen(net: Arc<Net>, addresses: Vec<HostPort>) {
                 match listener.accept().await {
                     Ok(_) if net.links.lock().len() >= CONNECTIONS_MAX => {}
                     Ok((socket, from)) => {
-                        // A connection that does not say in time whose it is ends and makes room again.
+                        // A connection without an introduction ends in time and frees its place.
                         let Some(stranger) = strangers.admit(from.ip()) else { continue };
                         sockets::tune(&socket, tuning(net.config.learners.leader_no_delay));
                         let accepted = Connection::Accepted(socket, stranger);
@@ -97,7 +97,7 @@ fn tuning(no_delay: bool) -> Tuning {
     Tuning { no_delay, keep_alive: false, lost_after: None }
 }
 
-/// A connection that begins.
+/// A new connection.
 enum Connection {
     /// An accepted connection, whose protocol is not known yet.
     Accepted(TcpStream, Stranger),
@@ -156,14 +156,14 @@ fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab:
     net.report(report(link));
     let orders = Orders { orders, line, backlog, closing };
     let task = tokio::spawn(serve(net.clone(), connection, link, orders));
-    // It may have been closed by now; then it ends by itself.
+    // The connection may already be closed; then the task ends by itself.
     if let Some(handle) = net.links.lock().get_mut(&link) {
         handle.task = Some(task.abort_handle());
     }
 }
 
-/// Closes a connection: what waits to be sent is sent if the peer takes it soon, the word that somebody else leads among
-/// it, perhaps.
+/// Closes a connection. Waiting packets are sent if the peer receives them soon: one of them may
+/// say that another server leads.
 pub(super) fn close(net: &Net, link: LinkId) {
     if let Some(LinkHandle { to, closing, .. }) = net.remove(link) {
         drop(to);
@@ -182,7 +182,7 @@ pub(super) fn give_up(net: &Net, link: LinkId) {
     net.report(zebu_zab::Input::LinkDown(link));
 }
 
-/// What a link's writer is to send.
+/// A command to a link's writer.
 struct Orders {
     orders: UnboundedReceiver<ToLink>,
     line: Arc<Line>,
@@ -232,7 +232,8 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
             None => info!("connection {} to a peer: {error}", link.0),
         }
     }
-    // A tree that has come stays until the replica has heard of the connection's end, and closes it.
+    // A received tree stays until the replica has processed the end of the connection, and closes
+    // it.
     if net.remove(link).is_some() {
         net.report(zebu_zab::Input::LinkDown(link));
     }
@@ -240,14 +241,14 @@ async fn serve(net: Arc<Net>, connection: Connection, link: LinkId, orders: Orde
 
 /// An accepted connection must still send its first packet, the introduction.
 struct Introduction {
-    /// The packet must be there by then.
+    /// The deadline for the packet.
     due: tokio::time::Instant,
-    /// The connection counts among the silent ones of its address until then.
+    /// Until then, the connection counts among the silent ones of its address.
     stranger: Stranger,
 }
 
-/// Both directions of a connection, until it ends. `unknown`: what an accepted connection owes; `None` where this server has
-/// dialled, and learns.
+/// Both directions of a connection, until it ends. `unknown`: the introduction that an accepted
+/// connection must send; `None` if this server has connected in order to learn.
 async fn talk(
     net: &Arc<Net>,
     halves: Halves,
@@ -266,8 +267,8 @@ async fn talk(
         () = closing.notified() => {
             let last = async {
                 speaking.await?;
-                // Its packets are ignored, but they must be read: unread bytes would turn the close
-                // into a reset.
+                // Its packets are ignored but must be read, because unread bytes would turn the
+                // close into a reset.
                 tokio::io::copy(&mut from, &mut tokio::io::sink()).await
             };
             tokio::time::timeout(LINGER, last).await.unwrap_or(Ok(0)).map(drop)
@@ -299,7 +300,7 @@ async fn hear(
             QuorumPacket::decode(&mut received, most(unknown.is_some())).map_err(invalid)?
         {
             let (kind, zxid) = (packet.kind, packet.zxid);
-            // What is logged must be possible to apply, and its place in the order must be the packet's.
+            // A transaction to log must be valid, and its zxid must be that of the packet.
             let txn =
                 if learns { packet.txn().map_err(|error| useless(&packet, error))? } else { None };
             let made_ms = txn.map(|txn| txn.header.time_ms);
@@ -369,19 +370,19 @@ fn introduction(packet: &QuorumPacket) -> Option<LearnerInfo> {
     }
 }
 
-/// What has been heard on a connection.
+/// The state of the incoming direction of a connection.
 #[derive(Default)]
 struct Said {
-    /// When the leader has begun to bring this server up to date.
+    /// The time at which the leader began to synchronize this server.
     began: Option<Instant>,
-    /// Whether this server is up to date.
+    /// Whether this server is synchronized.
     current: bool,
-    /// Proposals that the leader has not committed, and when it made them.
+    /// Proposals that the leader has not committed yet, and the times at which it made them.
     proposed: VecDeque<(Zxid, i64)>,
 }
 
 impl Said {
-    /// A packet came, with a transaction that the leader has made at this time.
+    /// A packet arrived, with a transaction that the leader made at this time.
     fn count(&mut self, net: &Net, packet: &QuorumPacket, made_ms: Option<i64>, learns: bool) {
         let metrics = &net.shared.metrics;
         if let Some(made_ms) = made_ms {
@@ -420,10 +421,10 @@ impl Said {
         }
     }
 
-    /// A transaction came, which was made at this time.
+    /// A transaction arrived, which the leader made at this time.
     fn time(&mut self, net: &Net, packet: &QuorumPacket, made_ms: i64) {
         if !self.current {
-            // What it lacked is no news.
+            // Transactions of a synchronization are not counted.
             return;
         }
         if packet.kind == PacketKind::PROPOSAL {
@@ -510,7 +511,7 @@ async fn speak(
     }
 }
 
-/// Writes everything, and tells of progress where the other end does not take it at once.
+/// Writes everything, and reports progress if the other end does not accept it at once.
 async fn write(
     to: &mut PeerWriter,
     bytes: &[u8],
@@ -530,7 +531,8 @@ async fn write(
     to.flush().await
 }
 
-/// Tells the replica, now and then, that bytes move on a connection although no whole packet does.
+/// Reports to the replica from time to time that bytes move on a connection, even if no packet is
+/// complete.
 pub(super) struct Progress<T> {
     tell: T,
     every: Duration,
@@ -549,7 +551,7 @@ impl Progress<()> {
 }
 
 impl<T: Fn()> Progress<T> {
-    /// Some bytes have moved.
+    /// Some bytes were moved.
     pub(super) fn moved(&mut self) {
         if self.told.elapsed() >= self.every {
             self.told = Instant::now();
@@ -562,7 +564,7 @@ fn invalid(error: DecodeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// A packet of the leader that brings a transaction which must not be logged.
+/// A leader's packet with a transaction that must not be logged.
 fn useless(packet: &QuorumPacket, error: DecodeError) -> io::Error {
     let QuorumPacket { kind, zxid, .. } = packet;
     let error = format!("{kind} {zxid} of the leader cannot be used: {error}");

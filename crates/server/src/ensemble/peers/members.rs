@@ -7,16 +7,16 @@ use zebu_proto::{HostPort, ServerId};
 use zebu_zab::ConfigChange;
 use zebu_zab::config::{Member, Membership};
 
-/// The configurations that count.
+/// The configurations in use.
 #[derive(Debug)]
 pub(super) struct Members {
     committed: Arc<Membership>,
     proposed: Option<Arc<Membership>>,
-    /// What others say is proposed.
+    /// The configuration that other servers report as proposed.
     heard: Option<Arc<Membership>>,
-    /// This server, where it was last known to be: it may have been removed.
+    /// This server's last known entry: it may have been removed.
     me: Member,
-    /// As notifications carry them.
+    /// The text for notifications.
     text: Bytes,
     proposed_text: Option<Bytes>,
 }
@@ -64,8 +64,8 @@ impl Members {
         (self.text.clone(), self.proposed_text.clone())
     }
 
-    /// The hosts of these members, as they are in force or proposed, and as the configuration writes them. What others
-    /// merely say is not among them.
+    /// The hosts of these members in the committed and the proposed configuration, as the
+    /// configuration writes them. Hosts that other servers merely report are not included.
     pub(super) fn hosts(&self, of: impl Fn(&Member) -> bool) -> Vec<String> {
         let known = [Some(&self.committed), self.proposed.as_ref()];
         let members = known.into_iter().flatten().flat_map(|config| config.members());

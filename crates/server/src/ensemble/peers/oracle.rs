@@ -11,7 +11,8 @@ use zebu_zab::Input;
 
 use super::Net;
 
-/// Pause between two looks at the file: a fraction of what an election without the other one takes.
+/// Time between two reads of the file: a fraction of the duration of an election without the other
+/// server.
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// Passes the answer in the file to the replica, now and after each change.

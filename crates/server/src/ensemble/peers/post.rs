@@ -3,7 +3,7 @@
 use zebu_proto::quorum::QuorumPacket;
 use zebu_zab::LinkId;
 
-/// Packets at which they are handed over without waiting for more.
+/// Number of packets at which they are passed on at once.
 const FULL: usize = 64;
 
 /// Packets by link, each link's in order.
@@ -14,7 +14,7 @@ pub struct Post {
 }
 
 impl Post {
-    /// Adds a packet; true when all should be handed over.
+    /// Adds a packet. Returns true if all packets should be passed on now.
     pub fn add(&mut self, link: LinkId, packet: QuorumPacket) -> bool {
         match self.links.iter_mut().find(|(known, _)| *known == link) {
             Some((_, packets)) => packets.push(packet),
@@ -24,12 +24,12 @@ impl Post {
         self.packets >= FULL
     }
 
-    /// Whether there is nothing to hand over.
+    /// Whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Takes everything.
+    /// Removes and returns all packets.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (LinkId, Vec<QuorumPacket>)> {
         self.packets = 0;
         self.links.drain(..)

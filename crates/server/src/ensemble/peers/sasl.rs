@@ -26,15 +26,15 @@ use crate::config::{PeerLogin, PeerPrincipal, PeerSaslConfig, PeerUsers};
 use crate::error::StartError;
 use crate::sasl::{acceptor, gss};
 
-/// Tokens of one side after which the other gives up, as in the original.
+/// Number of tokens of one side after which the other side gives up, as in the original.
 const ROUNDS_MAX: usize = 5;
 
-/// How this server authenticates to others, and they to it.
+/// How this server authenticates to other servers, and other servers to it.
 #[derive(Debug)]
 pub(super) struct PeerSasl {
     own: Own,
     others: Others,
-    /// It authenticates to those that it dials.
+    /// Its identity towards the servers to which it connects.
     pub(super) authenticates: bool,
     is_required: bool,
 }
@@ -73,7 +73,7 @@ impl PeerSasl {
     }
 }
 
-/// The service that a server of this host is.
+/// The Kerberos service of a server on this host.
 fn target(servers: &PeerPrincipal, dialled: &str) -> Target {
     let PeerPrincipal { service, host, realm } = servers;
     let host = host.clone().unwrap_or_else(|| dialled.to_lowercase());
@@ -83,30 +83,31 @@ fn target(servers: &PeerPrincipal, dialled: &str) -> Target {
     }
 }
 
-/// Why two servers do not come together.
+/// Why two servers cannot authenticate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SaslFault {
     /// The connecting server does not begin SASL.
     #[error("it does not authenticate, and quorum.auth.serverRequireSasl requires it")]
     Absent,
-    /// A token is not good.
+    /// A token is invalid.
     #[error("SASL fails: {0}")]
     Failed(#[from] digest_md5::Failure),
-    /// A token of Kerberos is not good, or there is no ticket.
+    /// A Kerberos token is invalid, or there is no ticket.
     #[error("SASL fails: {0}")]
     Kerberos(#[from] gssapi::Failure),
-    /// The dialler has a ticket, and its principal is not that of a server of the ensemble.
+    /// The connecting server has a ticket, but its principal is not that of a server of the
+    /// ensemble.
     #[error("SASL fails: {0:?} belongs to no host in the list of members")]
     Stranger(String),
     /// The connecting server asks to act as another user than the authenticated one.
     #[error("SASL fails: {0:?} asks to act as another user")]
     Other(String),
-    /// The one that was dialled has refused.
+    /// The accepting server has refused.
     #[error(
         "it refuses the password or the ticket of this server (quorum.auth.learner.saslLoginContext)"
     )]
     Refused,
-    /// What comes is no step of an exchange.
+    /// The message does not belong to an exchange.
     #[error("SASL fails: {0}")]
     Packet(&'static str),
 }
@@ -117,7 +118,7 @@ impl From<SaslFault> for io::Error {
     }
 }
 
-/// The side of the dialler in one exchange.
+/// The connecting server's side of one exchange.
 enum Dialler {
     Digest(digest_md5::Client),
     Kerberos(Box<gssapi::Client<Context>>, Arc<Mutex<()>>),
@@ -168,13 +169,13 @@ impl Dialler {
     }
 }
 
-/// The accepting side of one exchange.
+/// The accepting server's side of one exchange.
 enum Listener<'s> {
     Digest(digest_md5::Server, &'s DigestLogin),
     Kerberos(Box<gssapi::Server<Context>>, &'s [String]),
 }
 
-/// What a token of the dialler leads to.
+/// The result of a token of the connecting server.
 enum Step {
     Challenge(Vec<u8>),
     Done(Option<Vec<u8>>),
@@ -227,10 +228,11 @@ impl<'s> Listener<'s> {
     }
 }
 
-/// Authenticates this server to one that it has dialled at `host`. What came behind the exchange is left in `received`.
+/// Authenticates this server to the server at `host`. Bytes after the exchange remain in
+/// `received`.
 ///
 /// # Errors
-/// [`SaslFault`] as what the error holds; the connection ends.
+/// The error contains [`SaslFault`]; the connection ends.
 pub(super) async fn prove(
     sasl: &PeerSasl,
     host: &str,
@@ -255,18 +257,19 @@ pub(super) async fn prove(
         match (dialler.step(&token)?, status) {
             (Some(answer), AuthStatus::IN_PROGRESS) => send(to, status, Some(&answer)).await?,
             (None, AuthStatus::SUCCESS) => return Ok(()),
-            // It takes this server for authenticated before it has proved itself, or the other way round.
+            // The other server considers this server authenticated before this server has proved
+            // its identity, or the reverse.
             _ => return Err(SaslFault::Packet("only one side has ended the exchange").into()),
         }
     }
     Err(SaslFault::Packet("too many tokens").into())
 }
 
-/// Hears whether the dialler authenticates, and who it is. `hosts`: those of the members. What is not of the exchange stays in
-/// `received`.
+/// Lets the connecting server authenticate, and determines its identity. `hosts`: those of the
+/// members. Bytes after the exchange remain in `received`.
 ///
 /// # Errors
-/// [`SaslFault`] as what the error holds, where SASL is required; the connection ends.
+/// The error contains [`SaslFault`] if SASL is required; the connection ends.
 pub(super) async fn examine(
     sasl: &PeerSasl,
     hosts: &[String],
