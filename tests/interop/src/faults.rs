@@ -9,7 +9,7 @@ use crate::ensemble::{Cut, Ensemble, LONG, SHORT};
 use crate::http;
 use crate::load::Load;
 use crate::network::Weather;
-use crate::server::{Kind, PATIENCE};
+use crate::server::{Kind, PATIENCE, Server};
 use crate::tamper::{Disk, Tampered};
 
 /// The number of bursts of lost packets, and the length of each.
@@ -411,6 +411,7 @@ pub fn inflict(ensemble: &mut Ensemble, load: &Load, fault: Fault) -> Result<boo
 /// port is closed.
 fn hand_over(ensemble: &mut Ensemble, leader: usize) -> Result<bool> {
     let Some(at) = ensemble.member(leader).admin() else { return Ok(false) };
+    let before = epoch(ensemble.member(leader));
     let start = Instant::now();
     loop {
         let who = format!("Authorization: digest {SUPER}\r\n");
@@ -425,8 +426,23 @@ fn hand_over(ensemble: &mut Ensemble, leader: usize) -> Result<bool> {
             return Ok(true);
         }
     }
-    ensemble.leader(Some(leader))?;
-    Ok(true)
+    // On a busy machine the others may elect the same leader again, in a later epoch.
+    let start = Instant::now();
+    loop {
+        let now = ensemble.leader(None)?;
+        if now != leader || epoch(ensemble.member(now)) > before {
+            return Ok(true);
+        }
+        ensure!(start.elapsed() < PATIENCE, "nobody else leads");
+        std::thread::sleep(SHORT / 3);
+    }
+}
+
+/// The epoch of a member's last transaction, if it serves clients.
+fn epoch(member: &Server) -> Option<i64> {
+    let text = member.ask("srvr", LONG).ok()?;
+    let zxid = text.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;
+    Some(i64::from_str_radix(zxid, 16).ok()? >> 32)
 }
 
 /// Cuts these directions until the others have continued.
