@@ -191,6 +191,9 @@ pub(crate) struct CompareArgs {
     /// latency: length of the measured window of each rate
     #[arg(long, value_name = "S", default_value_t = 2.0, default_value_if("quick", "true", "1"))]
     pub(crate) rate_seconds: f64,
+    /// protections: where the backups go, for instance a directory on another disk [default: beside the data]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) backups: Option<PathBuf>,
     /// cores: how many the server is kept to; the generator has the others, or shares them where none are left
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
     pub(crate) cores: Vec<usize>,
@@ -413,6 +416,7 @@ impl CompareArgs {
             "size": self.size,
             "rates": self.rates,
             "rate_seconds": self.rate_seconds,
+            "backups": self.backups,
             "cores": self.cores,
             "count": self.count,
             "admin_rate": self.admin_rate,

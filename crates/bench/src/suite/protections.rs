@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
@@ -35,6 +36,8 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         warm_up(bout, &[running.address], running.process().as_slice())?;
         anyhow::Ok(running)
     };
+    let elsewhere = bout.args.backups.as_ref().map(tempfile::tempdir_in).transpose()?;
+    let backups = elsewhere.as_ref().map_or(bout.dir, |dir| dir.path());
     let with = start(&dirs[0], &WITH)?;
     let without = start(&dirs[1], &WITHOUT)?;
 
@@ -72,7 +75,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         };
         let quiet = p99(&without, "without protections", sheet)?;
         let scrubbed = p99(&with, "while a scrub runs", sheet)?;
-        let saved = beside_backups(program, bout.dir, &with, || {
+        let saved = beside_backups(program, backups, &with, || {
             p99(&with, "while scrub and backups run", sheet)
         })?;
         let group = "times the p99 without";
@@ -86,7 +89,7 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Runs `work` while backups of this server follow each other.
+/// Runs `work` while backups of this server follow each other, and then ends the last one.
 fn beside_backups<T>(
     program: &Path,
     dir: &Path,
@@ -99,10 +102,20 @@ fn beside_backups<T>(
             let mut command = Command::new(program);
             command.args(["backup", "create", "--dir"]).arg(&running.data);
             command.arg("--to").arg(dir.join("backup")).stdin(Stdio::null()).stdout(Stdio::null());
-            let output =
-                command.output().with_context(|| format!("start {}", program.display()))?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            ensure!(output.status.success(), "the backup failed: {}\n{said}", output.status);
+            let mut backup =
+                command.spawn().with_context(|| format!("start {}", program.display()))?;
+            let status = loop {
+                if let Some(status) = backup.try_wait()? {
+                    break status;
+                }
+                if is_over.load(Ordering::Relaxed) {
+                    backup.kill()?;
+                    backup.wait()?;
+                    return Ok(());
+                }
+                thread::sleep(Duration::from_millis(20));
+            };
+            ensure!(status.success(), "the backup failed: {status}");
         }
         Ok(())
     };
