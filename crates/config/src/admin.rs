@@ -11,7 +11,7 @@ const NULL_METRICS: &str = "org.apache.zookeeper.metrics.impl.NullMetricsProvide
 /// Serves a page.
 const PROMETHEUS: &str = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
 
-/// What is served beside the commands: first segments of paths.
+/// First path segments that the admin server uses besides the commands.
 const TAKEN: [&str; 4] = ["health", "jmx", "console", "backup"];
 
 impl Reader<'_> {
@@ -59,7 +59,7 @@ impl Reader<'_> {
             initial_configuration: self.file().map(masked).unwrap_or_default(),
             properties: self.properties(),
         };
-        // One value exists.
+        // Only one value exists.
         self.choice("admin.httpVersion");
         is_served.then_some(settings)
     }
@@ -105,10 +105,10 @@ impl Reader<'_> {
     }
 }
 
-/// The text of a file as it is, but for the values of secrets.
+/// The text of a file, unchanged except that secrets are masked.
 fn masked(file: &[u8]) -> String {
     let text = String::from_utf8_lossy(file);
-    // A value may continue in the next line.
+    // A value may continue on the next line.
     let mut goes_on = false;
     text.split_inclusive('\n')
         .map(|line| {

@@ -18,21 +18,22 @@ use super::settings::*;
 use super::sources::{Given, Merged, Origin, ReadFile};
 use super::{Note, Problem, value};
 
-/// Where a collector of OpenTelemetry takes logs.
+/// The default address of an OpenTelemetry collector for logs.
 const OTLP_PATH: &str = "/v1/logs";
-/// Smallest number of snapshots that are kept.
+/// Minimum number of snapshots to keep.
 const SNAPSHOTS_KEPT_MIN: i64 = 3;
-/// Smallest number of txns between snapshots.
+/// Minimum number of transactions between snapshots.
 const SNAPSHOT_TXNS_MIN: i64 = 2;
-/// Percent of a snapshot's size that the log has to have, unless it is said after how many txns one is due: a start then
-/// replays at most about as much as it loads.
+/// Minimum length of the log in percent of a snapshot's size before a snapshot is due, unless the
+/// number of transactions is set. So a start replays at most about as much as it loads.
 const SNAPSHOT_LOG_PERCENT: u32 = 100;
-/// Smallest allowance above `jute.maxbuffer`.
+/// Minimum allowance above `jute.maxbuffer`.
 const PACKET_EXTRA_BYTES_MIN: i64 = 1024;
 
-/// Reads settings by key, and remembers which ones, so that a test can tell that none is forgotten.
+/// Reads settings by key. It records the keys, so that a test can find a forgotten one.
 ///
-/// Values were validated before: one that is faulty has its problem recorded already, and reads as the default.
+/// Values were validated before: an invalid one has already been reported, and reads as the
+/// default.
 pub(super) struct Reader<'a> {
     merged: &'a Merged,
     read: ReadFile<'a>,
@@ -101,7 +102,7 @@ impl<'a> Reader<'a> {
         self.number(key).and_then(|number| u32::try_from(number).ok()).filter(|&number| number > 0)
     }
 
-    /// Every property that was given, by its name as a property, as it may be shown.
+    /// Every given property, by its property name, with secrets masked.
     pub(super) fn properties(&self) -> BTreeMap<String, String> {
         let given = self.merged.given.values();
         given
@@ -120,12 +121,12 @@ impl<'a> Reader<'a> {
         (self.read)(path)
     }
 
-    /// The configuration file as it was read.
+    /// The configuration file, as it was read.
     pub(super) fn file(&self) -> Option<&[u8]> {
         self.merged.file.as_deref()
     }
 
-    /// The word of the registry's list that is meant.
+    /// The word of the registry's list that the value matches.
     pub(super) fn choice(&self, key: &'static str) -> &'static str {
         match registry::by_key(key).map(|setting| setting.kind) {
             Some(Kind::Choice(words)) => {
@@ -160,8 +161,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A positive number; others fall back to the default, and to `least` what is below it, as in
-    /// the original.
+    /// A positive number. Other values fall back to the default, and values below `least` to
+    /// `least`, as in the original.
     fn weight(&self, key: &'static str, least: u32) -> u32 {
         let given = self.given(key);
         let weight = self.count_or_off(key).unwrap_or_else(|| {
@@ -203,12 +204,12 @@ impl<'a> Reader<'a> {
         self.notes.borrow_mut().push(note);
     }
 
-    /// The values given of the family `name.*`.
+    /// The given values of the family `name.*`.
     pub(super) fn family(&self, name: &'static str) -> impl Iterator<Item = &'a str> {
         self.family_keys(name).map(|(_, value)| value)
     }
 
-    /// The keys and the values given of the family `name.*`.
+    /// The given keys and values of the family `name.*`.
     pub(super) fn family_keys(
         &self,
         name: &'static str,
@@ -219,7 +220,7 @@ impl<'a> Reader<'a> {
         given.map(|(key, given)| (key.as_str(), given.value()))
     }
 
-    /// What was given under a key that the text of another file names.
+    /// The value of a key that the text of another file names.
     pub(super) fn any_given(&self, key: &str) -> Option<String> {
         self.merged.given.get(key).map(|given| given.value().to_owned())
     }
@@ -229,7 +230,7 @@ impl<'a> Reader<'a> {
             self.merged.given.get(key).map_or(Origin::Default, |given| given.origin.clone());
         let problem = Problem::new(origin, text.into());
         let mut problems = self.problems.borrow_mut();
-        // Two ports may have the same stores.
+        // Two ports may use the same stores.
         if !problems.contains(&problem) {
             problems.push(problem);
         }
@@ -314,7 +315,7 @@ impl<'a> Reader<'a> {
         let mut client_address = self
             .text("clientPortAddress")
             .map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
-        // Names are resolved at the start; what no name can be is a slip of the pen.
+        // Names are resolved at the start. A text that cannot be a name is a typing error.
         let no_host =
             |host: &&String| host.contains(|c: char| c.is_whitespace() || c == ',' || c == '/');
         if let Some(host) = client_address.as_ref().filter(no_host) {
@@ -353,7 +354,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses a port for clients that is one of those for servers: whichever is bound first keeps the other out.
+    /// Refuses a client port that is also a port between servers: whichever is bound first would
+    /// exclude the other.
     fn check_ports(&self, members: &Members) {
         let Some(ensemble) = &members.ensemble else { return };
         let Some(me) = ensemble.members.member(ensemble.me) else { return };
@@ -453,7 +455,7 @@ impl<'a> Reader<'a> {
     }
 
     fn connection_throttle(&self) -> ConnectionThrottleConfig {
-        // A local session is the cheapest there is.
+        // A local session costs the least of all sessions.
         let local = self.weight("connection_throttle_local_session_weight", 1);
         let weights = ConnectionWeights {
             global_session: self.weight("connection_throttle_global_session_weight", local),
@@ -602,7 +604,7 @@ impl<'a> Reader<'a> {
             read("zebu.log.otlp.endpoint", &|it| given::address(it, OTLP_PATH).map(drop));
         let headers = read("zebu.log.otlp.headers", &|it| given::headers(it).map(drop));
         let attributes = read("zebu.log.otlp.attributes", &|it| given::pairs(it).map(drop));
-        // A fault was recorded, so its configuration is not used.
+        // An error was reported, so its configuration is not used.
         Some(OtlpConfig {
             endpoint: given::address(&endpoint?, OTLP_PATH).ok()?,
             headers: given::headers(&headers.unwrap_or_default()).ok()?,
@@ -633,7 +635,7 @@ impl<'a> Reader<'a> {
     }
 
     fn audit(&self) -> Option<FileConfig> {
-        // Whatever it names was refused before, or writes the same lines.
+        // Any other value was refused before, or writes the same lines.
         self.given("audit.impl.class");
         let keys = ["zebu.audit.fileMegabytes", "zebu.audit.files", "zebu.audit.rotate"];
         let file = self.rotating("auditlog.file", keys);
@@ -647,7 +649,7 @@ impl<'a> Reader<'a> {
         Some(ScrubConfig { interval, bytes_per_second })
     }
 
-    /// Keys of ensembles the original checks in any case.
+    /// The original accepts keys of ensembles in any case.
     fn check_ensemble_keys(&self) {
         if let Some(given) = self.given("electionAlg")
             && self.number("electionAlg") != Some(3)
@@ -661,7 +663,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Switches that reduce safety, for a warning in the log.
+    /// Settings that reduce safety, for a warning in the log.
     fn warn_of_dangers(&self, config: &Config) {
         for (key, is_dangerous, why) in [
             ("forceSync", !config.log.fsync, "acknowledged writes are lost when the machine stops"),
@@ -680,7 +682,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn config(&self, file: Option<PathBuf>, members: &Members) -> Config {
         self.check_ensemble_keys();
-        // Read by `members` and `config::not_built`.
+        // `members` and `config::not_built` read it.
         self.keys_read.borrow_mut().extend([
             "server.*",
             "group.*",
@@ -709,7 +711,7 @@ impl<'a> Reader<'a> {
             logging: self.logging(),
             audit: self.audit(),
             scrub: self.scrub(),
-            // Whatever is no rate was refused before.
+            // A value that is not a rate was refused before.
             ship_bytes_per_second: self.kib_or_off("zebu.shipRateInKb").unwrap_or(u64::MAX),
             four_letter_words: self.four_letter_words(),
             admin,

@@ -11,38 +11,38 @@ use super::settings::DataConfig;
 /// Data directories that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    /// Missing, and it must not be created.
+    /// The directory is missing, and must not be created.
     #[error(
         "{path}: directory is missing and datadir.autocreate is false\nhint: create it, or set datadir.autocreate=true"
     )]
     Missing {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
-    /// It could not be created or looked at.
+    /// The directory could not be created or examined.
     #[error("{path}: {doing} failed: {source}")]
     Io {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
         /// The fault.
         source: io::Error,
     },
-    /// Something else has the name.
+    /// Another kind of file has this name.
     #[error("{path}: not a directory")]
     NotDirectory {
-        /// Which.
+        /// The path.
         path: PathBuf,
     },
-    /// Files of one kind in the directory of the other.
+    /// Files of one kind are in the directory of the other kind.
     #[error(
         "{path}: found {file}, which belongs into the other directory\nhint: check dataDir and dataLogDir"
     )]
     Swapped {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// What.
+        /// The files.
         file: String,
     },
 }
@@ -52,7 +52,8 @@ impl DataDirError {
     pub const EXIT_CODE: u8 = 3;
 }
 
-/// Makes the two `version-2` directories ready: creates them unless that is forbidden, and looks for files in the wrong one.
+/// Prepares the two `version-2` directories: creates them unless that is forbidden, and looks for
+/// files in the wrong one.
 ///
 /// # Errors
 /// [`DataDirError`]
@@ -72,7 +73,7 @@ pub fn prepare(data: &DataConfig) -> Result<(), DataDirError> {
     check_contents(data)
 }
 
-/// The same, creating nothing: what [`prepare`] would complain about.
+/// Checks the same without creating anything: the errors of [`prepare`].
 ///
 /// # Errors
 /// [`DataDirError`]
@@ -94,8 +95,8 @@ fn is_dir(path: &Path) -> Result<bool, DataDirError> {
     }
 }
 
-/// With two directories, a log among the snapshots or the reverse means that the two keys were swapped or one of them changed:
-/// starting would serve an old tree, or an empty one.
+/// With two directories, logs among the snapshots, or the reverse, mean that the two keys were
+/// swapped or one of them changed. The server would serve an old or an empty tree.
 fn check_contents(data: &DataConfig) -> Result<(), DataDirError> {
     let (logs, snapshots) = (data.logs(), data.snapshots());
     let same = match (fs::canonicalize(&logs), fs::canonicalize(&snapshots)) {

@@ -1,8 +1,8 @@
 //! The members of an ensemble, from `server.N`, `group.N` and `weight.N` lines in `zoo.cfg` and in
 //! the dynamic configuration file; and which of them is this server.
 //!
-//! One participant alone is no ensemble: the server runs standalone, and its line may contain its
-//! client port.
+//! A single participant is not an ensemble: the server runs standalone, and its line may contain
+//! its client port.
 //!
 //! Source: `QuorumPeerConfig.parseProperties`, `parseDynamicConfig`, `setupMyId`,
 //! `setupClientPort`, `checkValidity`.
@@ -19,34 +19,34 @@ use super::ensemble::id_note;
 use super::sources::{Merged, Origin, ReadFile, Sources, Start};
 use super::{Note, Problem};
 
-/// The member lines, judged.
+/// The evaluated member lines.
 #[derive(Default)]
 pub(super) struct Members {
-    /// Whether the lines make an ensemble, whatever else is wrong.
+    /// Whether the lines make an ensemble, whatever other errors they have.
     pub(super) is_ensemble: bool,
-    /// The ensemble, unless this server runs alone.
+    /// The ensemble; `None` for a standalone server.
     pub(super) ensemble: Option<Ensemble>,
-    /// This server's client address in its line, and the place of the line.
+    /// The client address in this server's line, and the position of the line.
     pub(super) client: Option<(HostPort, Origin)>,
 }
 
-/// An ensemble this server belongs to.
+/// The ensemble that this server belongs to.
 pub(super) struct Ensemble {
     pub(super) me: ServerId,
     pub(super) members: Membership,
     pub(super) dynamic_file: Option<PathBuf>,
-    /// What was proposed and not committed, if anything.
+    /// The proposed configuration that was not committed, if there is one.
     pub(super) proposed: Option<Membership>,
-    /// The line of the second participant, which makes this an ensemble.
+    /// The line of the second participant, because of which this is an ensemble.
     pub(super) origin: Origin,
 }
 
-/// Lines that belong together, and where each of them is.
+/// Lines that belong together, and the position of each.
 struct Lines {
     /// The line numbers count from 1 into `origins`.
     entries: Vec<Property>,
     origins: Vec<Origin>,
-    /// Where they are as a whole.
+    /// The position of all of them.
     origin: Origin,
     dynamic_file: Option<PathBuf>,
 }
@@ -73,7 +73,7 @@ impl Lines {
     }
 }
 
-/// Reads the members. Faults go to `merged.problems`.
+/// Reads the members. Errors are added to `merged.problems`.
 pub(super) fn members(merged: &mut Merged, sources: &Sources<'_>, rules: Rules) -> Members {
     let Some(lines) = lines(merged, sources.read) else { return Members::default() };
     let is_asked = !lines.entries.is_empty() || !rules.standalone;
@@ -92,7 +92,7 @@ pub(super) fn members(merged: &mut Merged, sources: &Sources<'_>, rules: Rules) 
         }
         (MyId::Faulty, _, _) => return unusable,
         (MyId::Missing, _, _) => {
-            // Without a data directory there is a greater problem.
+            // A missing data directory is the greater problem.
             if let Some(path) = my_id_path(merged) {
                 let origin = Origin::File { path: Arc::from(path.as_path()), line: 0 };
                 let text = "myid file is missing\nhint: write this server's number into it, that of its line server.N=...";
@@ -141,7 +141,7 @@ fn proposed(merged: &mut Merged, read: ReadFile<'_>, file: &Path) -> Option<Memb
     None
 }
 
-/// One participant.
+/// A single participant.
 fn alone(
     lines: &Lines,
     members: &Membership,
@@ -185,7 +185,8 @@ fn parse(lines: &Lines, rules: Rules, problems: &mut Vec<Problem>) -> Option<Mem
     }
 }
 
-/// The lines of the dynamic file, or of the static one where there is none; `None` after a fault.
+/// The lines of the dynamic file, or of the static one if there is no dynamic file; `None` after an
+/// error.
 fn lines(merged: &mut Merged, read: ReadFile<'_>) -> Option<Lines> {
     let path = merged.given.get("dynamicConfigFile").filter(|given| !given.value().is_empty());
     let path = path.map(|given| PathBuf::from(given.value()));
@@ -264,7 +265,7 @@ fn read_dynamic_file(
 /// The content of `<dataDir>/myid`.
 enum MyId {
     Missing,
-    /// The problem is recorded.
+    /// The problem has been reported.
     Faulty,
     Is(ServerId, Origin),
 }
@@ -273,7 +274,7 @@ fn my_id_path(merged: &Merged) -> Option<PathBuf> {
     merged.given.get("dataDir").map(|data_dir| Path::new(data_dir.value()).join("myid"))
 }
 
-/// Looks at `myid`, if there is one, as the original does even for a standalone server.
+/// Checks `myid`, if it exists, as the original does even for a standalone server.
 fn my_id(merged: &mut Merged, read: ReadFile<'_>) -> MyId {
     let Some(path) = my_id_path(merged) else { return MyId::Missing };
     let bytes = match read(&path) {

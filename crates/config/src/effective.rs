@@ -7,22 +7,22 @@ use super::settings::Config;
 use super::sources::{Merged, Origin};
 use super::table::SETTINGS;
 
-/// One setting as it counts.
+/// One setting in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveSetting {
-    /// As in `zoo.cfg`.
+    /// The key in `zoo.cfg`.
     pub key: String,
-    /// As text; a secret is masked.
+    /// The value as text; a secret is masked.
     pub value: String,
-    /// Where it comes from.
+    /// The origin of the value.
     pub origin: Origin,
-    /// What a default was computed from.
+    /// The basis of a computed default.
     pub computed_from: Option<&'static str>,
-    /// Whether this server acts on it.
+    /// Whether this server uses it.
     pub has_effect: bool,
 }
 
-/// All settings that are known, in the order of the table, and those given of each family.
+/// All known settings in the order of the table, and the given ones of each family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effective {
     /// The settings.
@@ -46,7 +46,7 @@ impl Effective {
                     has_effect,
                 });
             }
-            // What is not given is only worth a line where it counts.
+            // A setting that was not given is only listed if it has an effect.
             if is_given || !has_effect {
                 continue;
             }
@@ -70,7 +70,7 @@ impl Effective {
     }
 }
 
-/// What a computed default came to.
+/// The result of a computed default.
 fn computed(key: &str, config: &Config) -> Option<String> {
     Some(match key {
         // Without a port there is no address: such a file would be refused.

@@ -13,11 +13,12 @@ use super::settings::{PeerSaslConfig, PeerTlsConfig};
 use super::sources::Origin;
 use super::value;
 
-/// Smallest number of committed txns that are kept in memory.
+/// Minimum number of committed transactions kept in memory.
 const COMMITTED_TXNS_MIN: i64 = 500;
 /// Attempts to bind the election port if the configured number is invalid.
 const BIND_TRIES: u32 = 3;
-/// Longest time that a stranger may stay at the election port, as at the others.
+/// Maximum time that a server without an introduction may stay connected to the election port, as
+/// at the other ports.
 const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
 
 /// The settings of a member of an ensemble.
@@ -25,15 +26,16 @@ const GREETING_TIME_MAX: Duration = Duration::from_secs(15);
 pub struct EnsembleConfig {
     /// `myid`: this server.
     pub me: ServerId,
-    /// The members, in the version of the dynamic file's name, else 0.
+    /// The members; their version is that in the dynamic file's name, or 0.
     pub members: Membership,
-    /// What this server is among them.
+    /// This server's role.
     pub role: Role,
-    /// `standaloneEnabled` and `multiAddress.enabled`, for configurations that come later.
+    /// `standaloneEnabled` and `multiAddress.enabled`, for later configurations.
     pub rules: Rules,
     /// `dynamicConfigFile`, if the members come from it.
     pub dynamic_file: Option<PathBuf>,
-    /// What was proposed when this server stopped: the members in `zoo.cfg.dynamic.next`.
+    /// The configuration that was proposed when this server stopped: the members in
+    /// `zoo.cfg.dynamic.next`.
     pub proposed: Option<Membership>,
     /// The place in the configuration that makes this an ensemble.
     pub origin: Origin,
@@ -43,7 +45,7 @@ pub struct EnsembleConfig {
     pub sync_ticks: u32,
     /// `connectToLearnerMasterLimit`: ticks that connecting to a leader may take; `initLimit` unless set.
     pub connect_ticks: u32,
-    /// `leaderConnectDelayDuringRetryMs`: pause between two tries.
+    /// `leaderConnectDelayDuringRetryMs`: pause between two attempts.
     pub connect_pause: Duration,
     /// `localSessionsEnabled`.
     pub local_sessions: bool,
@@ -53,81 +55,87 @@ pub struct EnsembleConfig {
     pub leader_serves: bool,
     /// `oraclePath`: decides which of two servers may continue alone.
     pub oracle: Option<PathBuf>,
-    /// `leader.maxTimeToWaitForEpoch`: how long a leader waits for supporters that go on looking; `None` is the whole
-    /// `initLimit`.
+    /// `leader.maxTimeToWaitForEpoch`: how long a leader waits for a quorum although voters that
+    /// elected it look for a leader again; `None` is the whole `initLimit`.
     pub epoch_wait_max: Option<Duration>,
     /// `zebu.leaderSilence`: how long a leader may be silent while all voters are Zebu servers; `None` is `syncLimit`.
     pub leader_silence: Option<Duration>,
-    /// `testingonly.initialZxid`: the counter a new leader begins with, for tests of its end.
+    /// `testingonly.initialZxid`: the first counter of a new leader, for tests of its overflow.
     pub first_counter: Option<u32>,
     /// Elections.
     pub election: ElectionNetConfig,
     /// Learners.
     pub learners: LearnerSyncConfig,
-    /// TLS between servers; `None` where they speak without.
+    /// TLS between servers; `None` if it is disabled.
     pub tls: Option<PeerTlsConfig>,
-    /// SASL between servers; `None` where it is off: nothing is sent, and nothing expected.
+    /// SASL between servers; `None` if it is disabled: nothing is sent, and nothing is expected.
     pub sasl: Option<PeerSaslConfig>,
 }
 
-/// How servers find each other.
+/// How servers find each other in elections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElectionNetConfig {
-    /// `fastleader.minNotificationInterval`: first time to wait for notifications before they are sent again.
+    /// `fastleader.minNotificationInterval`: initial time to wait for notifications before they are
+    /// sent again.
     pub notify_min: Duration,
-    /// `fastleader.maxNotificationInterval`: the time it grows to.
+    /// `fastleader.maxNotificationInterval`: maximum of that time.
     pub notify_max: Duration,
     /// `cnxTimeout`: time to connect.
     pub connect_timeout: Duration,
     /// `quorumCnxnTimeoutMs`: time limit for the introduction on a new connection; `syncLimit`
     /// unless set. At most 15 s.
     pub handshake_timeout: Duration,
-    /// `electionPortBindRetry`: tries to bind; `None` is forever.
+    /// `electionPortBindRetry`: attempts to bind; `None` is forever.
     pub bind_tries: Option<u32>,
     /// `tcpKeepAlive` on election connections.
     pub tcp_keep_alive: bool,
-    /// `quorumListenOnAllIPs`: on all addresses instead of this server's own.
+    /// `quorumListenOnAllIPs`: listen on all addresses instead of this server's own.
     pub listen_on_all: bool,
-    /// `multiAddress.reachabilityCheckEnabled` and `multiAddress.reachabilityCheckTimeoutMs`: how long what is sent to one
-    /// of a member's addresses may take to be received before another is tried; `None` is no check.
+    /// `multiAddress.reachabilityCheckEnabled` and `multiAddress.reachabilityCheckTimeoutMs`:
+    /// maximum time until data sent to one of a member's addresses are acknowledged; after that
+    /// another address is tried. `None`: no check.
     pub reachability_timeout: Option<Duration>,
 }
 
-/// How a leader brings learners up to date, and what observers do.
+/// How a leader synchronizes learners, and the behaviour of observers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnerSyncConfig {
-    /// `leader.maxConcurrentSnapSyncs`: observers that are sent a snapshot at the same time.
+    /// `leader.maxConcurrentSnapSyncs`: maximum number of observers that get a snapshot at the same
+    /// time.
     pub snap_syncs_max: u32,
-    /// `leader.maxConcurrentDiffSyncs`: observers that are sent what they lack at the same time.
+    /// `leader.maxConcurrentDiffSyncs`: maximum number of observers that get missing transactions
+    /// at the same time.
     pub diff_syncs_max: u32,
-    /// `commitLogCount`: committed txns kept in memory, at least 500.
+    /// `commitLogCount`: committed transactions kept in memory, at least 500.
     pub committed_txns: u32,
-    /// `leader.ackLoggingFrequency`: of so many transactions one is looked at for how long each server takes to acknowledge
-    /// it; `None` is never.
+    /// `leader.ackLoggingFrequency`: for one in this number of transactions, the time until each
+    /// server's acknowledgement is measured; `None` is never.
     pub acks_timed_every: Option<u32>,
-    /// `snapshotSizeFactor`: share of the snapshot's size up to which a learner is brought up to date from the log on disk;
-    /// `None` is never.
+    /// `snapshotSizeFactor`: up to this share of the snapshot's size, a learner is synchronized
+    /// from the log on disk; `None` is never.
     pub log_share: Option<f64>,
-    /// `forceSnapshotSync`: always with a snapshot.
+    /// `forceSnapshotSync`: learners always get a snapshot.
     pub always_snapshot: bool,
     /// `leader.nodelay`: TCP_NODELAY towards learners.
     pub leader_no_delay: bool,
     /// `follower.nodelay`: TCP_NODELAY towards the leader.
     pub learner_no_delay: bool,
-    /// `observerMasterPort`: where a follower listens for observers, and observers dial.
+    /// `observerMasterPort`: the port at which a follower listens for observers, and to which
+    /// observers connect.
     pub observer_master_port: Option<u16>,
-    /// `observerMaster.sizeLimit`: bytes of committed txns a voter keeps in memory when it may have observers.
+    /// `observerMaster.sizeLimit`: bytes of committed transactions that a voter keeps in memory if
+    /// it may have observers.
     pub observer_master_bytes: u64,
     /// `syncEnabled`: whether observers write log and snapshots.
     pub observers_write: bool,
-    /// `observer.reconnectDelayMs`: pause before an observer dials again.
+    /// `observer.reconnectDelayMs`: pause before an observer connects again.
     pub observer_reconnect_pause: Duration,
-    /// `observer.election.DelayMs`: longest pause before an observer looks for a leader again.
+    /// `observer.election.DelayMs`: maximum pause before an observer looks for a leader again.
     pub observer_election_pause_max: Duration,
 }
 
 impl Reader<'_> {
-    /// What decides whether there is an ensemble at all.
+    /// The settings that decide whether there is an ensemble.
     pub(super) fn rules(&self) -> Rules {
         Rules {
             standalone: self.is_on("standaloneEnabled"),
@@ -135,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads everything even where there is no ensemble, so that faults show early.
+    /// Reads all settings even without an ensemble, so that errors are found early.
     pub(super) fn ensemble(&self, members: &Members) -> Option<EnsembleConfig> {
         let rules = self.rules();
         let ensemble = members.ensemble.as_ref();
@@ -253,7 +261,7 @@ impl Reader<'_> {
                 .number("observerMaster.sizeLimit")
                 .and_then(|bytes| u64::try_from(bytes).ok())
                 .unwrap_or(0),
-            // Here the property counts more than the key.
+            // Here the property takes precedence over the key.
             observers_write: match self.given("observer.syncEnabled") {
                 Some(_) => self.is_on("observer.syncEnabled"),
                 None => self.is_on("syncEnabled"),
@@ -264,7 +272,7 @@ impl Reader<'_> {
     }
 }
 
-/// Notes about the number of a server.
+/// Warnings about the number of servers.
 pub(super) fn id_note(origin: &Origin, id: i64) -> Option<Note> {
     (!(1..=255).contains(&id)).then(|| {
         Note::warn(format!(

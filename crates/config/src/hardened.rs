@@ -18,17 +18,17 @@ const HARDENED: &str = "zebu.hardened";
 const REQUIRE_TLS: &str = "zebu.requireTls";
 const WORLD_WRITES: &str = "zebu.refuseWorldWrites";
 const WORDS: &str = "4lw.commands.whitelist";
-/// What the profile sets `zebu.authFailuresPerMinute` to.
+/// The value of `zebu.authFailuresPerMinute` in the profile.
 const FAILURES_PER_MINUTE: u32 = 10;
-/// What the profile sets `zebu.maxConnectionsPerIdentity` to.
+/// The value of `zebu.maxConnectionsPerIdentity` in the profile.
 const CONNECTIONS_PER_IDENTITY: u32 = 100;
 
-/// Something that a stranger may use, and what closes it.
+/// An insecure part of the configuration, and the settings that secure it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
-    /// What.
+    /// The part.
     pub what: String,
-    /// The settings that close it.
+    /// The settings that secure it.
     pub remedy: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Open {
     }
 }
 
-/// Everything that is open.
+/// All insecure parts.
 pub fn open(config: &Config) -> Vec<Open> {
     let mut open = without_tls(config);
     let mut add = |what: String, remedy: &'static str| open.push(Open { what, remedy });
@@ -49,7 +49,7 @@ pub fn open(config: &Config) -> Vec<Open> {
             "zebu.sessionSecretFile names a secret of all members, and zebu.sessionPasswords is keyed",
         );
     }
-    // A client with any password has an id of the scheme `digest`.
+    // The scheme `digest` accepts any password: each one gives an id.
     let proves = |scheme: &String| !["ip", "digest", "key", "ensemble"].contains(&scheme.as_str());
     if auth.enforced_schemes.is_empty() || !auth.enforced_schemes.iter().all(proves) {
         add(
@@ -78,7 +78,7 @@ pub fn open(config: &Config) -> Vec<Open> {
             "4lw.commands.whitelist=ruok,srvr, and readonlymode.enabled=false",
         );
     }
-    // It tells more than the words do.
+    // The page shows more than the words do.
     if let Some(admin) = reachable_admin(config)
         && admin.tls.as_ref().is_none_or(|tls| tls.files.client_auth != ClientAuth::Need)
     {
@@ -142,12 +142,12 @@ fn without_tls(config: &Config) -> Vec<Open> {
     open
 }
 
-/// The admin server, where other machines reach it.
+/// The admin server, if other machines can reach it.
 fn reachable_admin(config: &Config) -> Option<&AdminConfig> {
     config.admin.as_ref().filter(|admin| !is_of_this_machine(&admin.address))
 }
 
-/// Whether only this machine reaches a port of that address.
+/// Whether only this machine can reach a port at this address.
 fn is_of_this_machine(address: &str) -> bool {
     match address.parse::<IpAddr>() {
         Ok(address) => address.to_canonical().is_loopback(),
@@ -156,7 +156,7 @@ fn is_of_this_machine(address: &str) -> bool {
 }
 
 impl Reader<'_> {
-    /// Whether the whole profile is switched on.
+    /// Whether the whole profile is enabled.
     fn is_hardened(&self) -> bool {
         self.is_on(HARDENED)
     }
@@ -179,7 +179,7 @@ impl Reader<'_> {
         self.count_or("zebu.maxConnectionsPerIdentity", CONNECTIONS_PER_IDENTITY)
     }
 
-    /// A limit that is off unless it is given, or the profile is on.
+    /// A limit that is off unless it is set, or the profile is enabled.
     fn count_or(&self, key: &'static str, hardened: u32) -> u32 {
         match self.given(key) {
             Some(_) => self.count(key),
@@ -197,7 +197,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses what the profile closes, or a part of it that is switched on.
+    /// Refuses the insecure parts that the profile, or an enabled part of it, forbids.
     pub(super) fn check_hardened(&self, config: &Config) {
         let requires_tls = self.is_on(REQUIRE_TLS);
         if self.is_hardened() {

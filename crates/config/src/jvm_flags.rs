@@ -1,14 +1,14 @@
 //! The words of `JVMFLAGS` and `SERVER_JVMFLAGS`: `-Dname=value` is a setting. All other words are
 //! for a JVM, and are ignored.
 
-/// What a variable holds.
+/// The content of a variable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JvmFlags {
     /// `-Dname=value`, in order; without `=` the value is empty.
     pub defines: Vec<(String, String)>,
     /// Flags of the JVM, each with its argument.
     pub ignored: Vec<String>,
-    /// Words that are neither.
+    /// Words that are neither settings nor flags.
     pub stray: Vec<String>,
 }
 

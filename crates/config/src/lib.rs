@@ -45,28 +45,28 @@ pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES, variables};
 pub use table::SETTINGS;
 pub use value::interval;
 
-/// Knows clients by their certificates.
+/// The class of the scheme that uses clients' certificates.
 const X509_PROVIDER: &str = "org.apache.zookeeper.server.auth.X509AuthenticationProvider";
 
-/// Our own key: names parts this version lacks which the configuration may ask for all the same.
+/// A key of Zebu: names missing parts that the configuration may nevertheless require.
 pub const RUN_WITHOUT: &str = "zebu.runWithout";
 
-/// The provider whose names `mntr` prints.
 /// The classes of the original that write its audit log.
 const AUDIT_LOGS: [&str; 2] =
     ["org.apache.zookeeper.audit.Slf4jAuditLogger", "org.apache.zookeeper.audit.Log4jAuditLogger"];
-/// What lines of the log look like.
+/// The formats of log lines.
 const LOG_FORMATS: &[&str] = &["text", "json"];
-/// Where the log goes.
+/// The destinations of the log.
 const LOG_OUTPUTS: &[&str] = &["stderr", "file", "journald"];
-/// When a new file is begun, whatever its size.
+/// The times at which a new file is started, whatever the size of the old one.
 const PERIODS: &[&str] = &["never", "hourly", "daily"];
+/// The provider whose names `mntr` prints.
 const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
 
 /// A configuration that cannot be used: every fault that was found, so that the operator can correct all of them at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// At least one.
+    /// Not empty.
     pub problems: Vec<Problem>,
     /// Unknown keys, which may be the reason for a missing setting.
     pub unknown: Vec<Note>,
@@ -96,12 +96,12 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// One fault and where it is.
+/// An error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where the value was found; `Default` when something is missing.
+    /// The position of the value; `Default` if a value is missing.
     pub origin: Origin,
-    /// What is wrong; a line `hint: ...` may follow.
+    /// The error; a line `hint: ...` may follow.
     pub text: String,
 }
 
@@ -120,21 +120,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How loud a note is.
+/// The severity of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Something is probably not as intended.
+    /// Probably a mistake.
     Warn,
-    /// Good to know.
+    /// Information.
     Info,
 }
 
-/// Something to log at start; one line, and perhaps a `hint: ...` line.
+/// A message for the log at the start: one line, and perhaps a `hint: ...` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// How loud.
+    /// The severity.
     pub level: Level,
-    /// What.
+    /// The message.
     pub text: String,
     /// An unknown key: fatal with `--check`.
     pub is_unknown_key: bool,
@@ -161,7 +161,7 @@ impl fmt::Display for Note {
 pub struct Loaded {
     /// The settings.
     pub config: Config,
-    /// To be logged.
+    /// Messages for the log.
     pub notes: Vec<Note>,
     /// Every setting with its value and its origin.
     pub effective: Effective,
@@ -170,7 +170,7 @@ pub struct Loaded {
 /// Reads all sources and makes the configuration.
 ///
 /// # Errors
-/// Every fault found, each with file and line.
+/// Every error found, each with file and line.
 pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let mut merged = sources::merge(sources);
     if merged.is_file_lost {
@@ -196,10 +196,10 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
         let effective = Effective::new(&merged, &config);
         Ok(Loaded { config, notes: merged.notes, effective })
     } else {
-        // As one reads a file; sources in the order of their strength.
+        // In the order of lines in a file; sources from the weakest to the strongest.
         merged.problems.sort_by_key(|problem| problem.origin.order());
         merged.problems.dedup();
-        // What is missing is missing in the file.
+        // A missing setting is missing in the file.
         if let Start::File(path) = &sources.start {
             for problem in &mut merged.problems {
                 if problem.origin == Origin::Default {
@@ -213,10 +213,11 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
 
 impl Config {
     /// For a server inside another process, such as the tests of an application: on a free port of
-    /// 127.0.0.1, with as many connections as it likes, its data in `data_dir`, without the HTTP admin
-    /// server, everything else as documented.
+    /// 127.0.0.1, without a limit on connections, with its data in `data_dir`, and without the HTTP
+    /// admin server. All other settings have their documented defaults.
     ///
-    /// What should be different is a field to set, say `sessions.tick` for sessions that expire fast.
+    /// To change a setting, set the field: for example `sessions.tick` for sessions that expire
+    /// quickly.
     pub fn embedded(data_dir: impl Into<PathBuf>) -> Self {
         let sources = Sources {
             start: Start::Arguments {
@@ -241,7 +242,7 @@ impl Config {
 }
 
 fn fault(given: &Given) -> Option<Problem> {
-    // An empty value is the same as none, except for what must be a word or a number.
+    // An empty value counts as a missing one, unless the setting requires a word or a number.
     let fault = value::fault(given.setting, &given.key, given.value())?;
     let text = if fault.starts_with("Invalid option") {
         fault

@@ -17,17 +17,18 @@ const NAMES: &str = "ensembleAuthName";
 /// Every class that is built in. Naming one of the first two changes nothing.
 const CLASSES: [&str; 6] = [DIGEST, IP, KEY, ENSEMBLE, SASL, super::X509_PROVIDER];
 
-/// What a scheme begins with that another program decides.
+/// The prefix of a scheme that another program decides.
 const OUTSIDE: &str = "unix:";
-/// Names of schemes that have a meaning of their own.
+/// Names of schemes with a special meaning.
 const RESERVED: [&str; 9] =
     ["world", "auth", "super", "local", "ip", "digest", "sasl", "x509", "zookeeper"];
-/// Longest name of a scheme, in bytes.
+/// Maximum length of a scheme's name, in bytes.
 const SCHEME_BYTES_MAX: usize = 64;
-/// Longest path of a socket, in bytes: the system takes no longer one.
+/// Maximum length of a socket's path in bytes: the system's limit.
 const PATH_BYTES_MAX: usize = 107;
 
-/// Whether a value of `authProvider.*` is a scheme that this server has, or is meant as one that another program decides.
+/// Whether a value of `authProvider.*` is a scheme of this server, or looks like one that another
+/// program decides.
 pub(super) fn is_known(value: &str) -> bool {
     CLASSES.contains(&value.trim()) || value.trim().starts_with(OUTSIDE)
 }
@@ -71,17 +72,18 @@ impl Reader<'_> {
         self.family("authProvider").any(|named| named.trim() == class)
     }
 
-    /// Whether there is the scheme `key`.
+    /// Whether the scheme `key` is enabled.
     pub(super) fn has_key_scheme(&self) -> bool {
         let _ = self.given("authProvider.*");
         self.has_provider(KEY)
     }
 
-    /// The names that clients may give with the scheme `ensemble`, where there is that scheme; none: any.
+    /// The names that clients may give with the scheme `ensemble`, if that is enabled. Without
+    /// names, any name is accepted.
     ///
     /// Source: `EnsembleAuthenticationProvider.setEnsembleNames`.
     pub(super) fn ensemble_scheme(&self) -> Option<Option<Vec<String>>> {
-        // An empty value is a name, too: that of no ensemble.
+        // An empty value is also a name: that of an unnamed ensemble.
         let names = self.given(NAMES).map(|given| value::list(given.value()));
         self.has_provider(ENSEMBLE).then_some(names)
     }
@@ -115,7 +117,7 @@ impl Reader<'_> {
         checks
     }
 
-    /// What holds for all of them.
+    /// The settings that all of them share.
     pub(super) fn check_limits(&self) -> CheckLimits {
         CheckLimits {
             time_max: self.ms("zebu.authCheck.timeoutMillis"),

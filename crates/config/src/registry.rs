@@ -7,10 +7,11 @@ use std::fmt;
 
 use super::table::SETTINGS;
 
-/// Prefix the original gives to a key of `zoo.cfg` it does not parse itself.
+/// The prefix that the original gives to keys of `zoo.cfg` that it does not parse itself.
 pub const PREFIX: &str = "zookeeper.";
 
-/// Families whose keys are known, and those of them that have no row of their own: any other name is a slip of the pen.
+/// Families whose keys are known, and keys of them without a row of their own. Any other name is a
+/// typing error.
 ///
 /// Source: `X509Util`, `LearnerHandler`, `CommitProcessor`, `QuorumAuth`, `ZKClientConfig`, `KerberosName`.
 const FAMILIES: &[(&str, &[&str])] = &[
@@ -34,63 +35,63 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// One key of `zoo.cfg` and the property that means the same.
+/// A key of `zoo.cfg` and the property with the same meaning.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// Name in `zoo.cfg`. A name that ends with `.*` matches every key with that prefix.
+    /// The name in `zoo.cfg`. A name that ends with `.*` matches every key with that prefix.
     pub key: &'static str,
-    /// How `-D` spells it.
+    /// The form of the property for `-D`.
     pub property: Property,
     /// A second property with the same meaning.
     pub also: Option<&'static str>,
-    /// What values look like.
+    /// The accepted values.
     pub kind: Kind,
-    /// What holds when it is not set.
+    /// The value if it is not set.
     pub default: Default,
-    /// What this version does with it.
+    /// The support in this version.
     pub fate: Fate,
-    /// Where it belongs in the documentation.
+    /// The chapter of the documentation.
     pub group: Group,
-    /// What it does, in a few words.
+    /// The meaning in a few words.
     pub help: &'static str,
 }
 
-/// How a setting is spelled as a property.
+/// The form of a setting as a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Property {
     /// Read from the file only; `-D` has no effect, as in the original.
     None,
-    /// `zookeeper.` and the key.
+    /// `zookeeper.` followed by the key.
     Prefixed,
-    /// The key itself. The original takes it from `-D` only, this server from the file too.
+    /// The key itself. The original reads it from `-D` only, this server also from the file.
     Full,
 }
 
-/// The values a setting accepts.
+/// The accepted values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
     Text,
     /// A path, relative ones to the working directory.
     Path,
-    /// `true` or `false` in any case, anything else is an error.
+    /// `true` or `false` in any case. Other values are errors.
     StrictBool,
     /// `true` in any case is true, anything else false, as Java reads a boolean property.
     JavaBool,
-    /// Exactly `word` means `means`, anything else the opposite.
+    /// Exactly `word` means `means`, any other value the opposite.
     Flag {
-        /// The word that counts.
+        /// The word with a meaning.
         word: &'static str,
-        /// What it means.
+        /// Its meaning.
         means: bool,
     },
     /// A whole number.
     Int {
-        /// Smallest accepted.
+        /// The minimum.
         min: i64,
-        /// Largest accepted.
+        /// The maximum.
         max: i64,
-        /// Unit, for people.
+        /// The unit, for messages.
         unit: &'static str,
     },
     /// A number with an optional fraction.
@@ -99,13 +100,13 @@ pub enum Kind {
     Interval,
     /// Words separated by commas.
     List,
-    /// One of these, in any case.
+    /// One of these words, in any case.
     Choice(&'static [&'static str]),
     /// Text that is never shown.
     Secret,
 }
 
-/// What holds when a setting is absent.
+/// The value of a setting that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Default {
     /// Nothing.
@@ -116,19 +117,19 @@ pub enum Default {
     Computed(&'static str),
 }
 
-/// What this version does with a setting.
+/// The support of a setting in this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It works.
     Supported,
-    /// Accepted without effect, because it tunes something that this server does not have. The text
-    /// names it.
+    /// Accepted without effect, because it tunes a part that this server does not have. The text
+    /// names that part.
     Harmless(&'static str),
-    /// Belongs to a part that is not built: refused when it switches the part on.
+    /// Belongs to an unsupported part: refused if it enables that part.
     NotBuilt(Part, Switch),
 }
 
-/// Parts of ZooKeeper this version does not have.
+/// Parts of ZooKeeper that this version does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Java classes loaded by name.
@@ -149,7 +150,7 @@ impl Part {
         }
     }
 
-    /// What is missing, as the start of a sentence.
+    /// The missing part, as the start of a sentence.
     pub const fn missing(self) -> &'static str {
         match self {
             Self::Plugins => {
@@ -162,12 +163,12 @@ impl Part {
     }
 }
 
-/// Which values of a setting switch its part on.
+/// The values of a setting that enable its part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
-    /// None: another setting does.
+    /// None: another setting enables it.
     Never,
-    /// Every value but the empty one.
+    /// Every value except the empty one.
     Any,
     /// `true`.
     True,
@@ -178,7 +179,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// Whether `value` switches the part on.
+    /// Whether `value` enables the part.
     pub fn is_on(self, value: &str) -> bool {
         let value = value.trim();
         match self {
@@ -191,7 +192,7 @@ impl Switch {
     }
 }
 
-/// Chapters of the documentation.
+/// The chapters of the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// Directories, ports, ticks.
@@ -253,7 +254,7 @@ impl Group {
 }
 
 impl Setting {
-    /// The name `-D` gives it, if it can be given there.
+    /// The name for `-D`, if it has one.
     pub fn property_name(&self) -> Option<String> {
         match self.property {
             Property::None => None,
@@ -272,7 +273,7 @@ impl Setting {
         }
     }
 
-    /// The keys of a family that has no others; `None` where an operator chooses their names.
+    /// The keys of a family with fixed keys; `None` if operators choose the names.
     fn members(&self) -> Option<&'static [&'static str]> {
         FAMILIES.iter().find(|(family, _)| *family == self.key).map(|(_, members)| *members)
     }
@@ -316,7 +317,7 @@ impl fmt::Display for Default {
     }
 }
 
-/// Whether a name of any origin suggests that its value is a secret.
+/// Whether a name suggests that its value is a secret.
 pub fn looks_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_location = name.ends_with("path") || name.ends_with("location");
@@ -324,7 +325,7 @@ pub fn looks_secret(name: &str) -> bool {
         && ["password", "superdigest", "secret", "token.key"].iter().any(|word| name.contains(word))
 }
 
-/// The setting a key of `zoo.cfg` (or of `--set`) means; exact names before families.
+/// The setting with a key of `zoo.cfg` (or of `--set`). Exact names come before families.
 pub fn by_key(key: &str) -> Option<&'static Setting> {
     let exact = SETTINGS.iter().find(|setting| setting.key == key);
     exact.or_else(|| SETTINGS.iter().find(|setting| setting.is_named(key)))
@@ -344,7 +345,7 @@ pub fn by_property(name: &str) -> Option<(&'static Setting, &str)> {
     Some((setting, key))
 }
 
-/// A known key near a misspelled one.
+/// A known key that is similar to a misspelled one.
 pub fn near(key: &str) -> Option<String> {
     let wanted = key.strip_prefix(PREFIX).unwrap_or(key).to_lowercase();
     let distance_max = (wanted.chars().count() / 3).clamp(1, 3);

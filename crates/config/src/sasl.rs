@@ -25,7 +25,7 @@ const SECTION: &str = "sasl.serverconfig";
 const DEFAULT_SECTION: &str = "Server";
 const RULES: &str = "security.auth_to_local";
 const REQUIRED: &str = "sessionRequireClientSASLAuth";
-/// The class that makes the scheme `sasl`.
+/// The class that provides the scheme `sasl`.
 pub(super) const PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 const SUPER_USER: &str = "superUser";
 const ENABLED: &str = "quorum.auth.enableSasl";
@@ -71,7 +71,7 @@ impl Reader<'_> {
         self.has_provider(PROVIDER)
     }
 
-    /// Whether `sessionRequireClientSASLAuth` is on, which comes before `enforce.auth.*`.
+    /// Whether `sessionRequireClientSASLAuth` is enabled, which is checked before `enforce.auth.*`.
     pub(super) fn is_sasl_required(&self) -> bool {
         self.is_on(REQUIRED)
     }
@@ -92,7 +92,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How clients log in; `None` without a JAAS file, and where its sections are for others.
+    /// SASL for clients; `None` without a JAAS file, or if its sections are for other uses.
     fn sasl_login(&self, has_scheme: bool, is_required: bool) -> Option<SaslLogin> {
         let super_password =
             self.text("SASLAuthenticationProvider.superPassword").map(Secret::from);
@@ -158,7 +158,7 @@ impl Reader<'_> {
         }
     }
 
-    /// SASL between servers, where `quorum.auth.enableSasl` switches it on.
+    /// SASL between servers, if `quorum.auth.enableSasl` enables it.
     pub(super) fn peer_sasl(&self) -> Option<PeerSaslConfig> {
         let [is_on, authenticates, is_required] =
             [ENABLED, LEARNER_REQUIRED, SERVER_REQUIRED].map(|key| self.is_on(key));
@@ -182,7 +182,7 @@ impl Reader<'_> {
         };
         let fault = |fault: JaasError| self.problem(FILE, format!("{FILE}: {fault}"));
         let jaas = self.jaas(&path).map_err(fault).ok()?;
-        // Both are there in the original, too, whatever is required.
+        // The original also requires both, whatever else is set.
         let (own, others) = (own?, others?);
         let servers = self.peer_principal();
         let own = peer_section(&jaas, &path, &own, |login| match login {
@@ -269,7 +269,8 @@ impl Reader<'_> {
         })
     }
 
-    /// A login with Kerberos of this section; `None` where a property of Java's Kerberos cannot be followed.
+    /// The Kerberos login of this section; `None` if a property of Java's Kerberos cannot be
+    /// supported.
     fn kerberos<L>(
         &self,
         jaas: &Jaas,

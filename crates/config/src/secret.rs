@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is printed in place of a secret.
+/// The text that is printed in place of a secret.
 pub const MASK: &str = "********";
 
 /// A password or a credential. It has no `Display`, and `Debug` hides it (compare CVE-2026-24308).

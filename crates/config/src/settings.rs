@@ -21,7 +21,7 @@ use super::secret::Secret;
 /// All settings of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The file it came from, if any.
+    /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// Directories.
     pub data: DataConfig,
@@ -31,15 +31,15 @@ pub struct Config {
     pub snapshot: SnapshotConfig,
     /// Listener and sockets.
     pub net: NetConfig,
-    /// TLS for clients; `None` where no port speaks it.
+    /// TLS for clients; `None` if no port uses it.
     pub client_tls: Option<ClientTlsConfig>,
     /// Ticks and session timeouts.
     pub sessions: SessionConfig,
-    /// Sizes and counts a client cannot exceed.
+    /// Limits on sizes and numbers for clients.
     pub limits: LimitConfig,
-    /// Shedding of requests.
+    /// Throttling of requests.
     pub throttle: ThrottleConfig,
-    /// Shedding of connections.
+    /// Throttling of connections.
     pub connection_throttle: ConnectionThrottleConfig,
     /// Access control.
     pub auth: AuthConfig,
@@ -51,9 +51,10 @@ pub struct Config {
     pub logging: LoggingConfig,
     /// The audit log; `None` is off.
     pub audit: Option<FileConfig>,
-    /// Reading logs and snapshots again; `None` is off.
+    /// Rereading of logs and snapshots; `None` is off.
     pub scrub: Option<ScrubConfig>,
-    /// `zebu.shipRateInKb`, in bytes: how much is sent to backups and to members that repair their logs.
+    /// `zebu.shipRateInKb`, in bytes: the rate for sending files to backups and to members that
+    /// repair their logs.
     pub ship_bytes_per_second: u64,
     /// `4lw.commands.whitelist`: words, or `*`.
     pub four_letter_words: Vec<String>,
@@ -63,13 +64,14 @@ pub struct Config {
     pub prometheus: Option<PrometheusConfig>,
     /// `readonlymode.enabled`.
     pub readonly_mode: bool,
-    /// `reconfigEnabled`: whether the members of an ensemble may change; without one it decides which error is given.
+    /// `reconfigEnabled`: whether the members of an ensemble may change. For a standalone server it
+    /// decides which error is returned.
     pub reconfig_enabled: bool,
-    /// The ensemble this server belongs to; `None` runs it alone.
+    /// The ensemble that this server belongs to; `None` for a standalone server.
     pub ensemble: Option<EnsembleConfig>,
 }
 
-/// Where data is and what may be created.
+/// Locations of data, and permission to create them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataConfig {
     /// `dataDir`: parent of the snapshots' `version-2`.
@@ -80,7 +82,7 @@ pub struct DataConfig {
     pub create_dirs: bool,
     /// `db.autocreate`.
     pub create_db: bool,
-    /// `zebu.acceptMembers`: whether the data may be those of an ensemble with other members.
+    /// `zebu.acceptMembers`: whether the data may belong to an ensemble with other members.
     pub accept_members: bool,
     /// `snapshot.trust.empty`.
     pub trust_empty_snapshot: bool,
@@ -91,19 +93,19 @@ pub struct DataConfig {
 /// The log of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggingConfig {
-    /// `zebu.log.level`; `None` leaves it to the environment.
+    /// `zebu.log.level`; `None`: the environment decides.
     pub levels: Option<String>,
-    /// `zebu.log.format`: objects of JSON, not text.
+    /// `zebu.log.format`: JSON objects instead of text.
     pub is_json: bool,
     /// `zebu.log.to`.
     pub to: LogOutput,
-    /// `zebu.log.otlp.*`: the collector that gets the log, too.
+    /// `zebu.log.otlp.*`: a collector that also gets the log.
     pub otlp: Option<OtlpConfig>,
-    /// `zebu.slowRequest.millis`: a request that takes longer is logged; `None`: none is.
+    /// `zebu.slowRequest.millis`: a request that takes longer is logged; `None`: no request is.
     pub slow_request: Option<Duration>,
 }
 
-/// A collector of OpenTelemetry.
+/// An OpenTelemetry collector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpConfig {
     /// `zebu.log.otlp.endpoint`, with its path.
@@ -114,7 +116,7 @@ pub struct OtlpConfig {
     pub attributes: Vec<(String, String)>,
 }
 
-/// Where the log goes.
+/// The destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogOutput {
     /// To the standard error stream.
@@ -125,27 +127,27 @@ pub enum LogOutput {
     Journald,
 }
 
-/// A file that lines are appended to, and that is replaced by a new one now and then.
+/// A file that lines are appended to, and that is rotated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileConfig {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its size when a new one is begun.
+    /// The size at which a new file is started.
     pub bytes_max: u64,
-    /// How many files are kept, including the current one.
+    /// The number of files kept, including the current one.
     pub files_max: u32,
-    /// When a new one is begun, besides.
+    /// A further condition for a new file.
     pub period: FilePeriod,
 }
 
-/// How long one file is written to.
+/// The time span of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilePeriod {
-    /// However long.
+    /// Unlimited.
     Ever,
-    /// Until the hour is over.
+    /// One hour.
     Hour,
-    /// Until the day is over.
+    /// One day.
     Day,
 }
 
@@ -154,19 +156,19 @@ pub enum FilePeriod {
 pub struct LogConfig {
     /// `preAllocSize`.
     pub preallocate_bytes: u64,
-    /// `zebu.preAllocAdaptive`: steps begin small and grow with the log, up to `preallocate_bytes`.
+    /// `zebu.preAllocAdaptive`: steps start small and grow with the log, up to `preallocate_bytes`.
     pub preallocate_adaptive: bool,
-    /// `txnLogSizeLimitInKb`: a new file is begun at this size.
+    /// `txnLogSizeLimitInKb`: a new file is started at this size.
     pub file_bytes_max: Option<u64>,
     /// `forceSync`: whether fsync is called at all.
     pub fsync: bool,
     /// `fsync.warningthresholdms`.
     pub fsync_warning: Duration,
-    /// `flushDelay`: how long a txn may wait for further txns.
+    /// `flushDelay`: maximum time that a transaction waits for further ones.
     pub flush_delay: Duration,
     /// `maxWriteQueuePollTime`.
     pub queue_poll_max: Duration,
-    /// `maxBatchSize`: txns per fsync.
+    /// `maxBatchSize`: transactions per fsync.
     pub batch_txns_max: Option<u32>,
     /// `closeSessionTxn.enabled`.
     pub close_session_txn: bool,
@@ -175,11 +177,12 @@ pub struct LogConfig {
 /// Snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotConfig {
-    /// `snapCount`: txns between snapshots, at least 2.
+    /// `snapCount`: transactions between snapshots, at least 2.
     pub txns: u32,
     /// `snapSizeLimitInKb`: bytes of log between snapshots.
     pub log_bytes: Option<u64>,
-    /// `zebu.snapLogPercent`: percent of a snapshot's size that the log has to have as well before `txns` counts.
+    /// `zebu.snapLogPercent`: the share of a snapshot's size, in percent, that the log must also
+    /// have before `txns` counts.
     pub log_percent: u32,
     /// `snapshot.compression.method`.
     pub compression: Compression,
@@ -203,11 +206,13 @@ pub enum Compression {
 /// Listener and sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetConfig {
-    /// `clientPort`: `None` is no listener; 0, from the command line only, lets the system choose.
+    /// `clientPort`: `None`: no listener; 0, only from the command line: the system chooses the
+    /// port.
     pub client_port: Option<u16>,
-    /// `clientPortAddress`, a name or an address without brackets: `None` is every address of both families.
+    /// `clientPortAddress`, a name or an address without brackets; `None`: every address of both
+    /// families.
     pub client_address: Option<String>,
-    /// `clientPortListenBacklog`: `None` leaves it to the system.
+    /// `clientPortListenBacklog`; `None`: the system decides.
     pub backlog: Option<u32>,
     /// `clientTcpKeepAlive`.
     pub tcp_keep_alive: bool,
@@ -218,48 +223,54 @@ pub struct NetConfig {
 /// TLS for clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientTlsConfig {
-    /// `secureClientPort`: `None` is no listener of its own; 0, from the command line only, lets the system choose.
+    /// `secureClientPort`: `None`: no separate listener; 0, only from the command line: the system
+    /// chooses the port.
     pub port: Option<u16>,
-    /// `secureClientPortAddress`, a name or an address without brackets: `None` is every address of both families.
+    /// `secureClientPortAddress`, a name or an address without brackets; `None`: every address of
+    /// both families.
     pub address: Option<String>,
-    /// `client.portUnification`: the other port takes clients with TLS, too.
+    /// `client.portUnification`: the other port also accepts clients with TLS.
     pub is_unified: bool,
     /// Certificates, versions, cipher suites: `ssl.*`.
     pub files: PortFiles,
-    /// `ssl.handshakeDetectionTimeoutMillis`: how long a client of a port for both may be silent before it counts as one
-    /// without TLS.
+    /// `ssl.handshakeDetectionTimeoutMillis`: how long a client of a port for both may be silent
+    /// before it counts as one without TLS.
     pub detection_time: Duration,
-    /// `netty.server.outstandingHandshake.limit`: handshakes at a time; `None` leaves it to the server.
+    /// `netty.server.outstandingHandshake.limit`: maximum number of simultaneous handshakes;
+    /// `None`: the server decides.
     pub handshakes_max: Option<u32>,
     /// `netty.server.earlyDropSecureConnectionHandshakes`: no handshake while the server does not
     /// serve clients.
     pub drop_early: bool,
     /// `ssl.clientHostnameVerification`: a client's certificate must be for the address that it comes from.
     pub verifies_clients_hosts: bool,
-    /// `client.certReload`: the files are read anew when they change.
+    /// `client.certReload`: the files are reloaded when they change.
     pub reloads: bool,
 }
 
 /// TLS between servers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerTlsConfig {
-    /// `sslQuorum`: this server speaks TLS where it connects, and takes nothing else unless `accepts_plain` is set.
+    /// `sslQuorum`: this server connects with TLS, and accepts only TLS unless `accepts_plain` is
+    /// set.
     pub dials: bool,
-    /// `portUnification`: connections without TLS are taken, too.
+    /// `portUnification`: connections without TLS are also accepted.
     pub accepts_plain: bool,
     /// Certificates, versions, cipher suites: `ssl.quorum.*`.
     pub files: PortFiles,
-    /// `ssl.quorum.handshakeDetectionTimeoutMillis`: how long a server may be silent before it counts as one without TLS,
-    /// where those are taken.
+    /// `ssl.quorum.handshakeDetectionTimeoutMillis`: how long a server may be silent before it
+    /// counts as one without TLS, if those are accepted.
     pub detection_time: Duration,
-    /// `ssl.quorum.hostnameVerification`: the certificate of a server that is connected to must be for that host.
+    /// `ssl.quorum.hostnameVerification`: the certificate of a server to which this one connects
+    /// must be valid for that host.
     pub verifies_servers: bool,
-    /// `ssl.quorum.clientHostnameVerification`: the certificate of a server that connects must be for the address that it
-    /// comes from, or for a host of the list of members.
+    /// `ssl.quorum.clientHostnameVerification`: the certificate of a server that connects must be
+    /// valid for the address that it comes from, or for a host of the list of members.
     pub verifies_clients: bool,
-    /// `zebu.quorum.identity`: a server's certificate must be for a host of that server's own line in the list of members.
+    /// `zebu.quorum.identity`: a server's certificate must be valid for a host of that server's own
+    /// line in the list of members.
     pub binds_ids: bool,
-    /// `sslQuorumReloadCertFiles`: the files are read anew when they change.
+    /// `sslQuorumReloadCertFiles`: the files are reloaded when they change.
     pub reloads: bool,
 }
 
@@ -274,14 +285,14 @@ pub struct SessionConfig {
     pub timeout_max: Duration,
 }
 
-/// Sizes and counts a client cannot exceed.
+/// Limits on sizes and numbers for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitConfig {
     /// `maxClientCnxns`.
     pub connections_per_address: Option<u32>,
     /// `maxCnxns`.
     pub connections: Option<u32>,
-    /// `zebu.maxConnectionsPerIdentity`; 0: any number.
+    /// `zebu.maxConnectionsPerIdentity`; 0: unlimited.
     pub connections_per_identity: u32,
     /// `jute.maxbuffer`.
     pub packet_bytes: usize,
@@ -291,26 +302,27 @@ pub struct LimitConfig {
     pub outstanding_requests: u32,
     /// `zebu.globalOutstandingBytes`.
     pub outstanding_bytes: usize,
-    /// `largeRequestThreshold`: above it a request is large; `None`: none is.
+    /// `largeRequestThreshold`: larger requests count as large; `None`: none do.
     pub large_request_bytes: Option<u32>,
-    /// `largeRequestMaxBytes`: of all large requests in progress.
+    /// `largeRequestMaxBytes`: the sum for all large requests in progress.
     pub large_requests_bytes_max: u32,
 }
 
 impl LimitConfig {
-    /// Longest answer to a read: as much as may wait to be sent, and many times as long as a request.
+    /// Maximum length of an answer to a read: the bytes that may wait to be sent, which is many
+    /// times the length of a request.
     pub fn answer_bytes_max(&self) -> usize {
         (64 << 20).max(self.packet_bytes.saturating_mul(64)).min(i32::MAX as usize)
     }
 
-    /// Longest record of the log, and longest field of a packet between servers: as the original, up to
-    /// what a length can say.
+    /// Maximum length of a record of the log, and of a field of a packet between servers: as in the
+    /// original, limited by what a length field can express.
     pub fn record_bytes_max(&self) -> usize {
         self.packet_bytes.saturating_add(self.packet_extra_bytes).min(i32::MAX as usize)
     }
 }
 
-/// Shedding of requests.
+/// Throttling of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThrottleConfig {
     /// `request_throttle_max_requests`.
@@ -329,7 +341,7 @@ pub struct ThrottleConfig {
     pub op_wait_max: Option<Duration>,
 }
 
-/// Shedding of connections.
+/// Throttling of connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionThrottleConfig {
     /// `connection_throttle_tokens`: `None` is off.
@@ -338,7 +350,7 @@ pub struct ConnectionThrottleConfig {
     pub fill_time: Duration,
     /// `connection_throttle_fill_count`.
     pub fill_count: u32,
-    /// `connection_throttle_freeze_time`: `None` is no random drops.
+    /// `connection_throttle_freeze_time`; `None`: no random drops.
     pub freeze_time: Option<Duration>,
     /// `connection_throttle_drop_increase`, 0 to 1.
     pub drop_increase: f64,
@@ -346,11 +358,12 @@ pub struct ConnectionThrottleConfig {
     pub drop_decrease: f64,
     /// `connection_throttle_decrease_ratio`, 0 to 1.
     pub decrease_ratio: f64,
-    /// `connection_throttle_weight_enabled` and the three weights: `None` when each connection costs one token.
+    /// `connection_throttle_weight_enabled` and the three weights; `None`: each connection costs
+    /// one token.
     pub weights: Option<ConnectionWeights>,
 }
 
-/// Tokens a connection costs.
+/// The number of tokens that a connection costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionWeights {
     /// `connection_throttle_global_session_weight`.
@@ -368,20 +381,22 @@ pub struct AuthConfig {
     pub skip_acl: bool,
     /// `enableEagerACLCheck`.
     pub eager_acl_check: bool,
-    /// Whether there is the scheme `x509`: with TLS for clients, or where `authProvider.*` names its class.
+    /// Whether the scheme `x509` is enabled: with TLS for clients, or if `authProvider.*` names its
+    /// class.
     pub x509: bool,
-    /// Whether there is the scheme `key`: where `authProvider.*` names its class.
+    /// Whether the scheme `key` is enabled: if `authProvider.*` names its class.
     pub key: bool,
-    /// The scheme `ensemble`, where `authProvider.*` names its class, with the names of `ensembleAuthName`; without names every
-    /// client is taken.
+    /// The scheme `ensemble`, if `authProvider.*` names its class, with the names of
+    /// `ensembleAuthName`. Without names, every client is accepted.
     pub ensemble: Option<Option<Vec<String>>>,
     /// The schemes of `authProvider.*=unix:SCHEME:PATH`.
     pub outside: Vec<OutsideCheck>,
-    /// What holds for each of them: `zebu.authCheck.*`.
+    /// The settings that all of them share: `zebu.authCheck.*`.
     pub check_limits: CheckLimits,
     /// `zebu.refuseWorldWrites`: no new ACL grants every client more than READ.
     pub refuses_world_writes: bool,
-    /// `zebu.authFailuresPerMinute`: how often one address may fail to authenticate; 0: any number of times.
+    /// `zebu.authFailuresPerMinute`: maximum number of failed authentications of one address per
+    /// minute; 0: unlimited.
     pub failures_per_minute: u32,
     /// `X509AuthenticationProvider.superUser`: a subject as RFC 2253 writes it.
     pub x509_super_user: Option<String>,
@@ -412,14 +427,15 @@ pub struct OutsideCheck {
 /// SASL for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaslConfig {
-    /// Whether there is the scheme `sasl` in ACLs: where `authProvider.*` names its class.
+    /// Whether the scheme `sasl` is enabled in ACLs: if `authProvider.*` names its class.
     pub has_scheme: bool,
-    /// How clients log in: a section of the file `java.security.auth.login.config`; `None` where they cannot.
+    /// How clients authenticate: a section of the file `java.security.auth.login.config`; `None`:
+    /// they cannot.
     pub login: Option<SaslLogin>,
-    /// How an id is made of a name: `kerberos.removeHostFromPrincipal`, `kerberos.removeRealmFromPrincipal` and
-    /// `security.auth_to_local`.
+    /// How a name becomes an id: `kerberos.removeHostFromPrincipal`,
+    /// `kerberos.removeRealmFromPrincipal` and `security.auth_to_local`.
     pub naming: Naming,
-    /// `superUser` and `superUser.*`: ids of the scheme `sasl` that may do everything.
+    /// `superUser` and `superUser.*`: ids of the scheme `sasl` with all permissions.
     pub super_users: Vec<String>,
     /// `letAnySaslUserDoX`: the id in ACLs that means every user.
     pub any_user: Option<String>,
@@ -434,9 +450,9 @@ pub struct PeerSaslConfig {
     pub own: PeerLogin,
     /// How servers that connect to this one authenticate.
     pub others: PeerUsers,
-    /// `quorum.auth.learnerRequireSasl`: this server authenticates to those that it dials.
+    /// `quorum.auth.learnerRequireSasl`: this server authenticates to servers that it connects to.
     pub authenticates: bool,
-    /// `quorum.auth.serverRequireSasl`: servers that dial this one must authenticate.
+    /// `quorum.auth.serverRequireSasl`: servers that connect to this one must authenticate.
     pub is_required: bool,
 }
 
@@ -452,7 +468,7 @@ pub enum PeerLogin {
     },
     /// A principal of Kerberos.
     Kerberos {
-        /// Where its tickets come from.
+        /// The source of its tickets.
         login: KerberosConfig<Source>,
         /// `quorum.auth.kerberos.servicePrincipal`: the principal of the server that it connects
         /// to.
@@ -476,7 +492,7 @@ pub struct PeerPrincipal {
     pub service: String,
     /// The second part; `None` for `_HOST`, the placeholder for the host to connect to.
     pub host: Option<String>,
-    /// The realm, where it is set.
+    /// The realm, if it is set.
     pub realm: Option<String>,
 }
 
@@ -494,15 +510,15 @@ pub enum SaslLogin {
     Kerberos(KerberosConfig<Service>),
 }
 
-/// A login with Kerberos, and what errors with it name.
+/// A Kerberos login, and the position for error messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KerberosConfig<L> {
     /// The content of the section.
     pub login: L,
     /// File, line and section.
     pub place: String,
-    /// `java.security.krb5.conf`, which the library of Kerberos does not know: it reads the file that the variable
-    /// `KRB5_CONFIG` names.
+    /// `java.security.krb5.conf`. The Kerberos library ignores it, and reads the file in the
+    /// variable `KRB5_CONFIG`.
     pub krb5_conf: Option<PathBuf>,
 }
 
@@ -532,7 +548,7 @@ pub struct PurgeConfig {
     pub interval: Option<Duration>,
 }
 
-/// Reading logs and snapshots again, to find damage.
+/// Rereading of logs and snapshots, to find damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubConfig {
     /// `zebu.scrubInterval`: time between two passes.
@@ -561,24 +577,24 @@ pub struct AdminConfig {
     pub snapshot: bool,
     /// `admin.restore.enabled`.
     pub restore: bool,
-    /// Its TLS; `None` is without.
+    /// Its TLS; `None` without TLS.
     pub tls: Option<AdminTlsConfig>,
     /// The console in the browser; `None` is off.
     pub console: Option<ConsoleConfig>,
-    /// The text of the configuration file at the start, secrets masked; empty without a file.
+    /// The text of the configuration file at the start, with masked secrets; empty without a file.
     pub initial_configuration: String,
-    /// Every property that was given, by its name as a property, secrets masked.
+    /// Every given property, by its property name, with masked secrets.
     pub properties: BTreeMap<String, String>,
 }
 
 /// TLS of the HTTP admin server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdminTlsConfig {
-    /// `admin.portUnification` without `admin.forceHttps`: requests without TLS are answered, too.
+    /// `admin.portUnification` without `admin.forceHttps`: requests without TLS are also answered.
     pub accepts_plain: bool,
     /// Certificates, versions, cipher suites: `ssl.quorum.*`. Clients are asked for a certificate with `admin.needClientAuth`.
     pub files: PortFiles,
-    /// `sslQuorumReloadCertFiles`: the files are read anew when they change.
+    /// `sslQuorumReloadCertFiles`: the files are reloaded when they change.
     pub reloads: bool,
 }
 
@@ -598,11 +614,11 @@ pub struct PrometheusConfig {
     pub top_clients: usize,
     /// `metricsProvider.httpHost`: a name or an address without brackets.
     pub address: String,
-    /// `metricsProvider.httpPort`: 0 lets the system choose; `None` answers nothing without TLS.
+    /// `metricsProvider.httpPort`: 0 lets the system choose; `None`: no page without TLS.
     pub port: Option<u16>,
-    /// The page over TLS; `None` is without.
+    /// The page over TLS; `None` without TLS.
     pub tls: Option<PrometheusTlsConfig>,
-    /// `metricsProvider.exportJvmInfo`: whether it tells of the process.
+    /// `metricsProvider.exportJvmInfo`: whether the page has metrics of the process.
     pub process: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where settings come from, and which source wins.
+//! The sources of settings, and their precedence.
 //!
 //! Weakest first: built-in default, `SERVER_JVMFLAGS`, `JVMFLAGS`, `-D` on the command line, `zoo.cfg` (CFG-02: the file
 //! beats the property), `--set`. The order of the two variables is that of the original's start script, which puts
@@ -19,16 +19,16 @@ use super::{Level, Note, Problem};
 /// The variables that hold `-D` words, weakest first.
 pub const VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
 
-/// Values of [`VARIABLES`] that this process's environment has, by name.
+/// The values of [`VARIABLES`] in the environment of this process, by name.
 pub fn variables() -> Vec<(&'static str, String)> {
     let value = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     VARIABLES.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
 }
 
-/// How the server was started.
+/// The form of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// Without anything: 127.0.0.1:2181, data in `./zebu-data`.
+    /// Without arguments: 127.0.0.1:2181, data in `./zebu-data`.
     Defaults,
     /// `zoo.cfg`.
     File(PathBuf),
@@ -40,17 +40,17 @@ pub enum Start {
         data_dir: String,
         /// Tick in ms.
         tick_time: Option<String>,
-        /// Connections per address, 0 (no limit) when not given.
+        /// Connections per address; 0 (no limit) by default.
         max_client_cnxns: Option<String>,
     },
 }
 
-/// Reads a file; tests hand in a map.
+/// Reads a file. Tests provide a map.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
-/// Everything a configuration is made from.
+/// The input of a configuration.
 pub struct Sources<'a> {
-    /// How the server was started.
+    /// The form of the command line.
     pub start: Start,
     /// Values of [`VARIABLES`] that are set, by name.
     pub variables: Vec<(&'static str, String)>,
@@ -62,7 +62,7 @@ pub struct Sources<'a> {
     pub read: ReadFile<'a>,
 }
 
-/// Where a value was found.
+/// The position of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// Built in.
@@ -73,9 +73,9 @@ pub enum Origin {
     Define,
     /// A file.
     File {
-        /// As it was given.
+        /// The path as it was given.
         path: Arc<Path>,
-        /// Counted from 1; 0 is the whole file.
+        /// The line, counted from 1; 0 is the whole file.
         line: u32,
     },
     /// `<port> <datadir> ...` on the command line.
@@ -88,7 +88,7 @@ impl Origin {
     /// Sorts sources by strength and the lines of a file by number.
     pub(super) fn order(&self) -> (u8, Option<Arc<Path>>, u32) {
         match self {
-            // Something missing: after everything that is there.
+            // A missing value sorts after all others.
             Self::Default => (6, None, 0),
             Self::Environment(_) => (1, None, 0),
             Self::Define => (2, None, 0),
@@ -113,18 +113,19 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What people take for a setting.
+/// Possible meanings of a name.
 const MY_ID: &str = "myid";
 
 /// A known setting with a value.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
     pub(super) setting: &'static Setting,
-    /// As `zoo.cfg` spells it; differs from `setting.key` in families.
+    /// The name in `zoo.cfg`; differs from `setting.key` in families.
     pub(super) key: String,
-    /// As the source spelled it.
+    /// The name in the source.
     pub(super) name: String,
-    /// Without blanks around it. Private, so that nothing prints a secret by accident.
+    /// The value without surrounding blanks. It is private, so that no code prints a secret by
+    /// accident.
     value: String,
     pub(super) origin: Origin,
 }
@@ -134,29 +135,29 @@ impl Given {
         &self.value
     }
 
-    /// The value as it may be shown.
+    /// The value for output; a secret is masked.
     pub(super) fn shown(&self) -> &str {
         if self.setting.is_secret(&self.key) { super::secret::MASK } else { &self.value }
     }
 }
 
-/// What was found, merged.
+/// All values found, merged.
 #[derive(Default)]
 pub(super) struct Merged {
     /// The strongest value of each key.
     pub(super) given: BTreeMap<String, Given>,
     pub(super) problems: Vec<Problem>,
     pub(super) notes: Vec<Note>,
-    /// Properties that belong to other programs, or to a JVM, and where they were set.
+    /// Properties of other programs or of a JVM, and their positions.
     foreign: Vec<String>,
     /// The configuration file could not be read, so missing settings prove nothing.
     pub(super) is_file_lost: bool,
-    /// The configuration file, if there is one: each file is read once.
+    /// The configuration file, if there is one. Each file is read once.
     pub(super) file: Option<Vec<u8>>,
 }
 
 impl Merged {
-    /// Sources must be added weakest first.
+    /// Sources must be added from the weakest to the strongest.
     fn add(
         &mut self,
         setting: &'static Setting,
@@ -173,7 +174,7 @@ impl Merged {
             origin,
         };
         if let Some(weaker) = self.given.get(key) {
-            // A default that is overridden is no news, nor is one -D after another.
+            // Overriding a default, or one -D by another, is not reported.
             let is_news = matches!(given.origin, Origin::File { .. })
                 && matches!(weaker.origin, Origin::Define | Origin::Environment(_))
                 && weaker.value != given.value;
@@ -207,7 +208,7 @@ impl Merged {
             self.add(setting, key, name, value, origin);
             return;
         }
-        // Known, but not by this name: say by which.
+        // A known setting under a wrong name: the message gives the right one.
         let bare = name.strip_prefix(registry::PREFIX);
         match registry::by_key(bare.unwrap_or(name)) {
             Some(setting) if setting.property == Property::None => self.notes.push(Note::warn(format!(
@@ -221,7 +222,8 @@ impl Merged {
                 )));
             }
             _ if bare.is_some() => self.unknown(&origin, name),
-            // Somebody else's: log4j, java.net, com.sun.management, ... Values may be secrets.
+            // Properties of other programs: log4j, java.net, com.sun.management, ... Values may be
+            // secrets.
             _ => self.foreign.push(format!("{name} ({origin})")),
         }
     }
@@ -283,7 +285,7 @@ impl Merged {
         }
     }
 
-    /// Settings a start form implies.
+    /// The settings that a form of the command line implies.
     fn implied(&mut self, key: &str, value: &str, origin: Origin) {
         if let Some(setting) = registry::by_key(key) {
             self.add(setting, key, key, value, origin);

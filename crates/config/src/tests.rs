@@ -401,7 +401,7 @@ fn values_below_a_minimum_are_raised_with_a_warning() {
     assert_eq!(config.connection_throttle.drop_decrease, 0.002);
     let weights = ConnectionWeights { global_session: 3, local_session: 1, renew_session: 2 };
     assert_eq!(config.connection_throttle.weights, Some(weights));
-    // Nothing costs less than a local session.
+    // A local session costs the least.
     let case = Case::file(
         "connection_throttle_weight_enabled=true\nconnection_throttle_local_session_weight=5\n\
                            connection_throttle_renew_session_weight=4",
@@ -504,7 +504,7 @@ fn an_ensemble_is_read() {
     );
 }
 
-/// More than 1 means: rather a longer log than a snapshot.
+/// More than 1 means: prefer a longer log to a snapshot.
 #[test]
 fn a_log_that_is_sent_may_be_longer_than_a_snapshot() {
     let share = |factor: &str| {
@@ -674,7 +674,7 @@ fn the_dynamic_file_is_read() {
     assert_eq!(config.net.client_port, Some(3));
     assert_eq!(config.ensemble.as_ref().unwrap().dynamic_file.as_deref(), Some(Path::new(name)));
     assert_eq!(config.ensemble.as_ref().unwrap().members.version(), Zxid(0x1_0000_0000));
-    // What was proposed when the server stopped lies beside the static file.
+    // The configuration that was proposed when the server stopped is beside the static file.
     let next = "zoo.cfg.dynamic.next";
     let proposed = "server.1=a:1:2;1\nserver.3=c:1:2;3\nversion=100000007";
     let config = ensemble.clone().with(next, proposed).config();
@@ -837,7 +837,7 @@ fn metrics_providers() {
     assert_eq!((page.port, files.client_auth), (Some(7000), zebu_auth::tls::ClientAuth::Need));
     assert_eq!(files.protocols, [zebu_auth::tls::Protocol::Tls13]);
     assert!(!format!("{:?}", case.config()).contains("planted"));
-    // Another provider has no page, and its settings no say.
+    // Another provider has no page, and its settings have no effect.
     assert_eq!(Case::file("metricsProvider.httpsPort=7001").config().prometheus, None);
 }
 
@@ -921,7 +921,7 @@ fn every_setting_has_a_value_and_an_origin() {
 
 #[test]
 fn the_effective_settings_are_a_configuration_file_again() {
-    // What was given is more in the second file than in the first one.
+    // More settings were given in the second file than in the first one.
     let apart = |mut config: Config| {
         let admin = config.admin.as_mut().unwrap();
         admin.is_asked_for = true;

@@ -21,16 +21,16 @@ struct StoreKeys {
     kind: &'static str,
 }
 
-/// The keys of one use of TLS; those that are `None` are not there for it.
+/// The keys of one use of TLS; `None` for keys that it does not have.
 struct Keys {
     /// The peers that present certificates to this server, for messages.
     others: &'static str,
-    /// Whether this server connects to them, too.
+    /// Whether this server also connects to them.
     dials: bool,
     key_store: StoreKeys,
     trust_store: StoreKeys,
     client_auth: &'static str,
-    /// What takes them without a certificate.
+    /// The setting that accepts clients without a certificate.
     asks_nobody: &'static str,
     protocol: Option<&'static str>,
     enabled_protocols: &'static str,
@@ -104,7 +104,7 @@ const PROMETHEUS: Keys = Keys {
 };
 
 impl Reader<'_> {
-    /// What the listener for TLS needs; `None` where no port speaks it.
+    /// The settings of the TLS listener; `None` if no port uses TLS.
     pub(super) fn client_tls(&self) -> Option<ClientTlsConfig> {
         let may_be_zero = self
             .given("secureClientPort")
@@ -146,7 +146,7 @@ impl Reader<'_> {
         switch.is_some().then_some(settings)
     }
 
-    /// TLS between servers; `None` where it is off.
+    /// TLS between servers; `None` if it is disabled.
     pub(super) fn peer_tls(&self) -> Option<PeerTlsConfig> {
         let (dials, accepts_plain) = (self.is_on("sslQuorum"), self.is_on("portUnification"));
         let switch = match (dials, accepts_plain) {
@@ -224,7 +224,8 @@ impl Reader<'_> {
         Some(PrometheusTlsConfig { port, files: files? })
     }
 
-    /// As in the original, the switch for both directions is over the one for clients.
+    /// As in the original, the setting for both directions takes precedence over the one for
+    /// clients.
     fn hosts_of_clients(&self, keys: &Keys) -> bool {
         let [both, of_clients] = [keys.hosts, keys.hosts_of_clients].map(|key| self.is_on(key));
         both && of_clients
@@ -352,7 +353,7 @@ impl Reader<'_> {
 
     /// A store, if there is one.
     fn store(&self, keys: &StoreKeys, fault: &dyn Fn(&'static str, String)) -> Option<StoreFile> {
-        // The content tells.
+        // The content determines the type.
         self.choice(keys.kind);
         let inline = self.text(keys.password);
         let file = self.text(keys.password_path);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::registry::{Kind, Property, Setting};
 
-/// Says why `value` is none for `setting`, or nothing.
+/// Returns the reason if `value` is invalid for `setting`.
 ///
-/// The text names neither origin nor key, except where the original's own text does.
+/// The text names neither the source nor the key, unless the original's own text does.
 pub(super) fn fault(setting: &Setting, key: &str, value: &str) -> Option<String> {
     match setting.kind {
         Kind::Text
@@ -44,7 +44,7 @@ pub(super) fn fault(setting: &Setting, key: &str, value: &str) -> Option<String>
     }
 }
 
-/// Why a text is not a level, or a list of levels of modules: `info,zebu_zab=debug`.
+/// Why a text is neither a level nor a list of levels for modules: `info,zebu_zab=debug`.
 pub(super) fn levels_fault(value: &str) -> Option<String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     let is_level = |text: &str| LEVELS.iter().any(|it| it.eq_ignore_ascii_case(text.trim()));
@@ -81,9 +81,11 @@ pub(super) fn java_bool(value: &str) -> bool {
     value.eq_ignore_ascii_case("true")
 }
 
-/// Reads a whole number: decimal, and hexadecimal after `0x` where the original decodes properties so.
+/// Reads a whole number: decimal, or hexadecimal after `0x` if the original decodes properties in
+/// that way.
 ///
-/// A leading zero is refused there, because the original reads such a property as octal, or not, depending on the property.
+/// A leading zero is refused in that case, because the original reads such a property as octal, or
+/// not, depending on the property.
 pub(super) fn whole_number(value: &str, is_property: bool) -> Result<i64, &'static str> {
     let (negative, digits) = match value.as_bytes().first() {
         Some(b'-') => (true, &value[1..]),
@@ -111,9 +113,10 @@ pub(super) fn decimal(value: &str) -> Option<f64> {
     value.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Reads the time between purges: a plain number counts hours, `ms`, `s`, `m`, `h` and `d` say what they count.
+/// Reads the time between purges: a plain number is in hours; `ms`, `s`, `m`, `h` and `d` are
+/// units.
 ///
-/// Zero and less: never.
+/// Zero and negative numbers: never.
 pub fn interval(value: &str) -> Result<Option<Duration>, String> {
     let digits_end =
         value.find(|c: char| !c.is_ascii_digit() && c != '-' && c != '+').unwrap_or(value.len());
@@ -133,12 +136,12 @@ pub fn interval(value: &str) -> Result<Option<Duration>, String> {
     Ok((total_ms > 0).then(|| Duration::from_millis(total_ms)))
 }
 
-/// The word of the list that `value` is, in any case.
+/// The word of the list that matches `value` in any case.
 pub(super) fn choice(words: &'static [&'static str], value: &str) -> Option<&'static str> {
     words.iter().copied().find(|word| word.eq_ignore_ascii_case(value))
 }
 
-/// Words between commas, without blanks around them and without empty ones.
+/// Comma-separated words, without surrounding blanks and without empty words.
 pub(super) fn list(value: &str) -> Vec<String> {
     value.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }

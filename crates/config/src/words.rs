@@ -24,20 +24,20 @@ pub enum Word {
     Hash,
 }
 
-/// What telnet sends for Ctrl-C: the connection is closed without an answer.
+/// The bytes that telnet sends for Ctrl-C: the connection is closed without an answer.
 const TELNET_INTERRUPT: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
-/// What the first four bytes of a connection can be, other than the length of a frame.
+/// The meaning of the first four bytes of a connection, if they are not the length of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// A word.
     Word(Word),
-    /// Close without an answer.
+    /// Close the connection without an answer.
     TelnetInterrupt,
 }
 
 impl Received {
-    /// What the bytes are; `None` is the length of a frame.
+    /// The meaning of the bytes; `None` if they are the length of a frame.
     pub fn from_bytes(bytes: [u8; 4]) -> Option<Self> {
         if bytes == TELNET_INTERRUPT {
             return Some(Self::TelnetInterrupt);
@@ -46,16 +46,16 @@ impl Received {
     }
 }
 
-/// What a word does besides answering.
+/// The effect of a word besides its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
-    /// Statistics of every connection start again.
+    /// Resets the statistics of every connection.
     ResetConnections,
-    /// Statistics of the server start again, with all metrics.
+    /// Resets the statistics of the server, with all metrics.
     ResetServer,
-    /// The trace mask is set.
+    /// Sets the trace mask.
     SetTraceMask(i64),
 }
 
@@ -82,7 +82,7 @@ impl Word {
         Self::Hash,
     ];
 
-    /// As it is sent.
+    /// The word as it is sent.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Conf => "conf",
@@ -106,7 +106,7 @@ impl Word {
         }
     }
 
-    /// Bytes that follow the word and belong to it: the mask of `stmk`.
+    /// The bytes after the word that belong to it: the mask of `stmk`.
     pub const fn argument_bytes(self) -> usize {
         match self {
             Self::Stmk => 8,
@@ -114,8 +114,8 @@ impl Word {
         }
     }
 
-    /// What to do when the word is allowed and, unless [`Word::works_always`], the server is serving. `argument` is the mask of
-    /// `stmk`, and ignored otherwise.
+    /// The effect of the word if it is enabled and, unless [`Word::works_always`], the server
+    /// serves clients. `argument` is the mask of `stmk`; other words ignore it.
     pub const fn effect(self, argument: i64) -> Effect {
         match self {
             Self::Crst => Effect::ResetConnections,
@@ -125,13 +125,13 @@ impl Word {
         }
     }
 
-    /// Whether it is answered although the server is not serving.
+    /// Whether it is answered even if the server serves no clients.
     pub const fn works_always(self) -> bool {
         matches!(self, Self::Envi | Self::Ruok | Self::Gtmk | Self::Stmk)
     }
 }
 
-/// The words that are answered.
+/// The enabled words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whitelist {
     allowed: [bool; Word::ALL.len()],
@@ -139,7 +139,8 @@ pub struct Whitelist {
 }
 
 impl Whitelist {
-    /// The words of `4lw.commands.whitelist`, `*` for all. `srvr` is always there, `isro` with read-only mode.
+    /// The words of `4lw.commands.whitelist`, `*` for all. `srvr` is always enabled, `isro` with
+    /// read-only mode.
     pub fn new(words: &[String], readonly_mode: bool) -> Self {
         let all = words.iter().any(|word| word == "*");
         let allowed = Word::ALL.map(|word| {
@@ -151,12 +152,12 @@ impl Whitelist {
         Self { allowed, unknown: words.iter().filter(|name| !is_known(name)).cloned().collect() }
     }
 
-    /// Whether a word is answered.
+    /// Whether a word is enabled.
     pub fn allows(&self, word: Word) -> bool {
         Word::ALL.iter().zip(self.allowed).any(|(&other, allowed)| allowed && other == word)
     }
 
-    /// Entries that are no words.
+    /// Entries that are not words.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }

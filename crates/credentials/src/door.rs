@@ -1,5 +1,4 @@
-//! Connections that are made one by one, with or without TLS: blocking, and with one deadline for
-//! all steps.
+//! Blocking connections, with or without TLS, with one deadline for all steps.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,11 +9,11 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection};
 use zebu_auth::tls::ocsp::{Ocsp, Side};
 
-/// Makes connections with TLS or without.
+/// Makes connections with or without TLS.
 #[derive(Clone, Debug, Default)]
 pub struct Door {
     tls: Option<Arc<ClientConfig>>,
-    /// What asks responders once a handshake is over.
+    /// The OCSP checks after a handshake.
     ocsp: Option<Arc<Ocsp>>,
 }
 
@@ -28,29 +27,31 @@ impl Door {
         Self { tls: Some(config), ocsp }
     }
 
-    /// Whether its connections have TLS.
+    /// Whether its connections use TLS.
     pub fn is_secure(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// What its handshakes are done with, if they are; [`Door::check`] follows.
+    /// The configuration of its handshakes, if it uses TLS. [`Door::check`] must follow.
     pub fn config(&self) -> Option<Arc<ClientConfig>> {
         self.tls.clone()
     }
 
-    /// Asks about the certificates of a handshake that the caller has done with [`Door::config`], where that is to be done.
+    /// Checks the certificates of a handshake that the caller has done with [`Door::config`], if a
+    /// check is configured.
     ///
     /// # Errors
-    /// One of them is revoked, or nobody says that it is good.
+    /// A certificate is revoked, or no responder or list finds it good.
     pub async fn check(&self, chain: Option<&[CertificateDer<'_>]>) -> io::Result<()> {
         let Some(ocsp) = &self.ocsp else { return Ok(()) };
         zebu_ocsp::check(ocsp, chain, Side::Server).await.map_err(zebu_ocsp::refused)
     }
 
-    /// Does the handshake of a connection to that host, if it is to have one. The deadline is that of the whole connection.
+    /// Does the TLS handshake with this host, if TLS is used. The deadline is that of the whole
+    /// connection.
     ///
     /// # Errors
-    /// The handshake fails, or takes too long. The text says with whom and why.
+    /// The handshake fails, or takes too long. The text names the host and the reason.
     pub fn enter(&self, socket: TcpStream, host: &str, deadline: Instant) -> io::Result<Wire> {
         let socket = Timed { socket, deadline };
         let Some(config) = &self.tls else { return Ok(Wire { socket, tls: None }) };
@@ -89,12 +90,12 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// From now on everything is to be done until then.
+    /// Sets the deadline of all further operations.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.socket.deadline = deadline;
     }
 
-    /// The socket, and TLS after its handshake, for callers that wait in another way.
+    /// The socket, and TLS after its handshake, for callers that do not block.
     pub fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
         (self.socket.socket, self.tls)
     }
@@ -125,7 +126,8 @@ impl Write for Wire {
     }
 }
 
-/// A socket whose every call ends at the deadline: a server that sends a byte at a time wins nothing.
+/// A socket whose operations all end at the deadline, so that a server cannot extend the time by
+/// sending a byte at a time.
 #[derive(Debug)]
 struct Timed {
     socket: TcpStream,
@@ -143,7 +145,7 @@ fn late() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, "no answer in time")
 }
 
-/// A time limit of a socket shows as a call that would block.
+/// A socket's timeout appears as a call that would block.
 fn timed<T>(result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| if error.kind() == ErrorKind::WouldBlock { late() } else { error })
 }

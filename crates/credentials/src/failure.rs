@@ -17,18 +17,18 @@ impl Failure {
         Self { message: message.into(), hint: None }
     }
 
-    /// Adds what can be done about it.
+    /// Adds the remedy.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// What is wrong: the place, the property, and why.
+    /// The position, the property and the reason.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What can be done about it.
+    /// The remedy.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -18,11 +18,11 @@ pub use failure::Failure;
 
 use failure::Result;
 
-/// The environment variables whose `-D` words are client settings, as the original's scripts have it.
+/// The environment variables whose `-D` words are client settings, as in the original's scripts.
 pub const VARIABLES: [&str; 2] = ["CLIENT_JVMFLAGS", "JVMFLAGS"];
 
-/// The properties of TLS and SASL that were found. They are collected from all places first, as a place may overrule another
-/// one. No `Debug`: passwords are among them.
+/// The TLS and SASL properties found so far. They are collected from all sources first, because one
+/// source may override another. No `Debug`, because some are passwords.
 #[derive(Default)]
 pub struct Properties {
     tls: tls::Properties,
@@ -30,34 +30,35 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// Takes a property, if it has to do with TLS or SASL; returns whether it has. `place` says where it stands.
+    /// Takes a property if it is about TLS or SASL. Returns whether it is. `place` is its position.
     ///
     /// # Errors
-    /// The value makes no sense.
+    /// The value is invalid.
     pub fn take(&mut self, key: &str, value: &str, place: &str) -> Result<bool> {
         Ok(self.tls.take(key, value, place)? || self.sasl.take(key, value, place)?)
     }
 
-    /// What they amount to. `remarks` get what has no effect.
+    /// The resulting settings. `remarks` gets properties without effect.
     ///
     /// # Errors
-    /// A property asks for what is not there, or a file cannot be used. Key stores are not read yet.
+    /// A property requires an unsupported feature, or a file cannot be used. Key stores are not
+    /// read yet.
     pub fn settle(&self, remarks: &mut Vec<String>) -> Result<Credentials> {
         Ok(Credentials { tls: self.tls.settle(remarks)?, sasl: self.sasl.settle(remarks)? })
     }
 }
 
-/// Over what a program connects, and as whom it comes. The default is without TLS, as nobody.
+/// How a program connects, and its identity. The default is without TLS and without an identity.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
-    /// TLS, if it is wanted.
+    /// TLS, if it is enabled.
     pub tls: Option<Tls>,
-    /// SASL, if it is wanted.
+    /// SASL, if it is enabled.
     pub sasl: Option<Sasl>,
 }
 
 impl Credentials {
-    /// A connector that has them.
+    /// A client connector with these settings.
     pub fn apply(&self, mut connector: Connector) -> Connector {
         if let Some(tls) = &self.tls {
             connector = connector.tls(tls.clone());
@@ -68,7 +69,7 @@ impl Credentials {
         connector
     }
 
-    /// What makes connections one by one. Reads the stores.
+    /// Makes blocking connections with these settings. Reads the stores.
     ///
     /// # Errors
     /// A store cannot be used.
@@ -93,14 +94,15 @@ pub struct CredentialArgs {
 }
 
 impl CredentialArgs {
-    /// Reads the variables [`VARIABLES`] and the file, and tells `remark` what has no effect.
+    /// Reads the variables [`VARIABLES`] and the file. Reports properties without effect to
+    /// `remark`.
     ///
     /// # Errors
-    /// A file cannot be read, or a property asks for what is not there.
+    /// A file cannot be read, or a property requires an unsupported feature.
     pub fn load(&self, mut remark: impl FnMut(&str)) -> Result<Credentials> {
         let (mut found, mut remarks) = (Properties::default(), Vec::new());
         for name in VARIABLES {
-            // Most of these are other programs' business.
+            // Most of these properties are for other programs.
             for (key, value) in defines(&std::env::var(name).unwrap_or_default()) {
                 found.take(key, value, name)?;
             }
@@ -127,7 +129,7 @@ pub fn defines(text: &str) -> impl Iterator<Item = (&str, &str)> {
 /// The properties of a file.
 ///
 /// # Errors
-/// It cannot be read, or is no file of properties.
+/// The file cannot be read, or is not a file of properties.
 pub fn read(file: &Path) -> Result<Vec<(String, String)>> {
     let wrong =
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", file.display()));

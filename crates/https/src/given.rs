@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 /// Reads an address such as `http://collector:4318`. Without a path, the path is `default_path`.
 ///
 /// # Errors
-/// It is not an address of HTTP, or it has a user's name or a fragment.
+/// The text is not an HTTP address, or it has a user name or a fragment.
 pub fn address(text: &str, default_path: &str) -> Result<Uri, String> {
     let fault = || format!("expected an address such as http://127.0.0.1:4318{default_path}");
     let uri: Uri = text.parse().map_err(|_| fault())?;
@@ -31,7 +31,7 @@ pub fn address(text: &str, default_path: &str) -> Result<Uri, String> {
 /// Source: the variables `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` in OpenTelemetry's specification.
 ///
 /// # Errors
-/// One of them is no pair. The text does not contain a value.
+/// One of them is not a pair. The text does not contain a value.
 pub fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts
@@ -54,7 +54,7 @@ pub fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
 /// Reads [`pairs`] as headers. Their values are not shown by `Debug`.
 ///
 /// # Errors
-/// One of them is no header. The text does not contain a value.
+/// One of them is not a header. The text does not contain a value.
 pub fn headers(text: &str) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs(text)? {

@@ -17,21 +17,22 @@ use tokio::time::timeout;
 use zebu_auth::tls::ocsp::http::{ANSWER_BYTES_MAX, body};
 use zebu_auth::tls::ocsp::{Ocsp, OcspError, Question, Side};
 
-/// Longest time for one answer.
+/// Maximum time for one answer.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Longest time for all questions about one connection: less than a connection has before it is authenticated.
+/// Maximum time for all requests about one connection: less than the time limit for its
+/// authentication.
 pub const CHECK_TIME_MAX: Duration = Duration::from_secs(8);
-/// Questions of a process at a time.
+/// Maximum number of simultaneous requests of a process.
 const ASKED_MAX: usize = 16;
 
-/// One permit for each question.
+/// One permit for each request.
 static PLACES: Semaphore = Semaphore::const_new(ASKED_MAX);
 
-/// Asks about the certificates that the other side has shown, and which the handshake has verified otherwise. `None`: it
-/// has shown none.
+/// Checks the certificates that the other side has presented, after the handshake has verified them
+/// in all other respects. `None`: it has presented none.
 ///
 /// # Errors
-/// One of them is revoked, or nobody says that it is good.
+/// A certificate is revoked, or no responder or list finds it good.
 pub async fn check(
     ocsp: &Ocsp,
     chain: Option<&[CertificateDer<'_>]>,
@@ -57,13 +58,13 @@ pub async fn check(
 /// As [`check`], for callers that block.
 ///
 /// # Errors
-/// As there, or the system has nothing left.
+/// As for [`check`], or a resource of the system is exhausted.
 pub fn check_blocking(
     ocsp: &Ocsp,
     chain: Option<&[CertificateDer<'_>]>,
     side: Side,
 ) -> io::Result<()> {
-    // A runtime within a runtime is refused, so it has a thread of its own.
+    // A runtime within a runtime is not permitted, so it has a thread of its own.
     std::thread::scope(|scope| {
         let asking = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -77,15 +78,15 @@ pub fn check_blocking(
     })
 }
 
-/// The error of a connection whose certificate is not believed.
+/// The error of a connection whose certificate is not accepted.
 pub fn refused(error: OcspError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Asks one responder; why there is no answer, after "the responder such and such".
+/// Sends a request to one responder. The error is worded to follow "the responder such and such".
 async fn ask(question: &Question) -> Result<Vec<u8>, String> {
     let place = question.place()?;
-    // The permit is never refused, as nobody closes the semaphore.
+    // The permit is never refused, because no code closes the semaphore.
     let _permit = PLACES.acquire().await.map_err(|error| error.to_string())?;
     let exchange = async {
         let mut socket = TcpStream::connect(place.address())

@@ -41,9 +41,9 @@ pub enum Leave {
     NewerConfig {
         /// The voter.
         server: ServerId,
-        /// The version that it knows.
+        /// The version that the voter knows.
         version: Zxid,
-        /// The version that is in force here.
+        /// The version in force at this leader.
         own: Zxid,
     },
     /// A voter has promised an epoch behind this leader's.
@@ -51,7 +51,7 @@ pub enum Leave {
     LaterPromise {
         /// The voter.
         server: ServerId,
-        /// What it has promised.
+        /// The epoch that it has promised.
         promised: Epoch,
         /// This leader's epoch.
         own: Epoch,
@@ -63,7 +63,7 @@ pub enum Leave {
         server: ServerId,
         /// The epoch by which its history is compared.
         epoch: Epoch,
-        /// Where its history ends.
+        /// The end of its history.
         last: Zxid,
     },
     /// A reconfiguration is in force that another server leads, and that server's followers have
@@ -87,9 +87,9 @@ pub enum Leave {
         first.0.0, first.1, second.0.0, second.1
     )]
     TwoEnsembles {
-        /// One voter, and the id of its ensemble.
+        /// One of the two voters, and the id of its ensemble.
         first: (ServerId, EnsembleId),
-        /// The other one.
+        /// The other voter, and the id of its ensemble.
         second: (ServerId, EnsembleId),
     },
     /// A quorum of followers has one and the same tree after a transaction, and this leader has
@@ -111,11 +111,11 @@ pub enum Leave {
         server.0
     )]
     OtherEnsemble {
-        /// The server that was dialled.
+        /// The server to which this one connected.
         server: ServerId,
         /// The id of its ensemble.
         theirs: EnsembleId,
-        /// The id of this server's.
+        /// The id of this server's ensemble.
         own: EnsembleId,
     },
     /// The leader refuses connections, or its address does not answer.
@@ -130,61 +130,61 @@ pub enum Leave {
     /// An observer could reach none of the observer masters.
     #[error("no observer master can be reached")]
     MastersUnreachable,
-    /// A packet came in a stage in which no leader sends it.
+    /// A packet arrived at a stage at which no leader sends it.
     #[error("the leader has sent {0} out of turn")]
     OutOfTurn(PacketKind),
-    /// What a packet carries cannot be read: it changed on its way.
+    /// The content of a packet cannot be decoded, because it was changed on its way.
     #[error("the leader's {0} has arrived damaged")]
     Damaged(PacketKind),
     /// The first packet of a leader is not LEADERINFO.
     #[error("the leader has sent {0} instead of its epoch")]
     EpochNotTold(PacketKind),
-    /// LEADERINFO carries a number that is no epoch.
+    /// LEADERINFO contains a number that is not an epoch.
     #[error("the leader has announced the zxid {0:?}, which belongs to no epoch")]
     EpochImpossible(Zxid),
-    /// The leader's epoch is below what this server has promised.
+    /// The leader's epoch is below the one that this server has promised.
     #[error("the leader's epoch {:x} is over: this server has promised {:x}", epoch.0, promised.0)]
     EpochOver {
-        /// The leader's.
+        /// The leader's epoch.
         epoch: Epoch,
-        /// What this server has promised.
+        /// The epoch that this server has promised.
         promised: Epoch,
     },
-    /// The leader's epoch is so far ahead that this server wants to hear it twice before it
-    /// promises it.
+    /// The leader's epoch is so far ahead that this server must receive it twice before it promises
+    /// it.
     #[error("the leader's epoch {:x} is far ahead of {:x}: the leader must announce it again", epoch.0, promised.0)]
     EpochFarAhead {
-        /// The leader's.
+        /// The leader's epoch.
         epoch: Epoch,
-        /// What this server has promised.
+        /// The epoch that this server has promised.
         promised: Epoch,
     },
     /// The leader wants to send a tree of an epoch that has not begun.
     #[error("the leader offers a tree that ends at {zxid:?}, behind its own epoch {:x}", epoch.0)]
     TreeOfLaterEpoch {
-        /// Where the tree ends.
+        /// The last transaction of the tree.
         zxid: Zxid,
         /// The leader's epoch.
         epoch: Epoch,
     },
-    /// This server asked for the whole tree, and the leader's ends before what this server has
-    /// logged.
+    /// This server has requested the whole tree, and the leader's tree ends before this server's
+    /// log.
     #[error("the leader's tree ends at {zxid:?}, and this server has logged up to {last:?}")]
     TreeTooShort {
-        /// Where the leader's tree ends.
+        /// The end of the leader's tree.
         zxid: Zxid,
-        /// Where this server's log ends.
+        /// The end of this server's log.
         last: Zxid,
     },
-    /// TRUNC names a place behind the end of this server's history.
+    /// TRUNC names a position after the end of this server's history.
     #[error("the leader truncates at {zxid:?}, and this server's history ends at {last:?}")]
     TruncatedBeyondEnd {
-        /// What the leader names.
+        /// The position that the leader names.
         zxid: Zxid,
-        /// Where this server's history ends.
+        /// The end of this server's history.
         last: Zxid,
     },
-    /// TRUNC names a place that no snapshot and log of this server lead to.
+    /// TRUNC names a position that this server cannot reach from its snapshots and logs.
     #[error(
         "no snapshot and log of this server reach the transaction at which the leader truncates"
     )]
@@ -199,7 +199,7 @@ pub enum Leave {
     WouldForget {
         /// The leader.
         leader: ServerId,
-        /// Where its history ends, as far as it agrees with this server's.
+        /// The end of the history that both have in common.
         end: Zxid,
         /// The newest transaction that this server knows to be committed.
         certain: Zxid,
@@ -212,23 +212,23 @@ pub enum Leave {
         server.0
     )]
     MayHaveLost {
-        /// Who has told of it.
+        /// The server that has reported that history.
         server: ServerId,
         /// The newest zxid of the candidate that it votes for.
         zxid: Zxid,
     },
-    /// The packet behind discovery is none of DIFF, TRUNC and SNAP.
+    /// The packet after discovery is not DIFF, TRUNC or SNAP.
     #[error("the leader has sent {0} in place of DIFF, TRUNC or SNAP")]
     SyncNotTold(PacketKind),
-    /// The leader knows the ensemble's id, and NEWLEADER comes before it.
+    /// The leader knows the ensemble's id, but NEWLEADER arrives before it.
     #[error("the leader has not sent the ensemble's id before the end of its history")]
     IdentityNotTold,
     /// NEWLEADER names another epoch than LEADERINFO.
     #[error("the leader has announced epoch {:x} and then {:x}", told.0, now.0)]
     EpochChanged {
-        /// At discovery.
+        /// The epoch at discovery.
         told: Epoch,
-        /// In NEWLEADER.
+        /// The epoch in NEWLEADER.
         now: Epoch,
     },
     /// An observer has a vote in the configuration that the leader works on.
@@ -239,9 +239,9 @@ pub enum Leave {
         "the leader has proposed up to {end:?} only, and this server has logged {had:?} in its epoch"
     )]
     NotProposed {
-        /// Up to where the leader says that it has proposed.
+        /// The last transaction that the leader reports as proposed.
         end: Zxid,
-        /// Up to where this server had logged.
+        /// The last transaction that this server had logged.
         had: Zxid,
     },
     /// The leader's end of history is before the end that it announced for its snapshot. The tree is
@@ -251,9 +251,9 @@ pub enum Leave {
          server does not vote until a leader has sent it another snapshot"
     )]
     CopyNotProposed {
-        /// Up to where the leader says that it has proposed.
+        /// The last transaction that the leader reports as proposed.
         end: Zxid,
-        /// Where the snapshot ends, as the leader has announced.
+        /// The end of the snapshot, as the leader has announced it.
         copied: Zxid,
     },
     /// A proposal is of an epoch behind the leader's.
@@ -267,7 +267,7 @@ pub enum Leave {
     /// A proposal does not follow what this server has.
     #[error("the leader has left a gap: {zxid:?} came after {last:?}")]
     Gap {
-        /// What this server has.
+        /// The end of this server's history.
         last: Zxid,
         /// What came.
         zxid: Zxid,

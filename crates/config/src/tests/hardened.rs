@@ -3,7 +3,7 @@
 use super::Case;
 use crate::hardened::open;
 
-/// What is open, one line each.
+/// The insecure parts, one line each.
 fn told(text: &str) -> Vec<String> {
     open(&Case::file(text).config()).into_iter().map(|open| open.what).collect()
 }
@@ -56,7 +56,8 @@ fn tls_can_be_required_on_every_port() {
     Case::raw_file(&format!("{open}\n{store}\nadmin.forceHttps=true")).config();
 }
 
-/// A configuration without anything open. It has no port: certificates are not what this is about.
+/// A configuration without an insecure part. It has no port, because certificates are not tested
+/// here.
 const CLOSED: &str = "admin.enableServer=false\nzebu.sessionSecretFile=secret\nenforce.auth.enabled=true\n\
     enforce.auth.schemes=ldap\nauthProvider.1=unix:ldap:/run/ldap.sock";
 
@@ -73,19 +74,19 @@ fn the_profile_sets_its_parts_and_refuses_what_is_open() {
     assert_eq!(config.auth.failures_per_minute, 10);
     assert_eq!(config.limits.connections_per_identity, 100);
     assert_eq!(config.four_letter_words, ["ruok", "srvr"]);
-    // Each part is off without it.
+    // Each part is off without the profile.
     let config = closed("").config();
     assert!(!config.auth.refuses_world_writes);
     assert_eq!(config.auth.failures_per_minute, 0);
     assert_eq!(config.limits.connections_per_identity, 0);
     assert_eq!(config.four_letter_words, ["srvr"]);
-    // Each can be set alone.
+    // Each part can be enabled alone.
     let alone = "zebu.refuseWorldWrites=true\nzebu.authFailuresPerMinute=3\nzebu.maxConnectionsPerIdentity=4";
     let config = closed(alone).config();
     assert!(config.auth.refuses_world_writes);
     assert_eq!(config.auth.failures_per_minute, 3);
     assert_eq!(config.limits.connections_per_identity, 4);
-    // And none can be set against it.
+    // No part can be disabled while the profile is enabled.
     for (line, what) in [
         ("zebu.refuseWorldWrites=false", "a new ACL may let everybody write"),
         ("zebu.authFailuresPerMinute=0", "one address may fail to authenticate"),
@@ -107,7 +108,7 @@ fn the_profile_sets_its_parts_and_refuses_what_is_open() {
     assert!(fault.contains("the server serves clients that have not authenticated"), "{fault}");
 }
 
-/// The commands tell more than the words that the profile leaves.
+/// The commands show more than the words that the profile permits.
 #[test]
 fn an_admin_server_that_others_reach_asks_for_certificates() {
     let lines = "admin.enableServer=true\nadmin.serverAddress=0.0.0.0\nadmin.forceHttps=true\n\

@@ -37,7 +37,7 @@ fn users_come_from_the_section_of_the_server() {
         other.define("java.security.auth.login.config=/jaas").config().auth.sasl.login.is_some()
     );
     assert!(Case::file(SCHEME).config().auth.sasl.login.is_none());
-    // What `--check` prints of that starts, too.
+    // The output of `--check` for a configuration that also starts.
     let default = Case::file("sasl.serverconfig=Server").config().auth.sasl;
     assert!(default.login.is_none());
 }
@@ -212,7 +212,7 @@ fn servers_may_authenticate_with_kerberos() {
         .fails(&format!("{place}:5: section QuorumLearner: useKeyTab=true needs principal"));
 }
 
-/// Every member both dials and is dialled, with one file.
+/// Every member both connects and accepts connections, with one file.
 #[test]
 fn the_sections_of_servers_are_of_one_mechanism() {
     let on = "quorum.auth.enableSasl=true";

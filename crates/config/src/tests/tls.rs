@@ -38,7 +38,7 @@ fn one_port_for_both_kinds() {
     assert_eq!(tls.files.protocols, [Protocol::Tls13]);
     assert_eq!(tls.files.suites.unwrap().len(), 1);
     assert!(tls.verifies_clients_hosts);
-    // Over that switch is the other one.
+    // The setting for both directions takes precedence over that one.
     let without = format!("{text}\nssl.hostnameVerification=false");
     assert!(!Case::file(&without).config().client_tls.unwrap().verifies_clients_hosts);
 }
@@ -166,7 +166,7 @@ fn the_admin_server_has_the_certificates_of_a_member() {
     assert_eq!(forced.files.client_auth, ClientAuth::Need);
     assert_eq!(forced.files.trust_store.unwrap().path, Path::new("/t.pem"));
     assert_eq!(forced.files.protocols, [Protocol::Tls13]);
-    // A client that is served without a certificate is not trusted either.
+    // A client that is accepted without a certificate is not trusted either.
     let text = "admin.forceHttps=true\nssl.quorum.keyStore.location=/k";
     assert!(Case::file(text).config().admin.unwrap().tls.is_some());
 }
@@ -189,7 +189,7 @@ fn what_the_admin_server_cannot_have_is_refused_by_name() {
     let both = "sslQuorum=true\nadmin.forceHttps=true\nssl.quorum.crl=true";
     let fault = Case::of_three(&format!("{OF_SERVERS}\n{both}")).load().unwrap_err().to_string();
     assert_eq!(fault.matches("revocation lists are not fetched").count(), 1, "{fault}");
-    // Where nothing is served, nothing is looked at.
+    // If no port uses TLS, no file is checked.
     let off = "admin.enableServer=false\nadmin.forceHttps=true\nadmin.needClientAuth=true";
     assert_eq!(Case::file(off).config().admin, None);
 }
