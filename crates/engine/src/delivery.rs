@@ -34,11 +34,11 @@ pub trait Counter<S> {
 pub struct Delivered<'r, S> {
     /// The connection.
     pub conn: &'r Conn<S>,
-    /// When the requests were received.
+    /// The time at which the requests were received.
     pub received: Duration,
-    /// When the effects of the turn began to be carried out.
+    /// The time at which the execution of the turn's effects began.
     pub began: Duration,
-    /// When they were complete.
+    /// The time at which it ended.
     pub now: Duration,
     /// Number of reads.
     pub reads: u64,
@@ -50,7 +50,7 @@ pub struct Delivered<'r, S> {
     pub last: (OpCode, Xid, Zxid),
 }
 
-/// Which latency metric an answer counts for.
+/// The latency metric for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The latency of reads.
@@ -65,7 +65,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Delivery<S> {
     rows: Vec<Row<S>>,
-    /// How many of the last rows only have notifications.
+    /// The number of last rows that only have notifications.
     notified: usize,
     late: faults::Late<S>,
 }
@@ -74,7 +74,7 @@ pub struct Delivery<S> {
 #[derive(Debug)]
 struct Row<S> {
     conn: Arc<Conn<S>>,
-    /// When the requests were received.
+    /// The time at which the requests were received.
     received: Option<Duration>,
     /// Requests finished, answered or not.
     done: u32,
@@ -316,7 +316,7 @@ mod tests {
         }
         let (woken, waiting) = all.split_at(2 * WOKEN_TOGETHER);
         assert!(woken.iter().all(|conn| is_woken(conn)));
-        // Who is answered waits for the end of all that belongs to it.
+        // The client that gets an answer waits for the end of everything that belongs to it.
         assert!(!is_woken(&waiting[0]) && !is_woken(&answered));
         assert_eq!(delivery.rows.len(), 2);
     }

@@ -27,7 +27,7 @@ pub enum Order {
     Member(Job),
 }
 
-/// What a member of an ensemble stores.
+/// The data that a member of an ensemble stores.
 #[derive(Debug)]
 pub enum Job {
     /// Store a configuration.
@@ -65,7 +65,7 @@ pub struct MemberFiles {
     /// The last zxid known to be committed. `None` if the log is not synced, since it may then end
     /// earlier after a power cut.
     pub committed: Option<CommittedFile>,
-    /// Which ensemble it belongs to.
+    /// The id of the ensemble that it belongs to.
     pub ensemble: EnsembleFile,
     /// The configuration.
     pub config: ConfigFiles,
@@ -84,10 +84,10 @@ impl MemberFiles {
     }
 }
 
-/// What a job has come to.
+/// The result of a job.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// What the replica is to be told.
+    /// The report to the replica.
     pub input: Option<Input>,
     /// The tree in whose place another one is now.
     pub replaced: Option<Tree>,

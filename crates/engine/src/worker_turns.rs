@@ -28,17 +28,17 @@ const TURNS_MAX: usize = if cfg!(feature = "shuttle") { 1 } else { 8 };
 /// For this long after a connection was served, no other has the worker to itself.
 const LATELY: Duration = Duration::from_millis(2);
 
-/// How many connections a thread may serve before the inputs it kept must run.
+/// Maximum number of connections that a thread may serve before it must process its kept inputs.
 const PASSES_MAX: usize = 256;
 
-/// What a thread has handed in without waking the replica's thread.
+/// The inputs that a thread has added without waking the replica's thread.
 #[derive(Debug, Default)]
 pub struct Kept {
     /// Whether this thread may run turns.
     is_allowed: bool,
-    /// How many inputs.
+    /// Their number.
     waiting: usize,
-    /// How many connections it has served since.
+    /// The number of connections that the thread has served since.
     passes: usize,
 }
 

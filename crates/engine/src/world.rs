@@ -103,7 +103,7 @@ pub trait World: Counter<<Self as World>::Side> {
     /// Steps the replica: [`Replica::step`].
     ///
     /// # Errors
-    /// Those of the replica.
+    /// Errors of the replica.
     fn step(
         &mut self,
         now: Now,

@@ -102,10 +102,10 @@ mod tests {
     use super::*;
 
     const DAY_MS: i64 = 24 * 3_600_000;
-    /// When it all begins, by a clock that is right.
+    /// The starting time, by a correct clock.
     const START_MS: i64 = 1_700_000_000_000;
 
-    /// So many seconds later, by a clock that is ahead.
+    /// This number of seconds later, by a clock that is ahead.
     fn at(seconds: u64, ahead_ms: i64) -> Now {
         let monotonic = Duration::from_secs(seconds);
         Now { monotonic, wall_ms: START_MS + monotonic.as_millis() as i64 + ahead_ms }

@@ -571,7 +571,7 @@ mod tests {
             ids = add(&schemes, &ids, user.as_bytes()).unwrap();
         }
         assert_eq!(ids.len(), IDS_MAX);
-        // One that is there already is none too many.
+        // An id that the connection already has is not counted again.
         add(&schemes, &ids, b"user1:secret").unwrap();
         add(&schemes, &ids, b"one:more").unwrap_err();
         let long = "u".repeat(IDS_BYTES_MAX);

@@ -42,7 +42,7 @@ impl Default for IntakeOptions {
     }
 }
 
-/// What came from connections and waits for its turn, oldest first.
+/// The waiting inputs from connections, oldest first.
 ///
 /// Invariant: `gone` and `dropped` only hold connections whose end is waiting too, or still to
 /// come.

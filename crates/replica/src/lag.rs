@@ -48,7 +48,8 @@ mod tests {
         lag.look(Zxid(5), Zxid(5), secs(1));
         assert_eq!(lag.since(), None);
         lag.look(Zxid(7), Zxid(5), secs(2));
-        // That more is applied and more committed does not help what was committed at first.
+        // Further applied and further committed transactions do not help those that were committed
+        // first.
         lag.look(Zxid(9), Zxid(6), secs(3));
         assert_eq!(lag.since(), Some(secs(2)));
         lag.postpone(secs(10));

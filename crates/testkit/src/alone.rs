@@ -61,9 +61,9 @@ impl Watching for () {}
 
 /// The server.
 pub struct Alone<W = ()> {
-    /// What the engine and the connections share.
+    /// The state that the engine and the connections share.
     pub common: Common<Side>,
-    /// What the engine works with.
+    /// The world of the engine.
     pub desk: Desk<W>,
     engine: Engine<Side>,
 }
@@ -76,13 +76,13 @@ pub struct Desk<W> {
     pub now: Now,
     /// The records that were handed to the log, in order.
     pub log: Vec<(Zxid, Bytes)>,
-    /// How many of them are durable.
+    /// The number of durable ones.
     pub durable: usize,
     /// The zxid before the first record.
     first: Zxid,
     /// Whether the replica wants a snapshot.
     is_snapshot_due: bool,
-    /// Who sees what the server does.
+    /// The observer of the server's effects.
     pub watching: W,
 }
 

@@ -11,8 +11,7 @@ use zebu_engine::{Common, Conn, Outbox};
 /// Turns in a row after which a connection does nothing but turn.
 const TURNS_MAX: usize = 1 << 17;
 
-/// What the server keeps with a connection: nothing, since every connection is served after every
-/// turn.
+/// The server's data for a connection: none, because every connection is served after every turn.
 #[derive(Debug)]
 pub struct Side;
 
@@ -106,7 +105,7 @@ impl Connection {
         Ok(self.client.wants(common, waiting, false))
     }
 
-    /// What the client has received since the last call.
+    /// The bytes that the client has received since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.received)
     }

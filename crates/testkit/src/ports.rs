@@ -22,7 +22,7 @@ pub fn free_port() -> u16 {
     free_ports(1)
 }
 
-/// So many free ports.
+/// This number of free ports.
 #[must_use]
 pub fn free<const N: usize>() -> [u16; N] {
     [(); N].map(|()| free_port())

@@ -61,7 +61,7 @@ impl Random {
         Duration::from_micros(self.between(low * 1000, high * 1000))
     }
 
-    /// So many bytes of any value.
+    /// This number of random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| (self.next() >> 56) as u8).collect()
     }

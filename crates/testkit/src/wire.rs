@@ -215,7 +215,7 @@ pub enum Odd {
     /// A text is not UTF-8, or digits are not hexadecimal.
     #[error("a text that is none")]
     Text,
-    /// So many bytes follow the last field.
+    /// This number of bytes follows the last field.
     #[error("{0} bytes left over")]
     Rest(usize),
 }

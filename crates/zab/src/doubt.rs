@@ -60,7 +60,7 @@ pub(crate) struct Doubt {
     not_before: Duration,
     /// The last pause between two snapshot requests.
     pause: Duration,
-    /// How many requests in a row have brought no snapshot.
+    /// The number of requests in a row that have brought no snapshot.
     unanswered: u32,
     /// Whether the leader announces that its digests are exact.
     pub(crate) exact_digests: bool,

@@ -15,8 +15,8 @@ use zebu_proto::{EnsembleId, Epoch, Identity, ServerId};
 use crate::faults;
 use crate::leave::Leave;
 
-/// What a leader makes the ensemble's id in its epoch, given what it knows itself and what the quorum that has accepted the
-/// epoch knows. `new` is the id of an ensemble that has none.
+/// The id of the ensemble in a leader's epoch, from the knowledge of the leader and of the quorum
+/// that has accepted the epoch. `new`: the id for an ensemble that has none.
 ///
 /// # Errors
 /// Two members of the quorum are of different ensembles, and this server of none: nobody can tell which one is right.

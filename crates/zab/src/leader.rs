@@ -49,7 +49,7 @@ enum Phase {
 struct Follow {
     /// Until when the learner counts as alive.
     alive_until: Duration,
-    /// When it was heard last.
+    /// The time at which the learner last sent something.
     heard: Duration,
     acked: Zxid,
     /// The oldest unacknowledged proposal that is watched, and since when.
@@ -123,12 +123,13 @@ pub(crate) struct Leader {
     end: Zxid,
     proposed: Zxid,
     check_at: Duration,
-    /// When it next tells its learners that it is alive, and looks whether a quorum of them is.
+    /// The time at which the leader next pings its learners, and checks whether a quorum of them
+    /// has answered.
     alive_at: Duration,
     confirmations: VecDeque<Confirmation>,
     /// The number of ping rounds so far.
     round: u64,
-    /// Whose quorums transactions need.
+    /// The configurations whose quorums transactions require.
     needed: reconfig::Needed,
     /// The leader of the new committed configuration. If set, this server commits nothing more.
     successor: Option<reconfig::Successor>,

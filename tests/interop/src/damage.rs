@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use zebu_testkit::Random;
 
-/// What a disk writes as a whole.
+/// The unit that a disk writes.
 pub const SECTOR: u64 = 512;
 
 /// The positions of the two slots of a sidecar, and of the durable end in each.
@@ -24,7 +24,7 @@ pub enum Damage {
     Noise,
     /// The bytes of another sector of this file.
     Elsewhere,
-    /// One bit is another one.
+    /// One bit is inverted.
     Bit,
 }
 

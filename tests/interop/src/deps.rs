@@ -92,7 +92,8 @@ pub fn zebu() -> PathBuf {
 pub fn our_libraries() -> &'static Path {
     static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
         let exe = std::env::current_exe().expect("a running program has a path");
-        // One folder for each executable: another may be using what it has built.
+        // Each executable has its own folder, because another one may be using its build at the
+        // same time.
         let folder = Path::new("tmp/capi").join(exe.file_stem().expect("a file"));
         let into = exe.ancestors().nth(3).expect("target/debug/deps").join(folder);
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

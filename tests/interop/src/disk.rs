@@ -11,7 +11,7 @@ use rustix::fs::FallocateFlags;
 /// The file that fills the disk.
 const FILLER: &str = "filler";
 
-/// What a disk is made of.
+/// The medium of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Memory. It is quick, and its power cannot be cut.
@@ -133,7 +133,7 @@ impl OwnDisk {
         // Most of it need not be written.
         for length in (16..30).rev().map(|bits| 1 << bits) {
             let end = file.metadata()?.len();
-            // Where there is too little room for this, there may be for less.
+            // If there is no space for this much, there may still be space for less.
             rustix::fs::fallocate(&file, FallocateFlags::empty(), end, length).ok();
         }
         for length in [1 << 16, 1] {

@@ -31,7 +31,7 @@ impl Default for Place {
     }
 }
 
-/// What proxies do to the bytes between members.
+/// The effect of the proxies on the bytes between members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     /// Nothing.

@@ -173,7 +173,7 @@ impl Server {
         let disk = options.disk.and_then(mount);
         fill(&data)?;
         if let Some(disk) = &disk {
-            // What the operator has written before the first start is durable.
+            // The operator's files from before the first start are durable.
             disk.sync()?;
         }
         let port = free_port();

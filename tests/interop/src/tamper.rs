@@ -1,4 +1,5 @@
-//! What is done to a running process from outside: its system calls fail or wait, and its wall clock moves.
+//! Manipulates a running process from outside: its system calls fail or wait, and its wall clock
+//! changes.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;

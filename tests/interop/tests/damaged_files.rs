@@ -1,8 +1,9 @@
-//! Damage in the files of stopped members, as `cargo xtask damage --times 100` tries it: in a sector of
-//! any file of one member, and in the logs of all members at once, each whole at another one.
+//! Damage in the files of stopped members, as with `cargo xtask damage --times 100`: a sector of
+//! any file of one member, and sectors in the logs of all members at once, each of which is intact
+//! at another member.
 //!
-//! Nothing that was acknowledged is lost, and nobody serves anything else. A member repairs itself from
-//! the others, or refuses to start, and names the file.
+//! No acknowledged write is lost, and no member serves wrong data. A member repairs itself from the
+//! others, or refuses to start and names the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,10 @@ use zebu_interop::server::Kind::Zebu;
 use zebu_interop::server::PATIENCE;
 use zebu_testkit::Random;
 
-/// How often each kind is tried, unless more is asked for.
+/// The number of attempts of each kind, unless the environment sets another one.
 const TIMES: u64 = 6;
 
-/// Transactions of an ensemble whose members are all damaged.
+/// The number of transactions of an ensemble in which all members get damage.
 const TRANSACTIONS: usize = 300;
 
 fn times() -> u64 {
@@ -37,7 +38,7 @@ fn create(ensemble: &mut Ensemble, next: &mut usize, count: usize) -> Result<()>
     session.close()
 }
 
-/// All members have the same tree with everything that was acknowledged.
+/// All members have the same tree with all acknowledged writes.
 fn ensure_all(ensemble: &mut Ensemble, count: usize) -> Result<()> {
     let tree = ensemble.agreed_tree()?;
     let there = tree.lines().filter(|line| line.starts_with("/n-")).count();
@@ -58,7 +59,7 @@ fn all_files(history: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Waits until a member serves, or ends and has named the file.
+/// Waits until a member serves, or ends after naming the file.
 fn serves_or_refuses(ensemble: &mut Ensemble, index: usize, file: &Path) -> Result<bool> {
     let start = Instant::now();
     loop {
@@ -79,7 +80,7 @@ fn serves_or_refuses(ensemble: &mut Ensemble, index: usize, file: &Path) -> Resu
     }
 }
 
-/// One sector of any file of one member.
+/// Damages one sector of any file of one member.
 fn of_one_member() -> Result<()> {
     let mut random = Random::new(1);
     let options = options().property("zookeeper.snapCount", 60);
@@ -88,7 +89,7 @@ fn of_one_member() -> Result<()> {
     for _ in 0..times() {
         create(&mut ensemble, &mut next, 50)?;
         let hurt = random.index(3);
-        // The others have the newest state, or a whole log up to it.
+        // The other members have the newest state, or an intact log up to it.
         let all_stop = random.chance(50);
         let stopped: Vec<usize> = if all_stop { (0..3).collect() } else { vec![hurt] };
         for index in &stopped {
@@ -106,7 +107,7 @@ fn of_one_member() -> Result<()> {
             repaired += 1;
         } else {
             refused += 1;
-            // An operator's remedy.
+            // The operator's remedy.
             ensemble.member(hurt).spawn_if_ended().with_context(what)?;
             ensemble.member(hurt).kill().ok();
             ensemble.wipe(hurt)?;
@@ -118,7 +119,7 @@ fn of_one_member() -> Result<()> {
     Ok(())
 }
 
-/// Sectors of the logs of all members, each member's in another third of its log.
+/// Damages sectors of the logs of all members, for each member in another third of its log.
 fn of_all_members() -> Result<()> {
     let mut random = Random::new(2);
     let mut sectors = 0;
@@ -134,7 +135,8 @@ fn of_all_members() -> Result<()> {
             let logs = files(&member.data().join("version-2"), "log.")?;
             let log = logs.last().context("no log")?;
             let third = (durable(log)? - SECTOR) / 3;
-            // A record may reach into the next sector, and the members' logs begin alike.
+            // A record may extend into the next sector, and the members' logs begin with the same
+            // records.
             let begin = SECTOR + third * ((first + index) % 3);
             let count = random.between(1, 5);
             for _ in 0..count {

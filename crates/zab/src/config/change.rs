@@ -28,7 +28,7 @@ pub enum ChangeError {
     Member {
         /// The entry.
         entry: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: ConfigFault,
     },
     /// The id of a leaving server is not a number.

@@ -15,14 +15,14 @@ const MULTI_ADDRESS: &str =
 
 const RULES: Rules = Rules { standalone: true, multi_address: false };
 
-/// What this server refuses and the original does not.
+/// Configurations that this server refuses and the original accepts.
 const REFUSED_HERE: &[&str] = &[
     "version=-5\nserver.1=a:2:3\nserver.2=b:2:3",
     "server.-1=a:2:3\nserver.2=b:2:3",
     "server.1=a:2:3\nserver.01=c:2:3\nserver.2=b:2:3",
     "server.1=a:2:3\nserver.2=b:2:3\ngroup.1=1:2\nweight.1=-1",
 ];
-/// What releases after 3.9 accept, and this server with them.
+/// Configurations that releases after 3.9 accept, and this server, too.
 const ACCEPTED_HERE: &[&str] = &["server.1=a:2:3;1;2\nserver.2=b:2:3"];
 
 fn parse(text: &str) -> Membership {
@@ -156,7 +156,7 @@ fn one_voter_is_an_ensemble_where_nothing_runs_alone() {
     assert_eq!(none.fault, ConfigFault::NoVoters);
 }
 
-/// So many voters, and what else the configuration says.
+/// A configuration with this number of voters, and further lines.
 fn voters(count: i64, rest: &str) -> Membership {
     let lines: String = (1..=count).map(|id| format!("server.{id}=h{id}:2:3\n")).collect();
     parse(&(lines + rest))

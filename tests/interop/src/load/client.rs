@@ -10,7 +10,7 @@ use zebu_testkit::wire::{Writer, op, open_acl};
 use crate::raw::Session;
 use crate::server::PATIENCE;
 
-/// How long a server may take to answer before the client tries another one.
+/// Maximum time for a server's answer before the client tries another server.
 const ANSWER_TIME: Duration = Duration::from_secs(6);
 
 /// A session that moves from server to server.

@@ -20,7 +20,7 @@ use zebu_testkit::Random;
 use crate::network::Weather;
 use crate::server::free_port;
 
-/// How often a waiting thread checks its flags.
+/// Time between two checks of a waiting thread's flags.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// One direction between two members.
@@ -29,9 +29,9 @@ struct Way {
     is_cut: Mutex<bool>,
     mended: Condvar,
     is_over: AtomicBool,
-    /// How long bytes are held up, in milliseconds.
+    /// The delay of bytes, in milliseconds.
     delay_ms: AtomicU64,
-    /// How many times all connections were broken.
+    /// The number of times that all connections were broken.
     breaks: AtomicUsize,
     /// One of this many pieces of votes is changed; 0: none.
     changes_of: AtomicUsize,

@@ -1,8 +1,10 @@
-//! The newest transactions are at one member, and it is away. Of the other two, one is behind, and
-//! one has lost its disk or a part of it when its power failed. They wait for the first one, and
-//! name it; if the second can get what it lacks, they go on with everything.
+//! One of three members has the newest transactions, and does not run. Of the other two, one is
+//! behind, and one has lost its disk or a part of it when its power failed. These two wait for the
+//! first one, and name it. If the damaged member can get its missing transactions from the other
+//! one, the two continue with all data.
 //!
-//! Members of the original go on without what was acknowledged since the second one went away.
+//! Members of the original continue without the transactions that were acknowledged since the
+//! second member stopped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,17 +26,17 @@ use crate::{CUTS_EACH, cuts, on, say};
 /// Enough time for members that vote for each other to elect a leader.
 const WHILE_THEY_COULD_ELECT: Duration = Duration::from_secs(3);
 
-/// What is in the log of a member that does not vote.
+/// A text in the log of a member that does not vote.
 const ABSTAINS: &str = "neither votes nor serves";
 
-/// What a member loses beside its power.
+/// The data that a member loses when its power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// Its history, which an operator has removed.
+    /// Its history, removed by an operator.
     History,
-    /// Its disk: an empty one is in its place.
+    /// Its disk, replaced by an empty one.
     Disk,
-    /// A log.
+    /// A whole log.
     Log,
     /// The end of a log that was durable.
     End,
@@ -57,7 +59,7 @@ const LOSSES: [Loss; 9] = [
 ];
 
 impl Loss {
-    /// Whether nothing of the history is left, so that the member cannot be whole again.
+    /// Whether no part of the history is left, so that the member cannot repair itself.
     fn is_total(self) -> bool {
         matches!(self, Self::History | Self::Disk)
     }
@@ -111,19 +113,20 @@ fn serves(ensemble: &Ensemble, those: &[usize]) -> bool {
     })
 }
 
-/// Why a member does not serve, as `/health/ready` has it.
+/// The reason why a member does not serve, from `/health/ready`.
 fn reasons(member: &Server) -> Result<String> {
     let at = member.admin().context("no admin port")?;
     Ok(http::ask_at(at, "GET", "/health/ready", "")?.json()?["reasons"].to_string())
 }
 
-/// What a series of losses has shown.
+/// The results of a series of losses.
 #[derive(Default)]
 struct Series {
     tried: u64,
-    /// The two waited.
+    /// The number of cases in which the two members waited.
     waited: u64,
-    /// The two went on, since the damaged one became whole again, or did not need what it had lost.
+    /// The number of cases in which the two members continued, because the damaged one repaired
+    /// itself or did not need the lost data.
     went_on: u64,
     /// The longest time from the return of the third member until all members served.
     longest: Duration,
@@ -131,7 +134,8 @@ struct Series {
 }
 
 impl Series {
-    /// Some losses of an ensemble that begins with empty disks; `false` if this machine cannot.
+    /// Some losses in an ensemble that starts with empty disks; `false` if this machine cannot run
+    /// them.
     fn run(&mut self, medium: Medium, random: &mut Random) -> Result<bool> {
         let ports = [(); 3].map(|()| free_port());
         let options = |index: usize| {
@@ -151,7 +155,7 @@ impl Series {
             let loss = LOSSES[self.tried as usize % LOSSES.len()];
             self.tried += 1;
             if let Err(error) = self.lose(&mut ensemble, &load, loss, random) {
-                // What a client saw says more than the fact that it waits.
+                // The client's own findings explain more than its missing answer.
                 let seen = format!("{:?}, {:?}", loss, load.finish().err());
                 return Err(error.context(seen));
             }
@@ -164,7 +168,7 @@ impl Series {
         Ok(true)
     }
 
-    /// One member is behind, one has this loss, and the third is away until the end.
+    /// One member is behind, one has this loss, and the third does not run until the end.
     fn lose(
         &mut self,
         ensemble: &mut Ensemble,
@@ -181,7 +185,7 @@ impl Series {
         ensemble.cut_power(&[newest, hurt], how(random))?;
         hit(&ensemble.members()[hurt], hurt + 1, loss, random)?;
         let mut went_on = false;
-        // In some cases the power fails again while they wait.
+        // In some cases, the power fails again while they wait.
         for _ in 0..=u64::from(random.one_in(3)) {
             if went_on {
                 break;
@@ -205,7 +209,8 @@ impl Series {
     }
 }
 
-/// Starts two members. Whether they go on; otherwise each has named the third.
+/// Starts two members. Returns whether they continue. If they do not, each must have named the
+/// third.
 fn goes_on(
     ensemble: &mut Ensemble,
     behind: usize,
