@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 const HALVES: [(&str, &str); 2] =
     [("aio_recipes.py", "recipes.py"), ("_aio_client.py", "_client.py")];
 
-/// What the blocking half says instead. In this order.
+/// The replacements for the blocking half, in this order.
 const WORDS: [(&str, &str); 21] = [
     (
         "Recipes for asyncio: what `zebu.recipes` has, with methods that are awaited.",

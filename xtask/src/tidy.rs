@@ -1,5 +1,5 @@
-//! What no compiler checks: arrows between crates point down, files are documented, small and finished, links and ids lead
-//! somewhere, invariants have their checks.
+//! Checks that no compiler makes: arrows between crates point down, files are documented, small and
+//! finished, links and ids lead somewhere, invariants have their checks.
 
 mod changelog;
 mod compat;

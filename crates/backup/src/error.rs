@@ -185,7 +185,7 @@ pub enum BackupError {
     Moved {
         /// The file.
         path: PathBuf,
-        /// What happened to it.
+        /// The failure.
         what: &'static str,
     },
     /// A server has sent no snapshot.
@@ -209,7 +209,7 @@ pub enum BackupError {
     Credential {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A snapshot cannot be read, or is damaged.

@@ -65,7 +65,7 @@ impl Library {
     }
 }
 
-/// What is asked for.
+/// The requested operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 enum Load {
     /// getData, for some time

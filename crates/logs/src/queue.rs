@@ -368,7 +368,8 @@ mod tests {
         }
     }
 
-    /// What a sink leaves comes again, in its order, before what was added later.
+    /// Entries that a sink leaves are offered again, in their order, before entries that were added
+    /// later.
     #[test]
     fn a_sink_gets_again_what_it_has_left() {
         let (taken, counted) = (Arc::default(), Arc::new(Counted::default()));

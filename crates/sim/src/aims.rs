@@ -415,7 +415,7 @@ fn loyal_observers(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     }
 }
 
-/// One end of a synchronization fails at one of its packets, and the other servers go on.
+/// One end of a synchronization fails at one of its packets, and the other servers continue.
 fn broken_sync(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     let mut at = SECOND * 5;
     while at < plan.length {
@@ -704,7 +704,7 @@ fn local_sessions(plan: &mut Plan, random: &mut Random, script: &mut Script) {
 }
 
 /// One server, or a few pairs of servers, are partly unreachable for so long that the others could
-/// go on without them.
+/// continue without them.
 fn bad_links(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     if form(plan) == 3 {
         return unheard(plan, random, script);

@@ -626,7 +626,7 @@ impl Checks {
         }
     }
 
-    /// What answers are compared with, and the check that counts them.
+    /// The state with which answers are compared, and the check that counts them.
     pub(crate) fn told(&mut self) -> (reads::Told<'_>, &mut reads::Reads) {
         let Self { order, reference, configs, joint, durability, local_sessions, .. } = self;
         let local_sessions = *local_sessions;

@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     takes: bool,
 }
 
-/// What a worker gives to the connection that it serves.
+/// The resources of a worker for the connection that it serves.
 struct Desk<'w> {
     world: &'w mut World,
     server: usize,

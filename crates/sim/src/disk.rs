@@ -207,7 +207,7 @@ impl Disk {
         self.mem.stop_at(self.mem.mutations() + calls);
     }
 
-    /// Ends [`Disk::stop_after`]: the process is gone, and the machine goes on.
+    /// Ends [`Disk::stop_after`]: the process has ended, and the machine continues to run.
     pub(crate) fn resume(&self) {
         self.mem.resume();
     }

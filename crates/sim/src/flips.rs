@@ -89,7 +89,7 @@ impl World {
         }
     }
 
-    /// Stops changing bytes. Clients go on, until all servers have the same znodes.
+    /// Stops changing bytes. Clients continue until all servers have the same znodes.
     pub(crate) fn converge_after_flips(&mut self) {
         self.heal();
         let limit = self.now + self.patience() * 4;

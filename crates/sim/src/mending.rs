@@ -1,4 +1,4 @@
-//! Members that mend their damaged logs from each other, as the real driver has them do.
+//! Members repair their damaged logs from each other, as with the real driver.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

@@ -209,7 +209,7 @@ pub const MUTANTS: &[Mutant] = &[
     alone("sync of a turn not told", "liveness"),
     alone("lost wake-up", "liveness"),
     alone("answer overtaken in a run", "ORD-04"),
-    // No time passes there in a run, because the clock stands still during an event.
+    // No time passes there in a run, because the clock does not advance during an event.
     tested(
         "run without end",
         "limits",

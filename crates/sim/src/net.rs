@@ -151,7 +151,7 @@ impl World {
         self.at(at, Happening::Arrive { connection: id, side: to, message });
     }
 
-    /// Closes one end. The other end hears of it if it is reachable.
+    /// Closes one end. The other end is notified if it is reachable.
     pub(crate) fn close(&mut self, id: u64, from: usize) {
         self.send(id, from, Message::Close);
         if let Some(connection) = self.net.connections.get_mut(&id) {
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Ends every connection of a place. `say`: whether the other ends hear of it.
+    /// Ends every connection of a place. `say`: whether the other ends are notified.
     pub(crate) fn drop_all(&mut self, place: usize, say: bool) {
         let of = |connection: &Connection| connection.ends.contains(&place);
         let ids: Vec<u64> =

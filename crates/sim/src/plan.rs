@@ -30,7 +30,7 @@ pub enum Target {
 pub enum Side {
     /// All of them.
     Servers,
-    /// Those with a vote.
+    /// The servers with a vote.
     Voters,
     /// All but this one.
     AllBut(usize),
@@ -116,7 +116,7 @@ impl When {
 /// The unsynced writes that survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Nothing of it.
+    /// No part of it.
     Nothing,
     /// All of it.
     All,
@@ -212,7 +212,7 @@ pub enum Fault {
     /// For a while, nothing passes from a server to the other side. Soon all connections between
     /// them break, and what is on the way is lost.
     Sever(Target, Side, Duration),
-    /// A fault happens when this packet is sent, after so many others of its kind.
+    /// A fault happens when this packet is sent, after this number of others of its kind.
     Ambush(When, u32, Box<Fault>),
     /// A process is paused.
     Pause(Target, Duration),
@@ -222,11 +222,11 @@ pub enum Fault {
     PauseAll(Duration),
     /// A disk is slower by this factor for a while.
     SlowDisk(Target, u32, Duration),
-    /// One changing call of a disk fails, after so many others.
+    /// One modifying call of a disk fails, after this number of others.
     DiskError(Target, u64),
     /// A disk is full for a while.
     DiskFull(Target, Duration),
-    /// A wall clock jumps by so many milliseconds.
+    /// A wall clock jumps by this number of milliseconds.
     ClockJump(Target, i64),
     /// A server is stopped, and restarts with an empty disk.
     Wipe(Target, Duration),
@@ -255,12 +255,12 @@ pub enum Fault {
     Change(Change),
     /// The whole network is slower by this factor for a while.
     SlowNetwork(u32, Duration),
-    /// A stranger tells the leader that it is this machine and has promised this epoch, with a vote
-    /// or without, and sends so many more packets.
+    /// A stranger claims to the leader that it is this machine and has promised this epoch, with a
+    /// vote or without. Then it sends this number of further packets.
     Stranger(usize, u32, bool, u32),
     /// The data of a znode become wrong in a server's memory.
     Diverge(Target),
-    /// A server is stopped, and restarts with a promise that is so many epochs later.
+    /// A server is stopped, and restarts with a promise that is this number of epochs later.
     Promise(Target, u32, Duration),
     /// A server is stopped, and restarts with the data of another ensemble. After a while it is
     /// stopped again, and restarts with its own data.
@@ -320,7 +320,7 @@ impl Fault {
 pub struct Planned {
     /// The time since the start.
     pub at: Duration,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -414,7 +414,7 @@ pub struct Plan {
     pub syncs: u64,
     /// The longest pause between two steps of a snapshot.
     pub snapshot_pause: Duration,
-    /// One of so many bytes between servers changes on its way; see `flips`.
+    /// One in this number of bytes between servers changes on its way; see `flips`.
     pub flip_every: Option<u64>,
     /// Whether bytes change in the log records that servers send each other for a repair.
     pub lies: bool,
@@ -523,8 +523,8 @@ impl Plan {
         plan
     }
 
-    /// Three servers for so many guests, with faults of all kinds for `length`. Many of the faults
-    /// affect the guests.
+    /// Three servers for this number of guests, with faults of all kinds for `length`. Many of the
+    /// faults affect the guests.
     pub fn visited(seed: u64, guests: usize, length: Duration) -> Self {
         let mut random = Random::stream(seed, 8);
         let tick = Duration::from_millis(500);

@@ -9,7 +9,7 @@ use zebu_testkit::Random;
 
 use crate::checks::watches::Kind;
 
-/// What a client asks for.
+/// A client's operation.
 pub(crate) enum Wish {
     /// One request: its opcode, its path, the watch it leaves, and its body.
     One(OpCode, String, Option<Kind>, Vec<u8>),

@@ -83,7 +83,7 @@ pub(crate) struct Process {
     started: Duration,
     clock_base: Duration,
     pub(crate) replica: Replica,
-    /// What the engine and the connections share.
+    /// The state that the engine and the connections share.
     pub(crate) common: Arc<Common<Side>>,
     /// `None` during a turn.
     pub(crate) engine: Option<Engine<Side>>,
@@ -101,7 +101,7 @@ pub(crate) struct Process {
     pub(crate) only_reads: bool,
     /// The delay until its restart, if it was asked to stop.
     pub(crate) comes_back: Option<Duration>,
-    /// Whether it has left elections for good.
+    /// Whether it has permanently left elections.
     pub(crate) retired: bool,
     waking: bool,
     timer: Option<Duration>,
@@ -413,7 +413,7 @@ impl World {
         let killed = self.random.one_in(2);
         let it = &mut self.servers[server];
         if killed {
-            // The machine goes on, so all writes are visible, durable or not.
+            // The machine continues to run, so all writes are visible, durable or not.
             it.disk.resume();
         } else {
             it.disk = it.disk.crash(left.crash());

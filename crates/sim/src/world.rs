@@ -526,7 +526,7 @@ impl World {
         self.heal();
         let limit = self.now + self.patience();
         let end = self.now + self.patience() / 2;
-        // Clients go on for a while, so that there are transactions to agree on.
+        // Clients continue for a while, so that there are transactions to agree on.
         while !self.all_serve() && self.checks.broken.is_empty() {
             if self.now >= limit {
                 self.checks.found(format!("liveness: not all serve\n{}", self.status()));

@@ -54,7 +54,7 @@ pub enum HandedInError {
     EpochsSpent(Zxid),
 }
 
-/// What a snapshot may need.
+/// The limits on the size of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the snapshot, compressed and uncompressed.

@@ -18,7 +18,7 @@ pub struct Found<'r> {
     pub epochs: zebu_store::Epochs,
     /// The stored zxid that is known to be committed, if any.
     pub certain: Option<Zxid>,
-    /// What this server has remembered of the ensemble's id.
+    /// The server's stored knowledge of the ensemble's id.
     pub identity: Identity,
     /// The committed configuration, from the operator's file.
     pub committed: Arc<Membership>,

@@ -18,8 +18,8 @@ const GONE_MAX: usize = 1024;
 /// A list in progress.
 #[derive(Debug)]
 pub struct Listing {
-    /// What a deletion of a child changes. It is registered with the tree, so that a replaced tree
-    /// is recognised.
+    /// The state that the deletion of a child changes. It is registered with the tree, so that a
+    /// replaced tree is recognised.
     state: Arc<Mutex<State>>,
     /// When the znode was created: its id may be reused.
     czxid: Zxid,
@@ -38,7 +38,7 @@ pub(crate) struct State {
     is_lost: bool,
 }
 
-/// What a part changes in the list.
+/// A change that one part makes to the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'n> {
     /// Append the name of a child.

@@ -23,7 +23,7 @@ const REST_BYTES: usize = WRITTEN_BYTES + 2 * 8 + 2 * 4;
 pub(crate) enum Form {
     /// Nothing: the znode is persistent, and never changed.
     Fresh = 0,
-    /// What a change of the data concerns: mzxid, mtime and version.
+    /// The fields that a change of the data sets: mzxid, mtime and version.
     Written = WRITTEN_BYTES as u8,
     /// Everything but the creation.
     Whole = REST_BYTES as u8,

@@ -590,7 +590,7 @@ impl Tree {
         self.replace_data(id, &path, Some(usage.to_string().as_bytes()));
     }
 
-    /// Moves walks on that stand at a znode about to be removed.
+    /// Advances the walks at a znode that is about to be removed.
     fn move_walks_past(&mut self, id: u32) {
         let walks = self.walks.get_mut().unwrap_or_else(PoisonError::into_inner);
         if walks.is_empty() {

@@ -26,7 +26,7 @@ pub struct Walk {
     new_acls: i64,
 }
 
-/// Moves a cursor on if it stands at a childless znode that is about to be removed.
+/// Advances a cursor at a childless znode that is about to be removed.
 pub(crate) fn move_past(cursor: &AtomicU32, gone: u32, next: u32) {
     if cursor.load(Ordering::Relaxed) == gone {
         cursor.store(next, Ordering::Relaxed);

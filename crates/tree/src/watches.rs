@@ -34,7 +34,7 @@ impl WatcherId {
     pub const MAX: u32 = WATCHERS_MAX;
 }
 
-/// What a watch waits for. One path may have several modes.
+/// The events that a watch waits for. One path may have several modes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
     /// One-shot: creation, deletion or a change of the data.

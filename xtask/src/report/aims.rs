@@ -1,4 +1,4 @@
-//! What is aimed at: the figures that matter, what each should reach, and whether it did.
+//! The aims: the important figures, what each should reach, and whether it did.
 
 use zebu_figures::number;
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 /// How such a comment begins.
 const MARKS: [&str; 2] = ["Invariant:", "Invariants:"];
 
-/// What names the check of an invariant.
+/// The words that introduce the check of an invariant.
 const WITNESS: &str = "Checked by ";
 
 /// Checks the comments of all sources.
@@ -45,7 +45,7 @@ fn home(file: &Path) -> Option<PathBuf> {
     file.ancestors().skip(1).find(|folder| folder.join("Cargo.toml").exists()).map(Path::to_owned)
 }
 
-/// What is wrong with the invariants of one file. `resolves`: whether the crate has such a function or
+/// The faults of the invariants of one file. `resolves`: whether the crate has such a function or
 /// file.
 fn faults(text: &str, resolves: impl Fn(&str) -> bool) -> Vec<String> {
     let asserted = assertions(text);
@@ -117,7 +117,8 @@ fn assertions(text: &str) -> Vec<&str> {
     begins.filter(is_macro).map(|it| it.split(';').next().unwrap_or(it)).collect()
 }
 
-/// What is between backticks, without paths, calls and operators: `applied <= committed` is two names.
+/// The names between backticks, without paths, calls and operators: `applied <= committed` is two
+/// names.
 fn quoted(text: &str) -> Vec<&str> {
     let pieces = text.split('`').skip(1).step_by(2);
     let words =

@@ -1,4 +1,4 @@
-//! What a Markdown page offers and wants: headings, anchors, links. No rendering.
+//! The headings, anchors and links of a Markdown page. No rendering.
 
 use std::collections::BTreeMap;
 

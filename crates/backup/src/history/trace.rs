@@ -56,7 +56,7 @@ pub struct Event {
     pub time_ms: Option<i64>,
     /// The path; empty for the root.
     pub path: String,
-    /// What happened.
+    /// The change.
     pub change: Change,
     /// The origin of the knowledge.
     pub origin: Origin,

@@ -64,7 +64,7 @@ impl Conn {
     }
 
     /// Makes all answers that do not wait yet wait for `ticket`, or for the ticket of the answers
-    /// before them. Returns whether the connection must hear of `ticket`.
+    /// before them. Returns whether the connection must be notified of `ticket`.
     pub(super) fn hold(&mut self, ticket: Ticket) -> bool {
         match self.held.back_mut() {
             Some((last, end)) if *last >= ticket => {

@@ -51,7 +51,7 @@ pub(super) struct Export {
     ends: Option<Instant>,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 enum Outcome {
     /// The collector has taken it, except for this number of records.
     Taken { rejected: u64 },
@@ -146,7 +146,7 @@ impl Sink<Record> for Export {
         }
         if batch.is_last {
             let now = Instant::now();
-            // What stays in the batch is counted as lost.
+            // The records that remain in the batch are counted as lost.
             if now > *self.ends.get_or_insert(now + ENDING_MAX) {
                 return PAUSE;
             }

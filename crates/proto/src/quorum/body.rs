@@ -25,7 +25,8 @@ pub struct LearnerInfo {
     pub protocol_version: Option<i32>,
     /// The version of its committed configuration; missing before 3.5.
     pub config_version: Option<Zxid>,
-    /// What it knows of the ensemble's id; missing from servers that know no such ids, as all of the original's.
+    /// The server's knowledge of the ensemble's id; missing from servers that know no such ids, as
+    /// all of the original's.
     pub identity: Option<Identity>,
 }
 
@@ -210,7 +211,7 @@ fn append_identity(bytes: &mut Vec<u8>, identity: Identity) {
     identity.encode(&mut zebu_jute::Encoder::new(bytes));
 }
 
-/// What somebody knows of the ensemble's id, if that comes next. Whatever else follows is nobody's business.
+/// The sender's knowledge of the ensemble's id, if that follows. Any other content is ignored.
 fn identity_behind(from: &mut Decoder<'_>) -> Option<Identity> {
     (from.int() == Ok(IDENTITY)).then(|| Identity::decode(from).ok()).flatten()
 }
@@ -225,7 +226,8 @@ pub struct LeaderInfo {
     /// Whether each transaction has the digest of the leader's tree. A leader of the original
     /// deviates after some requests; see [`PacketKind::TREE_DIFFERS`].
     pub exact_digests: bool,
-    /// What it knows of the ensemble's id; missing from servers that know no such ids, as all of the original's.
+    /// The server's knowledge of the ensemble's id; missing from servers that know no such ids, as
+    /// all of the original's.
     pub identity: Option<Identity>,
 }
 

@@ -185,7 +185,7 @@ pub struct Notification {
 
 /// Stands in front of the id of the sender's ensemble.
 const ENSEMBLE: i32 = super::PacketKind::ENSEMBLE.0;
-/// Bytes of that id, with what stands in front.
+/// Bytes of that id, with the bytes before it.
 const ENSEMBLE_BYTES: usize = 4 + ID_BYTES;
 
 impl Notification {
@@ -274,7 +274,8 @@ impl Encode for Notification {
     }
 }
 
-/// What our own servers say behind the configuration in force: what is proposed, and the id of their ensemble.
+/// The additional part of Zebu servers, after the configuration in force: the proposed
+/// configuration, and the id of their ensemble.
 fn behind_the_configuration(rest: &Bytes) -> Option<(Bytes, Option<EnsembleId>)> {
     let length = i32::from_be_bytes(*rest.first_chunk()?);
     let end = usize::try_from(length).ok()?.checked_add(4).filter(|end| *end <= rest.len())?;

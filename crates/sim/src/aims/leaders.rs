@@ -62,8 +62,8 @@ pub(super) fn pending_change(plan: &mut Plan, random: &mut Random, script: &mut 
     }
 }
 
-/// A disk, usually the leader's, hangs for longer than `syncLimit`, while all other servers go on.
-/// A leader whose disk hangs must hand over.
+/// A disk, usually the leader's, hangs for longer than `syncLimit`, while all other servers
+/// continue. A leader whose disk hangs must hand over.
 pub(super) fn hung_disks(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);
@@ -203,7 +203,7 @@ pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut
         let time = random.ms(3_000, 12_000);
         let target = Target::Server(random.below(plan.members() as u64) as usize);
         script.at(at, Fault::Stray(target, time));
-        // Each new leader meets the stray server anew.
+        // The stray server contacts each new leader.
         for _ in 0..random.between(0, 3) {
             let during = at + random.ms(500, time.as_millis() as u64);
             script.at(during, Fault::Kill(Target::Leader, 0, random.ms(100, 2_000)));

@@ -56,7 +56,7 @@ struct Asked {
     op: OpCode,
     /// The expected error; `None` if any is allowed.
     err: Option<ErrorCode>,
-    /// What a read must find.
+    /// The expected result of a read.
     finds: Option<(i32, Vec<u8>)>,
     /// The index of the state that the answer acknowledges.
     acks: Option<usize>,

@@ -49,7 +49,7 @@ pub(super) struct Socket {
     end: Option<Option<End>>,
 }
 
-/// What a worker gives to the connection that it serves.
+/// The resources of a worker for the connection that it serves.
 pub(super) struct Desk<'p> {
     pub(super) turns: &'p mut WorkerTurns,
     pub(super) quiet: &'p mut usize,

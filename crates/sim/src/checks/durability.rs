@@ -41,8 +41,8 @@ impl Track {
     }
 }
 
-/// What other servers rely on, for each server's disk. The second list keeps the tracks of damaged
-/// servers from before the damage.
+/// The promises on each server's disk on which other servers rely. The second list keeps the tracks
+/// of damaged servers from before the damage.
 pub(crate) struct Durability(Vec<Track>, Vec<Option<Track>>);
 
 impl Durability {

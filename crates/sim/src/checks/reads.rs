@@ -33,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) completed: Zxid,
 }
 
-/// What an answer is compared with.
+/// The state with which an answer is compared.
 #[derive(Clone, Copy)]
 pub(crate) struct Told<'c> {
     pub(crate) order: &'c Order,

@@ -71,7 +71,7 @@ impl Reference {
         reference
     }
 
-    /// A program is told that the request with this tag was never sent.
+    /// A program learns that the request with this tag was never sent.
     pub(crate) fn never_sent(&mut self, tag: Vec<u8>) -> Result<(), String> {
         if tag.is_empty() {
             return Ok(());

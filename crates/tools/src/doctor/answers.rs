@@ -32,7 +32,7 @@ const SHARES_HOST: &str =
 /// The result of an attempt to connect.
 pub(super) type Reached = Result<(), io::ErrorKind>;
 
-/// What one server answered.
+/// The answers of one server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answers {
     pub(super) server: ServerId,

@@ -37,7 +37,7 @@ pub(super) struct Place {
     pub(super) current_epoch: Option<Epoch>,
     /// The recorded id of the ensemble.
     pub(super) identity: Identity,
-    /// What is damaged.
+    /// The damage.
     pub(super) damage: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Answer {
     pub(crate) zxid: Option<Zxid>,
 }
 
-/// What the operator may decide.
+/// The possible decisions of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// An empty server may vote.

@@ -26,7 +26,7 @@ pub(super) struct Alone {
     pub(super) logs: usize,
     /// The last transaction before the first damage in a log.
     pub(super) damaged_behind: Option<Zxid>,
-    /// What was found.
+    /// The findings.
     pub(super) findings: Vec<Finding>,
 }
 

@@ -29,7 +29,7 @@ const REREAD_MAX: usize = 100_000;
 /// A member of the ensemble.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
     /// Where it serves clients.
     pub(super) client: Option<HostPort>,

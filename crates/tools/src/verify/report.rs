@@ -113,7 +113,7 @@ pub(super) struct Place {
 pub(super) struct Report {
     /// The places, in the order of the arguments.
     pub(super) places: Vec<Place>,
-    /// What was found.
+    /// The findings.
     pub(super) findings: Vec<Finding>,
     /// The places whose trees were compared. The znodes of a difference have the same order.
     pub(super) compared: Vec<String>,
