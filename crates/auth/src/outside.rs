@@ -289,13 +289,20 @@ impl Outside {
             return;
         }
         self.heard = now;
-        self.input.extend_from_slice(bytes);
-        while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.input.drain(..=end).collect();
-            if let Err(fault) = self.answer(now, &line[..end], out) {
+        // The bytes before `searched` contain no end of a line.
+        let mut searched = self.input.len();
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut begin = 0;
+        while let Some(length) = input[searched..].iter().position(|byte| *byte == b'\n') {
+            let end = searched + length;
+            if let Err(fault) = self.answer(now, &input[begin..end], out) {
                 return self.breaks(now, &fault, out);
             }
+            (begin, searched) = (end + 1, end + 1);
         }
+        input.drain(..begin);
+        self.input = input;
         if self.input.len() > message::LINE_BYTES_MAX {
             self.breaks(now, "its answer is too long", out);
         }

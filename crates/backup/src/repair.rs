@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use zebu_proto::Zxid;
 use zebu_store::log::read::LogRecord;
-use zebu_store::mend::{self, Examined};
+use zebu_store::log_repair::{self, Examined};
 use zebu_store::{Nothing, OsVfs, names};
 
 use crate::error::{At as _, BackupError, Result};
@@ -146,49 +146,50 @@ fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -
     let (name, vfs) = (names::log(first), own.vfs().as_ref());
     let path = own.log_dir().join(&name);
     let failed = |what: String| BackupError::Unrepairable { path: path.clone(), what };
-    let mut wound = match mend::examine(vfs, own.log_dir(), first, RECORD_BYTES_MAX).at(&path)? {
-        Examined::Whole => {
-            copy(&path, &into.join(&name))?;
-            return Ok("is whole".to_owned());
-        }
-        Examined::Damaged(wound) => *wound,
-        Examined::Unproven => {
-            if let Some(damage) = damage(own, first)? {
-                return Err(failed(format!(
-                    "{damage}; without a sidecar nothing proves what was there"
-                )));
-            }
-            if path.exists() {
+    let mut damaged =
+        match log_repair::examine(vfs, own.log_dir(), first, RECORD_BYTES_MAX).at(&path)? {
+            Examined::Whole => {
                 copy(&path, &into.join(&name))?;
+                return Ok("is whole".to_owned());
             }
-            return Ok("is whole, as far as a log without a sidecar tells".to_owned());
-        }
-    };
+            Examined::Damaged(damaged) => *damaged,
+            Examined::Unproven => {
+                if let Some(damage) = damage(own, first)? {
+                    return Err(failed(format!(
+                        "{damage}; without a sidecar nothing proves what was there"
+                    )));
+                }
+                if path.exists() {
+                    copy(&path, &into.join(&name))?;
+                }
+                return Ok("is whole, as far as a log without a sidecar tells".to_owned());
+            }
+        };
     // Damage may look like intact records. Then all records are taken from the other members.
     for _ in 0..2 {
-        let missing = wound.missing();
+        let missing = damaged.missing();
         for other in others {
             let mut take = |record: LogRecord<'_>| {
-                wound.offer(record.zxid, record.body);
+                damaged.offer(record.zxid, record.body);
                 ControlFlow::Continue(())
             };
             let (vfs, dir) = (other.vfs().as_ref(), other.log_dir());
-            mend::whole_records(vfs, dir, &missing, RECORD_BYTES_MAX, &mut take).at(dir)?;
+            log_repair::whole_records(vfs, dir, &missing, RECORD_BYTES_MAX, &mut take).at(dir)?;
         }
-        if wound.is_filled()
-            && let Some(temporary) = wound.write(vfs, into).at(into)?
+        if damaged.is_filled()
+            && let Some(temporary) = damaged.write(vfs, into).at(into)?
         {
             fs::rename(&temporary, into.join(&name)).at(&temporary)?;
-            let (found, wanted) = (wound.found(), wound.records());
+            let (found, wanted) = (damaged.found(), damaged.records());
             return Ok(format!("{found} of {wanted} transactions are from others"));
         }
-        wound.begin_anew();
+        damaged.begin_anew();
     }
     let lacks: Vec<String> =
-        wound.lacks().iter().map(|it| format!("{} to {}", it.after, it.up_to)).collect();
+        damaged.lacks().iter().map(|it| format!("{} to {}", it.after, it.up_to)).collect();
     let what = format!(
         "not all of its {} transactions are whole somewhere, or they are not those that were here; missing between {}",
-        wound.records(),
+        damaged.records(),
         lacks.join(", ")
     );
     Err(failed(what))

@@ -204,7 +204,7 @@ fn kind_json(kind: &KindTally, seconds: f64) -> serde_json::Value {
             "mean": kind.latency.mean() / 1e3,
             "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999), "max": us(1.0),
         },
-        // For each stretch, its start in seconds and the longest latency in µs of the requests that
+        // For each interval, its start in seconds and the longest latency in µs of the requests that
         // began in it.
         "longest_us": kind.timeline.to_json(),
         // The upper edge in µs and the count of each non-empty bucket.

@@ -5,17 +5,17 @@ use std::ops::Range;
 
 use crate::clock::Nanos;
 
-/// The shortest stretch.
-const STRETCH_NS_MIN: Nanos = 5_000_000;
-/// The most stretches of a run. Longer runs have longer stretches.
-const STRETCHES_MAX: u64 = 6_000;
+/// The shortest interval.
+const INTERVAL_NS_MIN: Nanos = 5_000_000;
+/// The most intervals of a run. Longer runs have longer intervals.
+const INTERVALS_MAX: u64 = 6_000;
 
-/// For each stretch of a window, the longest latency of the requests that began in it.
+/// For each interval of a window, the longest latency of the requests that began in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     start: Nanos,
-    stretch: Nanos,
-    /// By stretch, beginning at `start`; 0 for stretches without a request.
+    interval: Nanos,
+    /// By interval, beginning at `start`; 0 for intervals without a request.
     longest: Vec<Nanos>,
 }
 
@@ -23,14 +23,14 @@ impl Timeline {
     /// An empty timeline of a window.
     pub(crate) fn new(window: &Range<Nanos>) -> Self {
         let length = window.end.saturating_sub(window.start);
-        let stretch = (length / STRETCHES_MAX).max(STRETCH_NS_MIN);
-        Self { start: window.start, stretch, longest: Vec::new() }
+        let interval = (length / INTERVALS_MAX).max(INTERVAL_NS_MIN);
+        Self { start: window.start, interval, longest: Vec::new() }
     }
 
     /// Adds a request.
     #[inline]
     pub(crate) fn record(&mut self, began: Nanos, latency: Nanos) {
-        let index = (began.saturating_sub(self.start) / self.stretch).min(STRETCHES_MAX) as usize;
+        let index = (began.saturating_sub(self.start) / self.interval).min(INTERVALS_MAX) as usize;
         if index >= self.longest.len() {
             self.longest.resize(index + 1, 0);
         }
@@ -51,8 +51,8 @@ impl Timeline {
     pub(crate) fn split(&self, times: &[Range<Nanos>]) -> (Option<Nanos>, Option<Nanos>) {
         let (mut within, mut outside) = (None, None);
         for (index, &longest) in self.longest.iter().enumerate().filter(|(_, ns)| **ns > 0) {
-            let began = self.start + index as u64 * self.stretch;
-            let ended = began + self.stretch + longest;
+            let began = self.start + index as u64 * self.interval;
+            let ended = began + self.interval + longest;
             let meets = |time: &Range<Nanos>| began <= time.end && time.start <= ended;
             let to = if times.iter().any(meets) { &mut within } else { &mut outside };
             *to = (*to).max(Some(longest));
@@ -60,11 +60,11 @@ impl Timeline {
         (within, outside)
     }
 
-    /// For each stretch with requests, its start in seconds and the longest latency in µs.
+    /// For each interval with requests, its start in seconds and the longest latency in µs.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let points = self.longest.iter().enumerate().filter(|(_, ns)| **ns > 0);
         let points = points.map(|(index, &longest)| {
-            let at = (index as u64 * self.stretch) as f64 / 1e9;
+            let at = (index as u64 * self.interval) as f64 / 1e9;
             serde_json::json!([at, longest as f64 / 1e3])
         });
         points.collect()
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_merged_and_long_runs_have_longer_stretches() {
+    fn threads_are_merged_and_long_runs_have_longer_intervals() {
         let window = 0..86_400_000 * MS;
         let mut timeline = Timeline::new(&window);
         timeline.record(1, 5);
@@ -105,7 +105,7 @@ mod tests {
         other.record(2, 9);
         other.record(86_400_000 * MS - 1, 4);
         timeline.merge(&other);
-        assert!(timeline.longest.len() <= STRETCHES_MAX as usize + 1);
+        assert!(timeline.longest.len() <= INTERVALS_MAX as usize + 1);
         assert_eq!(timeline.to_json().as_array().unwrap().len(), 2);
         assert_eq!(timeline.split(slice::from_ref(&(0..1))), (Some(9), Some(4)));
     }

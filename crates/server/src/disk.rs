@@ -4,8 +4,8 @@ use rustix::process::setpriority_process;
 
 pub mod data_files;
 pub mod journal;
-pub mod mender;
 pub mod recovery;
+pub mod repairer;
 pub mod scrubber;
 pub mod snapshotter;
 

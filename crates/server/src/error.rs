@@ -174,11 +174,11 @@ pub enum RunError {
     #[error("{0} has panicked")]
     Panicked(&'static str),
     /// A damaged log cannot be repaired.
-    #[error("damaged logs cannot be mended")]
-    Mending(#[source] StoreError),
+    #[error("damaged logs cannot be repaired")]
+    Repair(#[source] StoreError),
     /// This number of damaged logs has been repaired, and the server must restart with them.
     #[error("{0} damaged logs are whole again: the server has to start with them")]
-    Mended(usize),
+    Repaired(usize),
     /// The system reported an error.
     #[error("{what}")]
     System {
@@ -191,8 +191,8 @@ pub enum RunError {
 
 impl RunError {
     /// Whether the server stops only to restart with repaired logs.
-    pub(crate) fn is_mended(failure: &(dyn std::error::Error + 'static)) -> bool {
-        matches!(failure.downcast_ref(), Some(Self::Mended(_)))
+    pub(crate) fn is_repaired(failure: &(dyn std::error::Error + 'static)) -> bool {
+        matches!(failure.downcast_ref(), Some(Self::Repaired(_)))
     }
 
     /// An operation on the transaction log failed.

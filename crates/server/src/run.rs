@@ -168,7 +168,7 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
 
 /// Whether a server that has stopped by itself should restart.
 fn goes_on(failure: &Failure) -> bool {
-    room::is_missing(failure.cause()) || RunError::is_mended(failure.cause())
+    room::is_missing(failure.cause()) || RunError::is_repaired(failure.cause())
 }
 
 /// Starts a server, after waiting for free disk space if `waits` is set. Returns `None` if the

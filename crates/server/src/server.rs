@@ -21,7 +21,7 @@ use crate::clients::secure::Handshakes;
 use crate::clients::workers::Workers;
 use crate::config::Config;
 use crate::disk::journal::{self, Journal};
-use crate::disk::mender;
+use crate::disk::repairer;
 use crate::disk::scrubber;
 use crate::disk::snapshotter::Snapshotter;
 use crate::driver::{self, Driver};
@@ -303,10 +303,10 @@ fn start_upkeep(
     let scrubbed = snapshots.clone();
     let scrubs = move |shared: &Arc<Shared>| scrubber::run(shared, &scrubbed);
     starting.threads.scrubber = Some(spawn(shared, "zebu-scrub", scrubs)?);
-    let mend = |(damage, peers)| {
-        spawn(shared, "zebu-mend", move |shared| mender::run(shared, &files, &damage, &peers))
+    let repair = |(damage, peers)| {
+        spawn(shared, "zebu-repair", move |shared| repairer::run(shared, &files, &damage, &peers))
     };
-    starting.threads.mender = damage.map(mend).transpose()?;
+    starting.threads.repairer = damage.map(repair).transpose()?;
     let purges = move |shared: &Arc<Shared>| purge(shared, &snapshots);
     starting.threads.housekeeper = Some(spawn(shared, "zebu-purge", purges)?);
     Ok(())

@@ -23,7 +23,7 @@ pub struct Threads {
     /// Serve the connections of clients.
     pub workers: Option<Workers>,
     /// Asks other servers for damaged records of the log.
-    pub mender: Option<JoinHandle<()>>,
+    pub repairer: Option<JoinHandle<()>>,
     /// The network between servers.
     pub peers: Option<Peers>,
     /// Drives the replica.
@@ -47,7 +47,7 @@ impl Threads {
             workers.join();
         }
         // This thread waits for the network between servers, so it ends before that.
-        join(self.mender);
+        join(self.repairer);
         if let Some(peers) = self.peers {
             peers.stop();
         }

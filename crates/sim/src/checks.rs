@@ -203,7 +203,7 @@ impl Checks {
         } else if let Some(damage) = &recovered.damaged {
             self.found(format!("F2: server {server} finds damage after a crash only: {damage:?}"));
         }
-        if recovered.damaged.is_none() && self.durability.mended(server) {
+        if recovered.damaged.is_none() && self.durability.repaired(server) {
             self.refines.replaced(server);
         }
         let held = self.durability.recovered(server, last, epochs, &self.order);
@@ -290,7 +290,7 @@ impl Checks {
     }
 
     /// No start of this server needs the damaged part any more.
-    pub(crate) fn mended(&mut self, server: usize) {
+    pub(crate) fn repaired(&mut self, server: usize) {
         self.rotten[server] = false;
     }
 

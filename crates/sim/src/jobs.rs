@@ -9,7 +9,7 @@ use std::time::Duration;
 use zebu_engine::journal::{Job, JobError, Order};
 use zebu_proto::{Epoch, Identity, Zxid};
 use zebu_replica::Input;
-use zebu_state::{Outline, Step, Stretch};
+use zebu_state::{LogRange, Outline, Step};
 use zebu_tree::Tree;
 use zebu_zab::{ConfigChange, EpochKind, LinkId};
 
@@ -266,7 +266,7 @@ impl World {
             let found = process.incidents.found(pass.damage);
             let last = process.tree().last_zxid();
             let asks = process.incidents.ask(&files, now, last);
-            let is_mended = !process.incidents.is_empty() && !process.incidents.is_needed(&files);
+            let is_repaired = !process.incidents.is_empty() && !process.incidents.is_needed(&files);
             for rotten in found {
                 self.reached("rot found");
                 self.tell(|| format!("server {server}: {rotten}"));
@@ -275,9 +275,9 @@ impl World {
                 self.reached("snapshot because of rot");
                 self.input(server, number, Input::SnapshotWanted);
             }
-            if is_mended && self.checks.is_rotten(server) {
+            if is_repaired && self.checks.is_rotten(server) {
                 self.reached("rot made good for");
-                self.checks.mended(server);
+                self.checks.repaired(server);
             }
         }
         let purges = self.random.one_in(3);
@@ -304,9 +304,9 @@ impl World {
         let number = process.number;
         let part_bytes = if self.random.one_in(2) { 1 << 20 } else { 500 };
         let Some(process) = &self.servers[server].process else { return };
-        let stretch = Stretch { link, after, up_to, share, part_bytes };
+        let range = LogRange { link, after, up_to, share, part_bytes };
         let mut parts = Vec::new();
-        let read = zebu_state::read_log(&process.snapshots, stretch, &mut |part| {
+        let read = zebu_state::read_log(&process.snapshots, range, &mut |part| {
             parts.push(part);
             std::ops::ControlFlow::Continue(())
         });

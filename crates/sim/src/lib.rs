@@ -20,8 +20,8 @@ mod flips;
 pub mod guest;
 mod jobs;
 mod links;
+mod log_repair;
 mod members;
-mod mending;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod net;

@@ -18,7 +18,7 @@ use zebu_replica::{
     SessionKey, SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::membership::{self, ConfigFiles};
-use zebu_state::{Found, Mending, Rebuild, Rebuilt, Taking};
+use zebu_state::{Found, LogRepair, Rebuild, Rebuilt, Taking};
 use zebu_store::scrub::Incidents;
 use zebu_store::{Damage, Snapshots, Store, TxnLog, Vfs, room};
 use zebu_testkit::Random;
@@ -60,7 +60,7 @@ pub(crate) struct Server {
     /// Whether the server has stopped because its disk is full, and waits for room.
     pub(crate) waits_for_room: bool,
     /// The log that the last repair wrote, until a start has read it.
-    pub(crate) mended: Option<Zxid>,
+    pub(crate) repaired: Option<Zxid>,
     /// The server's own ensemble file, while the server has the data of another ensemble.
     pub(crate) home: Option<Vec<u8>>,
 }
@@ -117,7 +117,7 @@ pub(crate) struct Process {
     pub(crate) taking: Option<Taking>,
     /// The damage that its start has found.
     pub(crate) damaged: Option<Damage>,
-    pub(crate) mending: Option<Mending>,
+    pub(crate) repair: Option<LogRepair>,
     /// The known damage.
     pub(crate) incidents: Incidents,
     pub(crate) attempt: u64,
@@ -152,7 +152,7 @@ impl Server {
             disk,
             backup: None,
             waits_for_room: false,
-            mended: None,
+            repaired: None,
             home: None,
             disk_factor: 1,
             wall_offset_ms: random.below(20_000) as i64 - 10_000,
@@ -404,7 +404,7 @@ impl World {
         self.input(server, number, Input::Tick);
         self.after(TOUCH_INTERVAL, Happening::Touches { server, process: number });
         self.scrub_later(server, number);
-        self.begin_mending(server);
+        self.begin_repair(server);
     }
 
     fn interrupted_start(&mut self, server: usize) {
@@ -527,7 +527,7 @@ impl World {
             jobs_done: 0,
             taking: None,
             damaged: recovered.damaged,
-            mending: None,
+            repair: None,
             incidents: Incidents::default(),
             attempt: 0,
             proven: None,

@@ -69,7 +69,7 @@ pub(crate) enum Happening {
         process: u64,
     },
     /// A server takes the next step of its repair.
-    Mend {
+    RepairLogs {
         server: usize,
         process: u64,
     },
@@ -400,7 +400,7 @@ impl World {
             | Happening::DiskIdle { server, .. }
             | Happening::Scrub { server, .. }
             | Happening::SnapshotStep { server, .. }
-            | Happening::Mend { server, .. }
+            | Happening::RepairLogs { server, .. }
             | Happening::Answered { server, .. }
             | Happening::CopyStep { server, .. }
             | Happening::Tell { server, .. }
@@ -436,12 +436,12 @@ impl World {
             Happening::Scrub { server, process } => self.scrub(server, process),
             Happening::SnapshotStep { server, process } => self.snapshot_step(server, process),
             Happening::CopyStep { server, process, link } => self.copy_step(server, process, link),
-            Happening::Mend { server, process } => self.mend(server, process),
+            Happening::RepairLogs { server, process } => self.repair(server, process),
             Happening::Asked { server, process, to, missing } => {
-                self.asked_to_mend(server, process, to, missing);
+                self.asked_to_repair(server, process, to, missing);
             }
             Happening::Answered { server, process, answer } => {
-                self.answered_to_mend(server, process, &answer);
+                self.answered_to_repair(server, process, &answer);
             }
             Happening::Tell { server, process, input } => {
                 self.input(server, process, zebu_replica::Input::Zab(input));

@@ -7,7 +7,7 @@ use zebu_sim::run::run;
 /// A member whose tree differed continued to serve it for a while, and followers of a leader with a
 /// wrong tree took that tree.
 #[test]
-fn a_tree_that_becomes_another_one_is_found_out_and_mended() {
+fn a_tree_that_becomes_another_one_is_found_out_and_repaired() {
     for seed in 0..6 {
         let outcome = run(&Plan::diverged(seed));
         assert_eq!(outcome.broken, [] as [&str; 0], "seed {seed}");

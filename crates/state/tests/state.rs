@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use zebu_jute::Encoder;
 use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Epoch, OpCode, SessionId, Zxid};
-use zebu_state::{Outline, Rebuild, Receiving, Sending, Step, Stretch, read_log, truncate};
+use zebu_state::{LogRange, Outline, Rebuild, Receiving, Sending, Step, read_log, truncate};
 use zebu_store::vfs::MemVfs;
 use zebu_store::{Snapshots, Store, TxnLog};
 use zebu_tree::{Options, Silent, Tree};
@@ -129,7 +129,7 @@ fn a_log_is_read_no_further_than_somebody_wants_it() {
     let (_, mut log, snapshots) = disk();
     append(&mut log, 1..=9);
     for wanted in 1..4 {
-        let stretch = Stretch {
+        let range = LogRange {
             link: LinkId(1),
             after: at(1),
             up_to: at(9),
@@ -138,7 +138,7 @@ fn a_log_is_read_no_further_than_somebody_wants_it() {
             part_bytes: 1,
         };
         let mut parts = 0;
-        let read = read_log(&snapshots, stretch, &mut |_| {
+        let read = read_log(&snapshots, range, &mut |_| {
             parts += 1;
             if parts < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });

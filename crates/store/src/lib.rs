@@ -17,7 +17,7 @@ mod health;
 pub mod history;
 mod install;
 pub mod log;
-pub mod mend;
+pub mod log_repair;
 pub mod names;
 mod purge;
 mod rate;

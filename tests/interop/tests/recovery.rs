@@ -332,11 +332,11 @@ fn all_recover_together(options: Options) -> Result<()> {
     }
     ensure_same(&before, &ensemble.agreed_tree()?)?;
     // An election requires two of these members, and no member had further transactions to send.
-    let mended = (0..3).filter(|index| {
+    let repaired = (0..3).filter(|index| {
         let log = ensemble.member(*index).log();
         log.contains("whole again: ") && log.contains("transactions are from other members")
     });
-    ensure!(mended.count() >= 2, "{}", ensemble.member(0).log());
+    ensure!(repaired.count() >= 2, "{}", ensemble.member(0).log());
     write_all(&mut ensemble, 1, 300..320)?;
     ensemble.agreed_tree()?;
     Ok(())

@@ -74,7 +74,7 @@ impl RepairQuestion {
             let next = Missing { after: Zxid(from.long()?), up_to: Zxid(from.long()?) };
             let is_behind = missing.last().is_none_or(|last| last.up_to <= next.after);
             if next.up_to <= next.after || !is_behind {
-                return Err(DecodeError::Value { what: "stretch", value: next.after.0 });
+                return Err(DecodeError::Value { what: "range", value: next.after.0 });
             }
             missing.push(next);
         }

@@ -247,7 +247,7 @@ const FOUND: &[(&str, u64)] = &[
 ];
 
 #[test]
-fn what_was_found_once_stays_mended() {
+fn what_was_found_once_stays_repaired() {
     for (name, seed) in FOUND {
         let trial = TRIALS.iter().find(|trial| trial.name == *name).expect("it is in the list");
         let broken = run(trial, *seed).broken;

@@ -239,7 +239,7 @@ impl Facts for ServerFactsView {
             observers,
             master,
             lacks: match lacks {
-                Some(lacks) => in_words(lacks, &self.0.disk.mending.lock()),
+                Some(lacks) => in_words(lacks, &self.0.disk.repair.lock()),
                 None => doubted.map(doubted_in_words).unwrap_or_default(),
             },
         })
@@ -265,7 +265,7 @@ impl Facts for ServerFactsView {
 }
 
 /// The missing conditions of a member without a leader.
-fn in_words(lacks: Lacks, mending: &[String]) -> Vec<String> {
+fn in_words(lacks: Lacks, repair: &[String]) -> Vec<String> {
     let Lacks { why, abstains, unreachable, abstaining } = lacks;
     let mut words = vec![format!("looking for a leader: {why}")];
     if abstains {
@@ -273,7 +273,7 @@ fn in_words(lacks: Lacks, mending: &[String]) -> Vec<String> {
             "this server's own data are lost, damaged or put back: it waits for a leader elected without it".to_owned(),
         );
     }
-    words.extend_from_slice(mending);
+    words.extend_from_slice(repair);
     let mut name = |what: &str, servers: &[ServerId]| {
         let ids: Vec<String> = servers.iter().map(|server| server.0.to_string()).collect();
         if !ids.is_empty() {

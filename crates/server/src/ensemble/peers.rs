@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{EnsembleId, HostPort, ServerId};
 use zebu_replica::Input;
-use zebu_state::{Copied, Stretch};
+use zebu_state::{Copied, LogRange};
 use zebu_transport::{PeerPort, PeerRules};
 use zebu_zab::config::{Member, Membership};
 use zebu_zab::mesh::{self, WireId};
@@ -451,8 +451,8 @@ impl Handle {
                 let net = net.clone();
                 let runtime = self.runtime.clone();
                 let part_bytes = history::PART_BYTES;
-                let stretch = Stretch { link, after, up_to, share, part_bytes };
-                self.thread("zebu-history", move || history::read(&net, &runtime, stretch));
+                let range = LogRange { link, after, up_to, share, part_bytes };
+                self.thread("zebu-history", move || history::read(&net, &runtime, range));
             }
             other => unreachable!("not the network's: {other:?}"),
         }

@@ -51,7 +51,7 @@ pub(super) struct Continued {
     pub(super) snapshots: Snapshots,
     pub(super) files: Files,
     pub(super) identity: Identity,
-    /// The damage that other members may mend.
+    /// The damage that other members may repair.
     pub(super) damage: Option<Damage>,
     /// Whether there must be a snapshot before anybody is served.
     pub(super) is_first: bool,

@@ -24,7 +24,7 @@ pub struct Disk {
     /// Files that were found damaged while the server runs, each as a sentence.
     pub damaged_files: Mutex<Vec<String>>,
     /// The reasons why the repair of damaged logs waits, each as a sentence.
-    pub mending: Mutex<Vec<String>>,
+    pub repair: Mutex<Vec<String>>,
     /// Limits the rate at which files are sent, to backups and to members that repair their logs
     /// together.
     shipping: Mutex<Rate>,
@@ -40,7 +40,7 @@ impl Disk {
             taking_snapshot: Mutex::default(),
             differing: Mutex::default(),
             damaged_files: Mutex::default(),
-            mending: Mutex::default(),
+            repair: Mutex::default(),
             shipping: Mutex::new(Rate::new(ship_bytes_per_second, Duration::ZERO)),
         }
     }

@@ -99,7 +99,7 @@ impl Durability {
 
     /// A server starts with intact data. Returns whether the data were damaged before; then the
     /// server has again everything that it had.
-    pub(crate) fn mended(&mut self, server: usize) -> bool {
+    pub(crate) fn repaired(&mut self, server: usize) -> bool {
         let before = self.1[server].take();
         if let Some(before) = before {
             self.0[server] = before.with_promises(self.0[server]);

@@ -77,7 +77,7 @@ pub(super) fn judge(port: &PortFacts, now: Timestamp) -> Vec<Finding> {
         Err(text) => {
             findings.error(
                 format!("TLS for {seen_by}: {text}"),
-                "mend the key store or the trust store: no connection with TLS is possible until then",
+                "repair the key store or the trust store: no connection with TLS is possible until then",
             );
             return findings.found;
         }

@@ -133,7 +133,7 @@ fn one(directory: &Directory, findings: &mut Findings) {
         }
     };
     if !facts.is_directory {
-        findings.error(format!("{key}: {path} is not a directory"), format!("mend {key}"));
+        findings.error(format!("{key}: {path} is not a directory"), format!("repair {key}"));
         return;
     }
     if !facts.is_writable {

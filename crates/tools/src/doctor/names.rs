@@ -125,7 +125,7 @@ fn own(
     if !found.values().any(|is_own| *is_own) {
         findings.error(
             format!("{line}: this server's own name {name} leads to {}, which is no address of this machine", list(found)),
-            "mend the name or myid; behind address translation, set quorumListenOnAllIPs=true",
+            "repair the name or myid; behind address translation, set quorumListenOnAllIPs=true",
         );
     } else if found.keys().all(IpAddr::is_loopback) && !is_all_loopback {
         findings.error(

@@ -25,7 +25,7 @@ use crate::reconfig::leader_stays;
 #[derive(Debug, Default)]
 pub(super) struct Needed {
     /// Each from its first zxid on, ascending.
-    stretches: VecDeque<(Zxid, Quorums)>,
+    by_zxid: VecDeque<(Zxid, Quorums)>,
     /// The uncommitted reconfiguration.
     pending: Option<(Zxid, Arc<Membership>)>,
 }
@@ -33,31 +33,31 @@ pub(super) struct Needed {
 impl Needed {
     /// From `zxid` on, the current `quorums` are needed.
     pub(super) fn begin(&mut self, zxid: Zxid, quorums: &Quorums) {
-        let before = self.stretches.back().map(|(from, _)| *from);
+        let before = self.by_zxid.back().map(|(from, _)| *from);
         assert!(before.is_none_or(|before| before <= zxid), "{zxid} after {before:?}");
-        self.stretches.push_back((zxid, quorums.clone()));
+        self.by_zxid.push_back((zxid, quorums.clone()));
     }
 
     /// Asserts what holds between any two steps of a leader that serves.
     pub(super) fn check(&self, end: Zxid, proposed: Zxid) {
-        let stretches = self.stretches.iter().map(|(from, _)| *from);
-        assert!(stretches.is_sorted(), "quorums are in the order in which they count");
-        assert!(!self.stretches.is_empty(), "a leader knows whose quorums it needs");
+        let by_zxid = self.by_zxid.iter().map(|(from, _)| *from);
+        assert!(by_zxid.is_sorted(), "quorums are in the order in which they count");
+        assert!(!self.by_zxid.is_empty(), "a leader knows whose quorums it needs");
         if let Some(pending) = self.pending() {
             assert!(pending > end, "the reconfiguration {pending} is committed, and waits");
             assert!(pending <= proposed, "the reconfiguration {pending} is not proposed");
-            let (_, quorums) = self.stretches.back().expect("there is a first");
+            let (_, quorums) = self.by_zxid.back().expect("there is a first");
             assert!(quorums.is_joint(), "the reconfiguration {pending} binds one side only");
         }
     }
 
     /// The quorums needed after `end`, and the first zxid for which they may differ.
     pub(super) fn after(&mut self, end: Zxid) -> Option<(&Quorums, Zxid)> {
-        while self.stretches.get(1).is_some_and(|(from, _)| from.0 <= end.0 + 1) {
-            self.stretches.pop_front();
+        while self.by_zxid.get(1).is_some_and(|(from, _)| from.0 <= end.0 + 1) {
+            self.by_zxid.pop_front();
         }
-        let until = self.stretches.get(1).map_or(Zxid(i64::MAX), |(from, _)| *from);
-        self.stretches.front().map(|(_, quorums)| (quorums, until))
+        let until = self.by_zxid.get(1).map_or(Zxid(i64::MAX), |(from, _)| *from);
+        self.by_zxid.front().map(|(_, quorums)| (quorums, until))
     }
 
     /// The zxid of the uncommitted reconfiguration.

@@ -27,7 +27,7 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 struct Way {
     is_cut: Mutex<bool>,
-    mended: Condvar,
+    restored: Condvar,
     is_over: AtomicBool,
     /// The delay of bytes, in milliseconds.
     delay_ms: AtomicU64,
@@ -40,14 +40,14 @@ struct Way {
 impl Way {
     fn set(&self, is_cut: bool) {
         *self.is_cut.lock().unwrap_or_else(PoisonError::into_inner) = is_cut;
-        self.mended.notify_all();
+        self.restored.notify_all();
     }
 
     /// Waits until the link is restored; `false` if the test has ended.
     fn pass(&self) -> bool {
         let mut is_cut = self.is_cut.lock().unwrap_or_else(PoisonError::into_inner);
         while *is_cut && !self.is_over() {
-            let waited = self.mended.wait_timeout(is_cut, LOOK_UP);
+            let waited = self.restored.wait_timeout(is_cut, LOOK_UP);
             is_cut = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         !self.is_over()
@@ -133,7 +133,7 @@ impl Drop for Proxies {
     fn drop(&mut self) {
         for way in self.ways.values() {
             way.is_over.store(true, Ordering::Relaxed);
-            way.mended.notify_all();
+            way.restored.notify_all();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use tokio::runtime::Handle;
 use tracing::info;
-use zebu_state::{Stretch, read_log};
+use zebu_state::{LogRange, read_log};
 use zebu_zab::Input;
 
 use super::Net;
@@ -16,9 +16,9 @@ pub(super) const PART_BYTES: usize = 1 << 20;
 /// disconnects.
 ///
 /// `runtime`: the runtime of the network, which drives the futures that this thread waits for.
-pub(super) fn read(net: &Net, runtime: &Handle, stretch: Stretch) {
-    let link = stretch.link;
-    let read = read_log(&net.shared.disk.snapshots, stretch, &mut |input| {
+pub(super) fn read(net: &Net, runtime: &Handle, range: LogRange) {
+    let link = range.link;
+    let read = read_log(&net.shared.disk.snapshots, range, &mut |input| {
         let bytes: usize = match &input {
             Input::LogRead { txns, .. } => txns.iter().map(|(_, record)| record.len()).sum(),
             _ => 0,
@@ -30,6 +30,6 @@ pub(super) fn read(net: &Net, runtime: &Handle, stretch: Stretch) {
         }
     });
     if let Err(unusable) = read {
-        info!("the log cannot synchronize a learner at {}: {unusable}", stretch.after);
+        info!("the log cannot synchronize a learner at {}: {unusable}", range.after);
     }
 }

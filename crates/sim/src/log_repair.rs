@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{FirstMessage, Missing, RepairAnswer, RepairQuestion};
 use zebu_proto::{ServerId, Zxid};
-use zebu_state::{Answered, Mending, Next};
-use zebu_store::mend::Mended;
+use zebu_state::{Answered, LogRepair, Next};
+use zebu_store::log_repair::Repaired;
 
 use crate::links::FIELD_BYTES_MAX;
 use crate::members::machine;
@@ -19,31 +19,31 @@ use crate::world::{Happening, World};
 impl World {
     /// A server whose start has found damage begins to repair its logs. A repaired server must have
     /// found no damage.
-    pub(crate) fn begin_mending(&mut self, server: usize) {
+    pub(crate) fn begin_repair(&mut self, server: usize) {
         let knows = self.knows_repair(server);
         let is_rotten = self.checks.is_rotten(server);
         let Some(process) = &mut self.servers[server].process else { return };
         let Some(damage) = process.damaged.take().filter(|_| knows) else {
             let scrubbed = process.snapshots.logs().scrub(&mut |_| true);
             let is_sound = scrubbed.is_ok_and(|pass| pass.damage.is_empty());
-            let was_mended = self.servers[server].mended.take().is_some();
-            if is_rotten && is_sound && was_mended {
-                self.checks.mended(server);
+            let was_repaired = self.servers[server].repaired.take().is_some();
+            if is_rotten && is_sound && was_repaired {
+                self.checks.repaired(server);
             }
             return;
         };
         let number = process.number;
-        let Ok(wounds) = process.snapshots.logs().wounds(&damage) else { return };
-        process.mending = Mending::new(wounds);
-        let Some(mending) = &process.mending else { return };
-        let first = mending.current().map(|wound| wound.first());
-        if self.servers[server].mended.take().is_some_and(|mended| Some(mended) == first) {
-            let what = format!("F13: server {server} has mended {first:?}, and it is damaged");
+        let Ok(damaged_logs) = process.snapshots.logs().damaged_logs(&damage) else { return };
+        process.repair = LogRepair::new(damaged_logs);
+        let Some(repair) = &process.repair else { return };
+        let first = repair.current().map(|damaged| damaged.first());
+        if self.servers[server].repaired.take().is_some_and(|repaired| Some(repaired) == first) {
+            let what = format!("F13: server {server} has repaired {first:?}, and it is damaged");
             return self.checks.found(what);
         }
-        self.reached("logs to be mended");
+        self.reached("logs to be repaired");
         let after = self.random.ms(1, 300);
-        self.after(after, Happening::Mend { server, process: number });
+        self.after(after, Happening::RepairLogs { server, process: number });
     }
 
     /// Whether a server knows the request for log records. Servers of the original do not.
@@ -52,40 +52,40 @@ impl World {
     }
 
     /// Takes the next step of a repair.
-    pub(crate) fn mend(&mut self, server: usize, number: u64) {
+    pub(crate) fn repair(&mut self, server: usize, number: u64) {
         let now = self.now;
         self.servers[server].disk.set_now(now);
         let Some(process) = self.process(server, number) else { return };
         if !process.snapshots.logs().is_untrusted() {
             // A leader has sent its tree.
-            process.mending = None;
+            process.repair = None;
         }
         let others: Vec<ServerId> = process.said.committed().members().map(|it| it.id).collect();
         let others: Vec<ServerId> =
             others.into_iter().filter(|other| *other != id_of(server)).collect();
-        let Some(mending) = &mut process.mending else { return };
-        match mending.next(now, &others) {
+        let Some(repair) = &mut process.repair else { return };
+        match repair.next(now, &others) {
             Next::Ask(to, missing) => {
                 let to = machine(to);
                 let after = self.delay_between(server, to);
                 self.after(after, Happening::Asked { server, process: number, to, missing });
             }
-            Next::Write => self.write_mended(server, number),
+            Next::Write => self.write_repaired(server, number),
             Next::Wait(until) => {
                 let (least, most) = (Duration::from_millis(1), Duration::from_secs(1));
                 let after = until.saturating_sub(now).clamp(least, most);
-                self.after(after, Happening::Mend { server, process: number });
+                self.after(after, Happening::RepairLogs { server, process: number });
             }
             Next::Whole => {
-                self.reached("logs mended");
-                self.tell(|| format!("server {server} has mended its logs and starts again"));
+                self.reached("logs repaired");
+                self.tell(|| format!("server {server} has repaired its logs and starts again"));
                 let back = self.random.ms(1, 500);
                 self.kill(server, 0, back);
             }
         }
     }
 
-    fn write_mended(&mut self, server: usize, number: u64) {
+    fn write_repaired(&mut self, server: usize, number: u64) {
         let interrupted = !self.healing && self.random.one_in(6);
         let calls = self.random.below(6);
         if interrupted {
@@ -93,12 +93,12 @@ impl World {
         }
         let Some(process) = self.process(server, number) else { return };
         let logs = process.snapshots.logs();
-        let Some(mending) = &mut process.mending else { return };
-        let Some(wound) = mending.current() else { return };
-        let first = wound.first();
-        let written = logs.mend(wound);
+        let Some(repair) = &mut process.repair else { return };
+        let Some(damaged) = repair.current() else { return };
+        let first = damaged.first();
+        let written = logs.repair(damaged);
         if interrupted {
-            self.reached("mending interrupted");
+            self.reached("repair interrupted");
             let left = Left::Some(self.random.next());
             let back = self.random.ms(1, 500);
             if self.random.one_in(2) {
@@ -111,19 +111,22 @@ impl World {
         match written {
             Err(failure) => self.stop(server, &failure),
             Ok(what) => {
-                mending.written(what);
-                if what == Mended::Whole {
-                    self.servers[server].mended = Some(first);
+                repair.written(what);
+                if what == Repaired::Whole {
+                    self.servers[server].repaired = Some(first);
                 } else {
-                    self.reached("mended log refused");
+                    self.reached("repaired log refused");
                 }
-                self.after(Duration::from_millis(1), Happening::Mend { server, process: number });
+                self.after(
+                    Duration::from_millis(1),
+                    Happening::RepairLogs { server, process: number },
+                );
             }
         }
     }
 
     /// A request for log records arrives, and the answer is sent back.
-    pub(crate) fn asked_to_mend(
+    pub(crate) fn asked_to_repair(
         &mut self,
         server: usize,
         number: u64,
@@ -173,22 +176,22 @@ impl World {
     }
 
     /// An answer arrives, or will never arrive.
-    pub(crate) fn answered_to_mend(&mut self, server: usize, number: u64, answer: &Bytes) {
+    pub(crate) fn answered_to_repair(&mut self, server: usize, number: u64, answer: &Bytes) {
         let Some(process) = self.process(server, number) else { return };
-        if let Some(mending) = &mut process.mending {
+        if let Some(repair) = &mut process.repair {
             let mut bytes = BytesMut::from(&answer[..]);
-            let most = mending.missing_bytes().min(FIELD_BYTES_MAX);
+            let most = repair.missing_bytes().min(FIELD_BYTES_MAX);
             let how = loop {
                 match RepairAnswer::decode(&mut bytes, most) {
-                    Ok(Some(RepairAnswer::Record(body))) => mending.received(&body),
+                    Ok(Some(RepairAnswer::Record(body))) => repair.received(&body),
                     Ok(Some(RepairAnswer::End)) => break Answered::Complete,
                     Ok(Some(RepairAnswer::More)) => break Answered::More,
                     Ok(None) | Err(_) => break Answered::Failed,
                 }
             };
-            mending.answered(how);
+            repair.answered(how);
         }
-        self.mend(server, number);
+        self.repair(server, number);
     }
 
     /// Damages records at all servers. Each record stays intact at one server that has it. Returns
@@ -215,7 +218,7 @@ impl World {
         let mut damaged = 0;
         for (server, zxids) in all.iter().enumerate().filter(|(_, zxids)| !zxids.is_empty()) {
             self.servers[server].disk.damage_records(zxids, random.next());
-            self.servers[server].mended = None;
+            self.servers[server].repaired = None;
             let count = zxids.len();
             self.tell(|| format!("server {server}: {count} records damaged: {zxids:?}"));
             self.checks.rotted(server);

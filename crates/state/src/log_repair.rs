@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use zebu_proto::quorum::{MISSING_MAX, Missing};
 use zebu_proto::{ServerId, Zxid};
-use zebu_store::mend::{Mended, Wound, zxid_of};
+use zebu_store::log_repair::{DamagedLog, Repaired, zxid_of};
 
 /// The pause after the first round without success; it doubles.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -21,10 +21,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// The damaged logs of a member.
 #[derive(Debug)]
-pub struct Mending {
+pub struct LogRepair {
     /// The logs that are not whole yet; the first one is being repaired.
-    wounds: VecDeque<Wound>,
-    mended: usize,
+    damaged_logs: VecDeque<DamagedLog>,
+    repaired: usize,
     rounds: usize,
     /// The members to ask in this round, and later.
     queue: VecDeque<ServerId>,
@@ -49,10 +49,10 @@ struct Asked {
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask this member for these transactions. Report each record with [`Mending::received`], then
-    /// the end with [`Mending::answered`].
+    /// Ask this member for these transactions. Report each record with [`LogRepair::received`], then
+    /// the end with [`LogRepair::answered`].
     Ask(ServerId, Vec<Missing>),
-    /// Write the log of [`Mending::current`] and report [`Mending::written`].
+    /// Write the log of [`LogRepair::current`] and report [`LogRepair::written`].
     Write,
     /// Nothing before this time.
     Wait(Duration),
@@ -80,13 +80,13 @@ pub struct Waiting {
     pub missing: Vec<Missing>,
 }
 
-impl Mending {
+impl LogRepair {
     /// Begins to repair these logs, oldest first. `None` if there are none.
-    pub fn new(wounds: Vec<Wound>) -> Option<Self> {
-        let wounds = VecDeque::from(wounds);
-        (!wounds.is_empty()).then_some(Self {
-            wounds,
-            mended: 0,
+    pub fn new(damaged_logs: Vec<DamagedLog>) -> Option<Self> {
+        let damaged_logs = VecDeque::from(damaged_logs);
+        (!damaged_logs.is_empty()).then_some(Self {
+            damaged_logs,
+            repaired: 0,
             rounds: 0,
             queue: VecDeque::new(),
             asked: None,
@@ -97,43 +97,45 @@ impl Mending {
     }
 
     /// The log that is being repaired.
-    pub fn current(&self) -> Option<&Wound> {
-        self.wounds.front()
+    pub fn current(&self) -> Option<&DamagedLog> {
+        self.damaged_logs.front()
     }
 
     /// The number of logs that are whole again.
-    pub fn mended(&self) -> usize {
-        self.mended
+    pub fn repaired(&self) -> usize {
+        self.repaired
     }
 
     /// The transactions that it waits for, log by log.
     pub fn waiting(&self) -> Vec<Waiting> {
-        let waits =
-            |wound: &Wound| Waiting { log: wound.path().to_owned(), missing: wound.lacks() };
-        self.wounds.iter().map(waits).collect()
+        let waits = |damaged: &DamagedLog| Waiting {
+            log: damaged.path().to_owned(),
+            missing: damaged.lacks(),
+        };
+        self.damaged_logs.iter().map(waits).collect()
     }
 
     /// The number of missing bytes in that log. No answer has more.
     pub fn missing_bytes(&self) -> usize {
-        let missing = self.current().map_or(0, Wound::missing_bytes);
+        let missing = self.current().map_or(0, DamagedLog::missing_bytes);
         usize::try_from(missing).unwrap_or(usize::MAX)
     }
 
     /// The step at this time. `others`: all other members.
     pub fn next(&mut self, now: Duration, others: &[ServerId]) -> Next {
-        let Some(wound) = self.wounds.front_mut() else { return Next::Whole };
-        if wound.is_filled() {
+        let Some(damaged) = self.damaged_logs.front_mut() else { return Next::Whole };
+        if damaged.is_filled() {
             return Next::Write;
         }
-        let mut missing = wound.missing();
+        let mut missing = damaged.missing();
         if missing.is_empty() {
             // There is a record for every transaction, but the result does not agree with the
             // sidecar.
-            wound.begin_anew();
-            if wound.missing().is_empty() {
-                wound.begin_anew();
+            damaged.begin_anew();
+            if damaged.missing().is_empty() {
+                damaged.begin_anew();
             }
-            missing = wound.missing();
+            missing = damaged.missing();
             (self.asked, self.lacked) = (None, u64::MAX);
             self.queue.clear();
         }
@@ -153,17 +155,17 @@ impl Mending {
         }
         let Some(server) = self.queue.pop_front() else { return Next::Wait(self.rest_until) };
         self.asked = Some(Asked { server, up_to: None, last: None });
-        let missing = self.wounds.front().map(Wound::missing).unwrap_or_default();
+        let missing = self.damaged_logs.front().map(DamagedLog::missing).unwrap_or_default();
         Next::Ask(server, behind(&missing, None))
     }
 
     fn begin_round(&mut self, now: Duration, others: &[ServerId]) {
-        let Some(wound) = self.wounds.front_mut() else { return };
-        if wound.missing_bytes() == self.lacked {
+        let Some(damaged) = self.damaged_logs.front_mut() else { return };
+        if damaged.missing_bytes() == self.lacked {
             // A record may be in a wrong place, and keep the right one out.
-            wound.begin_anew();
+            damaged.begin_anew();
         }
-        self.lacked = wound.missing_bytes();
+        self.lacked = damaged.missing_bytes();
         let first = self.rounds % others.len();
         self.queue = others[first..].iter().chain(&others[..first]).copied().collect();
         self.rounds += 1;
@@ -174,9 +176,9 @@ impl Mending {
     /// The asked member has sent the body of a transaction.
     pub fn received(&mut self, body: &[u8]) {
         let Some(zxid) = zxid_of(body) else { return };
-        if let (Some(asked), Some(wound)) = (&mut self.asked, self.wounds.front_mut()) {
+        if let (Some(asked), Some(damaged)) = (&mut self.asked, self.damaged_logs.front_mut()) {
             asked.last = asked.last.max(Some(zxid));
-            wound.offer(zxid, body);
+            damaged.offer(zxid, body);
         }
     }
 
@@ -192,20 +194,20 @@ impl Mending {
     }
 
     /// The log was written, or it did not agree with its sidecar.
-    pub fn written(&mut self, what: Mended) {
+    pub fn written(&mut self, what: Repaired) {
         match what {
-            Mended::Whole => {
-                self.wounds.pop_front();
-                self.mended += 1;
+            Repaired::Whole => {
+                self.damaged_logs.pop_front();
+                self.repaired += 1;
                 self.pause = PAUSE_MIN;
                 self.rest_until = Duration::ZERO;
             }
-            Mended::Differs => {
-                if let Some(wound) = self.wounds.front_mut() {
-                    wound.begin_anew();
+            Repaired::Differs => {
+                if let Some(damaged) = self.damaged_logs.front_mut() {
+                    damaged.begin_anew();
                 }
             }
-            Mended::Replaced => self.wounds.clear(),
+            Repaired::Replaced => self.damaged_logs.clear(),
         }
         self.queue.clear();
         self.asked = None;
@@ -242,7 +244,7 @@ mod tests {
     }
 
     /// A member with 20 transactions of 113 bytes, of which these are damaged.
-    fn member(damaged: &[usize]) -> (Snapshots, Mending) {
+    fn member(damaged: &[usize]) -> (Snapshots, LogRepair) {
         let vfs = MemVfs::new(Path::new("/d"));
         let options = Options { prealloc_bytes: 0, member: true, ..Options::new("/d") };
         let open = || Store::open(Arc::new(vfs.clone()), options.clone()).unwrap();
@@ -262,8 +264,8 @@ mod tests {
         let mut store = open();
         let damage = store.recover(&mut Nothing).unwrap().damaged.unwrap();
         let snapshots = store.split().1;
-        let wounds = snapshots.logs().wounds(&damage).unwrap();
-        (snapshots, Mending::new(wounds).unwrap())
+        let damaged_logs = snapshots.logs().damaged_logs(&damage).unwrap();
+        (snapshots, LogRepair::new(damaged_logs).unwrap())
     }
 
     fn missing(after: i64, up_to: i64) -> Missing {
@@ -272,81 +274,81 @@ mod tests {
 
     #[test]
     fn members_are_asked_in_turn_for_what_is_still_missing() {
-        let (snapshots, mut mending) = member(&[3, 4, 9]);
+        let (snapshots, mut repair) = member(&[3, 4, 9]);
         let all = vec![missing(2, 4), missing(8, 9)];
-        assert_eq!(mending.waiting(), [Waiting { log: LOG.into(), missing: all.clone() }]);
-        assert_eq!(mending.missing_bytes(), 3 * 113);
-        assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], all));
-        mending.received(&body(3));
-        mending.received(b"no transaction");
-        mending.answered(Answered::More);
+        assert_eq!(repair.waiting(), [Waiting { log: LOG.into(), missing: all.clone() }]);
+        assert_eq!(repair.missing_bytes(), 3 * 113);
+        assert_eq!(repair.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], all));
+        repair.received(&body(3));
+        repair.received(b"no transaction");
+        repair.answered(Answered::More);
         // The same member is asked for the transactions after that.
         let rest = vec![missing(3, 4), missing(8, 9)];
-        assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], rest.clone()));
-        mending.answered(Answered::More);
+        assert_eq!(repair.next(SECOND, &OTHERS), Next::Ask(OTHERS[0], rest.clone()));
+        repair.answered(Answered::More);
         // It has sent no transaction.
-        assert_eq!(mending.next(SECOND, &OTHERS), Next::Ask(OTHERS[1], rest.clone()));
-        mending.answered(Answered::Failed);
-        let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("too soon") };
+        assert_eq!(repair.next(SECOND, &OTHERS), Next::Ask(OTHERS[1], rest.clone()));
+        repair.answered(Answered::Failed);
+        let Next::Wait(until) = repair.next(SECOND, &OTHERS) else { panic!("too soon") };
         assert!(until > SECOND);
         // The next round begins with the other member.
-        assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], rest));
-        mending.received(&body(9));
-        mending.received(&body(4));
-        mending.answered(Answered::Failed);
-        assert_eq!(mending.next(until, &OTHERS), Next::Write);
-        let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
-        mending.written(what);
-        assert_eq!((what, mending.mended()), (Mended::Whole, 1));
-        assert_eq!(mending.next(until, &OTHERS), Next::Whole);
+        assert_eq!(repair.next(until, &OTHERS), Next::Ask(OTHERS[1], rest));
+        repair.received(&body(9));
+        repair.received(&body(4));
+        repair.answered(Answered::Failed);
+        assert_eq!(repair.next(until, &OTHERS), Next::Write);
+        let what = snapshots.logs().repair(repair.current().unwrap()).unwrap();
+        repair.written(what);
+        assert_eq!((what, repair.repaired()), (Repaired::Whole, 1));
+        assert_eq!(repair.next(until, &OTHERS), Next::Whole);
     }
 
     #[test]
     fn wrong_records_do_not_keep_the_right_ones_out() {
-        let (snapshots, mut mending) = member(&[3]);
-        assert!(matches!(mending.next(SECOND, &OTHERS), Next::Ask(..)));
+        let (snapshots, mut repair) = member(&[3]);
+        assert!(matches!(repair.next(SECOND, &OTHERS), Next::Ask(..)));
         let mut wrong = body(3);
         wrong[50] ^= 1;
-        mending.received(&wrong);
-        mending.answered(Answered::Complete);
-        assert_eq!(mending.next(SECOND, &OTHERS), Next::Write);
-        let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
-        assert_eq!(what, Mended::Differs);
-        mending.written(what);
+        repair.received(&wrong);
+        repair.answered(Answered::Complete);
+        assert_eq!(repair.next(SECOND, &OTHERS), Next::Write);
+        let what = snapshots.logs().repair(repair.current().unwrap()).unwrap();
+        assert_eq!(what, Repaired::Differs);
+        repair.written(what);
         // Any of the own records may be the wrong one.
-        let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("at once") };
+        let Next::Wait(until) = repair.next(SECOND, &OTHERS) else { panic!("at once") };
         let whole = vec![missing(0, 20)];
-        assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], whole));
-        (1..=20).for_each(|zxid| mending.received(&body(zxid)));
-        mending.answered(Answered::Complete);
-        assert_eq!(mending.next(until, &OTHERS), Next::Write);
-        let what = snapshots.logs().mend(mending.current().unwrap()).unwrap();
-        assert_eq!(what, Mended::Whole);
+        assert_eq!(repair.next(until, &OTHERS), Next::Ask(OTHERS[1], whole));
+        (1..=20).for_each(|zxid| repair.received(&body(zxid)));
+        repair.answered(Answered::Complete);
+        assert_eq!(repair.next(until, &OTHERS), Next::Write);
+        let what = snapshots.logs().repair(repair.current().unwrap()).unwrap();
+        assert_eq!(what, Repaired::Whole);
     }
 
     #[test]
     fn records_that_do_not_fit_are_given_up() {
-        let (_snapshots, mut mending) = member(&[3]);
-        assert!(matches!(mending.next(SECOND, &OTHERS), Next::Ask(..)));
-        mending.received(&body(3)[..90]);
-        mending.answered(Answered::More);
+        let (_snapshots, mut repair) = member(&[3]);
+        assert!(matches!(repair.next(SECOND, &OTHERS), Next::Ask(..)));
+        repair.received(&body(3)[..90]);
+        repair.answered(Answered::More);
         // Nothing else can be missing there, so any of the own records may be the wrong one.
-        let Next::Wait(until) = mending.next(SECOND, &OTHERS) else { panic!("at once") };
-        assert_eq!(mending.next(until, &OTHERS), Next::Ask(OTHERS[1], vec![missing(0, 20)]));
+        let Next::Wait(until) = repair.next(SECOND, &OTHERS) else { panic!("at once") };
+        assert_eq!(repair.next(until, &OTHERS), Next::Ask(OTHERS[1], vec![missing(0, 20)]));
     }
 
     #[test]
     fn what_does_not_fit_is_given_up_after_a_round_in_vain() {
-        let (_snapshots, mut mending) = member(&[3, 4]);
+        let (_snapshots, mut repair) = member(&[3, 4]);
         let mut now = SECOND;
         let mut asked = Vec::new();
         for _ in 0..12 {
-            match mending.next(now, &OTHERS) {
+            match repair.next(now, &OTHERS) {
                 Next::Ask(_, missing) => {
                     asked.push(missing);
                     // A shorter one, beside which there is no room for both.
-                    mending.received(&body(3)[..90]);
-                    mending.answered(Answered::Complete);
+                    repair.received(&body(3)[..90]);
+                    repair.answered(Answered::Complete);
                 }
                 Next::Wait(until) => now = until,
                 other => panic!("{other:?}"),
@@ -354,8 +356,8 @@ mod tests {
         }
         assert!(asked.contains(&vec![missing(2, 4)]) && asked.contains(&vec![missing(3, 4)]));
         assert!(asked.contains(&vec![missing(0, 20)]), "{asked:?}");
-        assert_eq!(mending.waiting()[0].missing, [missing(2, 4)]);
+        assert_eq!(repair.waiting()[0].missing, [missing(2, 4)]);
         // There is no member to ask.
-        assert!(matches!(mending.next(now + SECOND * 100, &[]), Next::Wait(_) | Next::Ask(..)));
+        assert!(matches!(repair.next(now + SECOND * 100, &[]), Next::Wait(_) | Next::Ask(..)));
     }
 }

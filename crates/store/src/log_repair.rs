@@ -38,7 +38,7 @@ pub enum Examined {
     /// The log has every durable record.
     Whole,
     /// The log lacks durable records, or the file is missing.
-    Damaged(Box<Wound>),
+    Damaged(Box<DamagedLog>),
     /// There is no readable sidecar, so nothing proves which records the log had.
     Unproven,
 }
@@ -53,7 +53,7 @@ struct Gap {
 
 /// A damaged log, and records of other members for its gaps.
 #[derive(Debug)]
-pub struct Wound {
+pub struct DamagedLog {
     path: PathBuf,
     mark: Mark,
     /// The gaps between this log's own intact records.
@@ -65,7 +65,7 @@ pub struct Wound {
 
 /// The result of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mended {
+pub enum Repaired {
     /// The repaired log has replaced the damaged one, durably.
     Whole,
     /// The repaired log is not the log that was here. The damaged one stays.
@@ -74,14 +74,14 @@ pub enum Mended {
     Replaced,
 }
 
-impl Wound {
+impl DamagedLog {
     /// `agrees`: whether the log has all its durable records. Then only the header is damaged.
     fn new(path: PathBuf, mark: Mark, own: Vec<Gap>, agrees: bool) -> Self {
-        let mut wound = Self { path, mark, gaps: own.clone(), own, found: BTreeMap::new() };
-        if wound.gaps.is_empty() && !agrees {
-            wound.gaps = vec![wound.whole()];
+        let mut damaged = Self { path, mark, gaps: own.clone(), own, found: BTreeMap::new() };
+        if damaged.gaps.is_empty() && !agrees {
+            damaged.gaps = vec![damaged.whole()];
         }
-        wound
+        damaged
     }
 
     /// The whole log as one gap.
@@ -159,7 +159,7 @@ impl Wound {
         }
     }
 
-    /// Whether every byte has a record. Only [`Wound::write`] determines whether these are the
+    /// Whether every byte has a record. Only [`DamagedLog::write`] determines whether these are the
     /// right records.
     pub fn is_filled(&self) -> bool {
         self.gaps.iter().all(|gap| self.filled(gap) == gap.to - gap.from)
@@ -328,7 +328,7 @@ pub fn examine(
     if gaps.is_empty() && agrees && has_header {
         return Ok(Examined::Whole);
     }
-    Ok(Examined::Damaged(Box::new(Wound::new(path, mark, gaps, agrees))))
+    Ok(Examined::Damaged(Box::new(DamagedLog::new(path, mark, gaps, agrees))))
 }
 
 /// Passes the intact records of these ranges to `each`, also those after damage, until `each`
@@ -447,7 +447,7 @@ impl LogFiles {
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn wounds(&self, damage: &Damage) -> Result<Vec<Wound>, StoreError> {
+    pub fn damaged_logs(&self, damage: &Damage) -> Result<Vec<DamagedLog>, StoreError> {
         let (vfs, dir) = (self.shared.vfs.as_ref(), &self.shared.log_dir);
         let name = damage.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(oldest) = names::parse_log(name).or_else(|| names::parse_sidecar(name)) else {
@@ -458,17 +458,17 @@ impl LogFiles {
             names::parse_log(&entry.name).or_else(|| names::parse_sidecar(&entry.name))
         });
         let firsts: std::collections::BTreeSet<Zxid> = firsts.filter(|it| *it >= oldest).collect();
-        let mut wounds = Vec::new();
+        let mut damaged_logs = Vec::new();
         for first in firsts {
             let examined = examine(vfs, dir, first, record_bytes_max(&self.shared.options));
             let path = dir.join(names::log(first));
-            if let Examined::Damaged(wound) =
+            if let Examined::Damaged(damaged) =
                 examined.map_err(StoreError::io("examine log", &path))?
             {
-                wounds.push(*wound);
+                damaged_logs.push(*damaged);
             }
         }
-        Ok(wounds)
+        Ok(damaged_logs)
     }
 
     /// Whether this member's state is not trusted: no leader's snapshot has replaced it yet.
@@ -480,21 +480,21 @@ impl LogFiles {
     ///
     /// # Errors
     /// [`StoreError::Io`]; the damaged log may still be there.
-    pub fn mend(&self, wound: &Wound) -> Result<Mended, StoreError> {
+    pub fn repair(&self, damaged: &DamagedLog) -> Result<Repaired, StoreError> {
         let (vfs, dir) = (self.shared.vfs.as_ref(), &self.shared.log_dir);
-        let path = dir.join(names::log(wound.first()));
-        let written = wound.write(vfs, dir).map_err(StoreError::io("mend log", &path))?;
-        let Some(temporary) = written else { return Ok(Mended::Differs) };
+        let path = dir.join(names::log(damaged.first()));
+        let written = damaged.write(vfs, dir).map_err(StoreError::io("repair log", &path))?;
+        let Some(temporary) = written else { return Ok(Repaired::Differs) };
         let generation = self.shared.generation();
         if !self.is_untrusted() {
             vfs.remove(&temporary).map_err(StoreError::io("remove", &temporary))?;
-            return Ok(Mended::Replaced);
+            return Ok(Repaired::Replaced);
         }
         vfs.rename(&temporary, &path)
             .and_then(|()| vfs.sync_dir(dir))
-            .map_err(StoreError::io("mend log", &path))?;
+            .map_err(StoreError::io("repair log", &path))?;
         drop(generation);
-        Ok(Mended::Whole)
+        Ok(Repaired::Whole)
     }
 
     /// Passes intact records to `each`; see [`whole_records`].

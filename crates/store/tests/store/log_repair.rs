@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zebu_proto::quorum::Missing;
 use zebu_proto::{Epoch, Zxid};
 use zebu_store::log::sidecar::Mark;
-use zebu_store::mend::{self, Mended, Wound, zxid_of};
+use zebu_store::log_repair::{self, DamagedLog, Repaired, zxid_of};
 use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
 use zebu_store::{LogFiles, Options, Snapshots, Store, TxnLog, Vfs as _, names};
 
@@ -21,40 +21,40 @@ fn member() -> Options {
 }
 
 /// A member's start on a damaged disk, and the logs to repair.
-fn wounded(disk: &MemVfs) -> Option<(TxnLog, Snapshots, Vec<Wound>)> {
+fn with_damage(disk: &MemVfs) -> Option<(TxnLog, Snapshots, Vec<DamagedLog>)> {
     let mut state = crate::script::History::default();
     let mut store = Store::open(Arc::new(disk.clone()), member()).unwrap();
     let damage = store.recover(&mut state).unwrap().damaged?;
     let (log, snapshots) = store.split();
-    let wounds = snapshots.logs().wounds(&damage).unwrap();
-    Some((log, snapshots, wounds))
+    let damaged_logs = snapshots.logs().damaged_logs(&damage).unwrap();
+    Some((log, snapshots, damaged_logs))
 }
 
 /// Offers the missing transactions that are whole at another member.
-fn ask(wound: &mut Wound, other: &MemVfs, log: &Path) {
-    let missing = wound.missing();
+fn ask(damaged: &mut DamagedLog, other: &MemVfs, log: &Path) {
+    let missing = damaged.missing();
     let mut offer = |record: zebu_store::log::read::LogRecord<'_>| {
-        wound.offer(record.zxid, record.body);
+        damaged.offer(record.zxid, record.body);
         ControlFlow::Continue(())
     };
     let dir = log.parent().unwrap();
-    mend::whole_records(other, dir, &missing, RECORD_BYTES_MAX, &mut offer).unwrap();
+    log_repair::whole_records(other, dir, &missing, RECORD_BYTES_MAX, &mut offer).unwrap();
 }
 
 /// Repairs a log from an undamaged member, as the driver does it.
-fn mends(files: &LogFiles, mut wound: Wound, other: &MemVfs, log: &Path) -> Mended {
+fn repairs(files: &LogFiles, mut damaged: DamagedLog, other: &MemVfs, log: &Path) -> Repaired {
     for _ in 0..2 {
-        ask(&mut wound, other, log);
-        if wound.is_filled() {
-            let what = files.mend(&wound).unwrap();
-            if what != Mended::Differs {
+        ask(&mut damaged, other, log);
+        if damaged.is_filled() {
+            let what = files.repair(&damaged).unwrap();
+            if what != Repaired::Differs {
                 return what;
             }
         }
         // Another record is in the place of a record.
-        wound.begin_anew();
+        damaged.begin_anew();
     }
-    Mended::Differs
+    Repaired::Differs
 }
 
 fn end_of(disk: &MemVfs, log: &Path) -> usize {
@@ -74,25 +74,25 @@ fn whatever_is_damaged_in_a_log_is_made_what_it_was() {
     let (whole, run, path) = one_log(true);
     let original = whole.content(&path).unwrap();
     let end = end_of(&whole, &path);
-    let mut mended = 0;
+    let mut repaired = 0;
     for (what, content) in damages(&original[..end]) {
         let disk = whole.fork();
         match content {
             Some(content) => disk.put(&path, &content),
             None => disk.remove(&path).unwrap(),
         }
-        let Some((_log, snapshots, mut wounds)) = wounded(&disk) else {
+        let Some((_log, snapshots, mut damaged_logs)) = with_damage(&disk) else {
             panic!("{what}: a start accepts it");
         };
-        assert_eq!(wounds.len(), 1, "{what}");
-        let wound = wounds.remove(0);
-        assert!(wound.missing_bytes() <= end as u64, "{what}");
-        assert_eq!(mends(&snapshots.logs(), wound, &whole, &path), Mended::Whole, "{what}");
+        assert_eq!(damaged_logs.len(), 1, "{what}");
+        let damaged = damaged_logs.remove(0);
+        assert!(damaged.missing_bytes() <= end as u64, "{what}");
+        assert_eq!(repairs(&snapshots.logs(), damaged, &whole, &path), Repaired::Whole, "{what}");
         assert_eq!(disk.content(&path).unwrap()[..end], original[..end], "{what}");
         is_whole(&disk, &run, &what);
-        mended += 1;
+        repaired += 1;
     }
-    assert!(mended > 1000, "{mended}");
+    assert!(repaired > 1000, "{repaired}");
 }
 
 /// A record in the place of an earlier one leaves a gap to which no transaction belongs.
@@ -102,7 +102,7 @@ fn a_sector_that_was_written_to_another_place_is_made_what_it_was() {
     let original = whole.content(&path).unwrap();
     let end = end_of(&whole, &path);
     let sectors: Vec<usize> = (0..end / 512).map(|number| number * 512).collect();
-    let mut mended = 0;
+    let mut repaired = 0;
     let pairs = sectors.iter().flat_map(|to| sectors.iter().map(move |from| (*to, *from)));
     // A part of them, in which each sector occurs.
     for (to, from) in pairs.filter(|(to, from)| (to + from) / 512 % 16 == 1) {
@@ -114,24 +114,24 @@ fn a_sector_that_was_written_to_another_place_is_made_what_it_was() {
         let disk = whole.fork();
         disk.put(&path, &content);
         let what = format!("{from} at {to}");
-        let Some((_log, snapshots, mut wounds)) = wounded(&disk) else {
+        let Some((_log, snapshots, mut damaged_logs)) = with_damage(&disk) else {
             panic!("{what}: a start accepts it");
         };
-        let wound = wounds.remove(0);
-        assert!(!wound.lacks().is_empty(), "{what}");
-        assert_eq!(mends(&snapshots.logs(), wound, &whole, &path), Mended::Whole, "{what}");
+        let damaged = damaged_logs.remove(0);
+        assert!(!damaged.lacks().is_empty(), "{what}");
+        assert_eq!(repairs(&snapshots.logs(), damaged, &whole, &path), Repaired::Whole, "{what}");
         assert_eq!(disk.content(&path).unwrap()[..end], original[..end], "{what}");
-        mended += 1;
-        if mended % 10 == 0 {
+        repaired += 1;
+        if repaired % 10 == 0 {
             is_whole(&disk, &run, &what);
         }
     }
-    assert!(mended > 20, "{mended}");
+    assert!(repaired > 20, "{repaired}");
 }
 
 /// Three members with the same transactions, each damaged at other places, repair each other.
 #[test]
-fn members_with_damage_at_different_places_mend_each_other() {
+fn members_with_damage_at_different_places_repair_each_other() {
     let (whole, run, path) = one_log(true);
     let original = whole.content(&path).unwrap();
     let end = end_of(&whole, &path);
@@ -148,15 +148,15 @@ fn members_with_damage_at_different_places_mend_each_other() {
             disk
         })
         .collect();
-    let mut members: Vec<_> = disks.iter().map(|disk| wounded(disk).unwrap()).collect();
-    for (number, (_, snapshots, wounds)) in members.iter_mut().enumerate() {
-        let mut wound = wounds.remove(0);
-        assert_eq!(wound.missing().len(), 3);
+    let mut members: Vec<_> = disks.iter().map(|disk| with_damage(disk).unwrap()).collect();
+    for (number, (_, snapshots, damaged_logs)) in members.iter_mut().enumerate() {
+        let mut damaged = damaged_logs.remove(0);
+        assert_eq!(damaged.missing().len(), 3);
         for other in (0..3).filter(|other| *other != number) {
-            ask(&mut wound, &disks[other], &path);
+            ask(&mut damaged, &disks[other], &path);
         }
-        assert_eq!(snapshots.logs().mend(&wound).unwrap(), Mended::Whole);
-        is_whole(&disks[number], &run, "mended");
+        assert_eq!(snapshots.logs().repair(&damaged).unwrap(), Repaired::Whole);
+        is_whole(&disks[number], &run, "repaired");
     }
 }
 
@@ -167,32 +167,32 @@ fn what_was_not_here_is_refused() {
     let mut content = disk.content(&path).unwrap();
     content[3000..3200].fill(0);
     disk.put(&path, &content);
-    let (_log, snapshots, mut wounds) = wounded(&disk).unwrap();
-    let (files, mut wound) = (snapshots.logs(), wounds.remove(0));
-    let missing = wound.missing();
+    let (_log, snapshots, mut damaged_logs) = with_damage(&disk).unwrap();
+    let (files, mut damaged) = (snapshots.logs(), damaged_logs.remove(0));
+    let missing = damaged.missing();
     assert_eq!(missing.len(), 1);
     // Other transactions of the same length.
     let mut offer = |record: zebu_store::log::read::LogRecord<'_>| {
         let mut body = record.body.to_vec();
         *body.last_mut().unwrap() ^= 1;
-        wound.offer(record.zxid, &body);
+        damaged.offer(record.zxid, &body);
         // Records that are not missing, or that do not fit, are refused.
-        wound.offer(Zxid(1), record.body);
-        wound.offer(Zxid(i64::MAX), record.body);
-        wound.offer(record.zxid, record.body);
+        damaged.offer(Zxid(1), record.body);
+        damaged.offer(Zxid(i64::MAX), record.body);
+        damaged.offer(record.zxid, record.body);
         ControlFlow::Continue(())
     };
     let dir = path.parent().unwrap();
-    mend::whole_records(&whole, dir, &missing, RECORD_BYTES_MAX, &mut offer).unwrap();
-    assert!(wound.is_filled());
-    assert_eq!(files.mend(&wound).unwrap(), Mended::Differs);
+    log_repair::whole_records(&whole, dir, &missing, RECORD_BYTES_MAX, &mut offer).unwrap();
+    assert!(damaged.is_filled());
+    assert_eq!(files.repair(&damaged).unwrap(), Repaired::Differs);
     assert_eq!(disk.content(&path).unwrap(), content, "the damaged log stays");
-    wound.offer(missing[0].up_to, &vec![0; 1 << 20]);
-    wound.begin_anew();
-    wound.begin_anew();
-    assert_eq!((wound.missing(), wound.lacks()), (missing.clone(), missing));
-    assert_eq!(mends(&files, wound, &whole, &path), Mended::Whole);
-    is_whole(&disk, &run, "mended in the end");
+    damaged.offer(missing[0].up_to, &vec![0; 1 << 20]);
+    damaged.begin_anew();
+    damaged.begin_anew();
+    assert_eq!((damaged.missing(), damaged.lacks()), (missing.clone(), missing));
+    assert_eq!(repairs(&files, damaged, &whole, &path), Repaired::Whole);
+    is_whole(&disk, &run, "repaired in the end");
     assert_eq!((zxid_of(&[0; 31]), zxid_of(&[0; 32])), (None, Some(Zxid::ZERO)));
 }
 
@@ -203,22 +203,22 @@ fn a_leaders_snapshot_makes_it_needless() {
     let mut content = disk.content(&path).unwrap();
     content[3000..3200].fill(0);
     disk.put(&path, &content);
-    let (mut log, snapshots, mut wounds) = wounded(&disk).unwrap();
+    let (mut log, snapshots, mut damaged_logs) = with_damage(&disk).unwrap();
     let mut leader = Run { salt: 9, ..Run::default() };
     leader
         .attempted
         .push((Zxid::new(Epoch(6), 1), crate::support::body(Zxid::new(Epoch(6), 1), 3)));
     log.install(leader.received(&snapshots).unwrap()).unwrap();
     assert!(!snapshots.logs().is_untrusted());
-    let mut wound = wounds.remove(0);
-    ask(&mut wound, &whole, &path);
+    let mut damaged = damaged_logs.remove(0);
+    ask(&mut damaged, &whole, &path);
     // Its log has another name now.
-    assert!(snapshots.logs().mend(&wound).is_ok_and(|what| what != Mended::Whole));
+    assert!(snapshots.logs().repair(&damaged).is_ok_and(|what| what != Repaired::Whole));
     assert!(disk.content(&path).is_none());
 }
 
 #[test]
-fn a_power_cut_leaves_the_damaged_log_or_the_mended_one() {
+fn a_power_cut_leaves_the_damaged_log_or_the_repaired_one() {
     let (whole, run, path) = one_log(true);
     let mut content = whole.content(&path).unwrap();
     content[3000..3200].fill(0);
@@ -229,17 +229,21 @@ fn a_power_cut_leaves_the_damaged_log_or_the_mended_one() {
         for left in [Unsynced::Lost, Unsynced::Kept, Unsynced::Torn(1)] {
             for names in [Names::Lost, Names::Kept, Names::Subset(1), Names::Subset(2)] {
                 let disk = whole.fork();
-                let (_log, snapshots, mut wounds) = wounded(&disk).unwrap();
-                let mut wound = wounds.remove(0);
-                ask(&mut wound, &sound, &path);
+                let (_log, snapshots, mut damaged_logs) = with_damage(&disk).unwrap();
+                let mut damaged = damaged_logs.remove(0);
+                ask(&mut damaged, &sound, &path);
                 disk.stop_at(disk.mutations() + calls);
-                let done = snapshots.logs().mend(&wound).is_ok_and(|what| what == Mended::Whole);
+                let done =
+                    snapshots.logs().repair(&damaged).is_ok_and(|what| what == Repaired::Whole);
                 let after = disk.crash(Crash { content: left, names });
-                match wounded(&after) {
-                    Some((_log, snapshots, mut wounds)) => {
+                match with_damage(&after) {
+                    Some((_log, snapshots, mut damaged_logs)) => {
                         assert!(!done, "{calls}: it was durable");
-                        let wound = wounds.remove(0);
-                        assert_eq!(mends(&snapshots.logs(), wound, &sound, &path), Mended::Whole);
+                        let damaged = damaged_logs.remove(0);
+                        assert_eq!(
+                            repairs(&snapshots.logs(), damaged, &sound, &path),
+                            Repaired::Whole
+                        );
                         outcomes[0] += 1;
                     }
                     None => outcomes[1] += 1,
@@ -264,7 +268,7 @@ fn only_what_was_asked_for_is_handed_out_also_from_behind_damage() {
             found.push(record.zxid.0);
             if found.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        mend::whole_records(&disk, dir, missing, RECORD_BYTES_MAX, &mut take).unwrap();
+        log_repair::whole_records(&disk, dir, missing, RECORD_BYTES_MAX, &mut take).unwrap();
         found
     };
     let some = [(0, 3), (9, 12), (398, 1000)]

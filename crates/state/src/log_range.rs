@@ -9,7 +9,7 @@ use zebu_zab::{Input, LinkId, LogEnd};
 
 /// The part that a leader wants to read.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct LogRange {
     /// The learner's connection.
     pub link: LinkId,
     /// The learner's newest transaction.
@@ -28,23 +28,23 @@ pub struct Stretch {
 /// Why the log is unusable; this was also reported.
 pub fn read_log(
     snapshots: &Snapshots,
-    stretch: Stretch,
+    range: LogRange,
     report: &mut dyn FnMut(Input) -> ControlFlow<()>,
 ) -> Result<(), Unusable> {
-    let read = hand_over(snapshots, stretch, report);
+    let read = hand_over(snapshots, range, report);
     if read.is_err() {
         let (floor, txns) = (None, Vec::new());
-        let _ = report(Input::LogRead { link: stretch.link, floor, txns, end: LogEnd::Unusable });
+        let _ = report(Input::LogRead { link: range.link, floor, txns, end: LogEnd::Unusable });
     }
     read
 }
 
 fn hand_over(
     snapshots: &Snapshots,
-    stretch: Stretch,
+    range: LogRange,
     report: &mut dyn FnMut(Input) -> ControlFlow<()>,
 ) -> Result<(), Unusable> {
-    let Stretch { link, after, up_to, share, part_bytes } = stretch;
+    let LogRange { link, after, up_to, share, part_bytes } = range;
     let bytes_max = match snapshots.latest()? {
         Some(snapshot) if share > 0.0 => (snapshot.bytes as f64 * share) as u64,
         _ => u64::MAX,
