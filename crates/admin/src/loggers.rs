@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use zebu_logs::control::Control;
 use zebu_logs::line::Format;
+use zebu_logs::outputs::OutputKind;
 
 use crate::json::Json;
 
@@ -15,7 +16,8 @@ pub const URL: &str = "/loggers";
 /// The answer if an application has set up its own log.
 const NOT_OURS: &str = "the log of this process was not set up by the server";
 
-/// The loggers with their levels, and the format of lines.
+/// The loggers with their levels, the outputs with the formats of their lines, and the format that
+/// these have in common.
 ///
 /// # Errors
 /// The log belongs to the application.
@@ -23,15 +25,28 @@ pub fn list(control: Option<&Control>) -> Result<Json, String> {
     let control = control.ok_or_else(|| NOT_OURS.to_owned())?;
     let levels = control.levels();
     let levels = levels.all().map(|(logger, level)| (logger.to_owned(), level.into()));
-    let format = match control.format() {
+    let outputs = control.outputs().formats();
+    let outputs = outputs.map(|(kind, format)| (kind.name().to_owned(), name(format))).collect();
+    let mut formats = control.outputs().formats().filter_map(|(_, format)| format);
+    let first = formats.next();
+    let common = first.filter(|first| formats.all(|format| format == *first));
+    Ok(Json::object([
+        ("loggers", Json::Object(levels.collect())),
+        ("format", name(common)),
+        ("outputs", Json::Object(outputs)),
+    ]))
+}
+
+fn name(format: Option<Format>) -> Json {
+    match format {
         Some(Format::Text) => "text".into(),
         Some(Format::Json) => "json".into(),
         None => Json::Null,
-    };
-    Ok(Json::object([("loggers", Json::Object(levels.collect())), ("format", format)]))
+    }
 }
 
-/// Applies the arguments `logger` and `level`, or `format`. Returns the new list.
+/// Applies the arguments `logger` and `level`, or `format` for all outputs, or `format` and
+/// `output`. Returns the new list.
 ///
 /// # Errors
 /// The arguments are invalid, and nothing was changed.
@@ -42,9 +57,9 @@ pub fn change(
     let ours = control.ok_or_else(|| NOT_OURS.to_owned())?;
     let argument = |name: &str| arguments.get(name).map(String::as_str);
     if let Some(other) =
-        arguments.keys().find(|it| !["logger", "level", "format"].contains(&&***it))
+        arguments.keys().find(|it| !["logger", "level", "format", "output"].contains(&&***it))
     {
-        return Err(format!("{other:?} is not an argument: logger, level, format"));
+        return Err(format!("{other:?} is not an argument: logger, level, format, output"));
     }
     let format = match argument("format") {
         None => None,
@@ -52,8 +67,15 @@ pub fn change(
         Some("json") => Some(Format::Json),
         Some(other) => return Err(format!("{other:?} is not a format: text, json")),
     };
-    if format.is_some() && ours.format().is_none() {
-        return Err("lines to the journal have no format".to_owned());
+    let output = match argument("output") {
+        None => None,
+        Some(_) if format.is_none() => {
+            return Err("output=file needs a format, as in output=file&format=json".to_owned());
+        }
+        Some(text) => Some(output(text)?),
+    };
+    if format.is_some() {
+        ours.outputs().check_format(output).map_err(|fault| fault.to_string())?;
     }
     match (argument("logger"), argument("level")) {
         (Some(logger), Some("default")) => ours.set_level(logger, None),
@@ -66,14 +88,22 @@ pub fn change(
     }
     .map_err(|fault| fault.to_string().replace('\n', "; "))?;
     if let Some(format) = format {
-        ours.set_format(format);
+        ours.outputs().set_format(output, format).map_err(|fault| fault.to_string())?;
     }
     list(control)
 }
 
+fn output(text: &str) -> Result<OutputKind, String> {
+    let known = OutputKind::ALL.iter().find(|it| it.name() == text);
+    let names = OutputKind::ALL.map(OutputKind::name).join(", ");
+    known.copied().ok_or_else(|| format!("{text:?} is not an output: {names}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use zebu_logs::control::{Levels, Output, control, install};
+    use zebu_logs::control::{Levels, Setup, control, install};
+    use zebu_logs::outputs::Output;
+    use zebu_logs::rotating::{Period, RotatingFile, Rotation};
 
     use super::*;
 
@@ -82,12 +112,16 @@ mod tests {
         assert_eq!(list(None), Err(NOT_OURS.to_owned()));
         assert!(change(None, &HashMap::new()).is_err());
         let levels = Levels::parse("warn,zebu_zab=debug").unwrap();
-        install(levels, Format::Text, Output::Stderr, None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let rotation = Rotation { bytes_max: None, files_max: 1, every: Period::Ever };
+        let file = RotatingFile::open(&dir.path().join("log"), rotation, 0).unwrap();
+        let outputs = vec![Output::Stderr(Format::Text), Output::File(file, Format::Text)];
+        install(Setup { levels, outputs, ..Setup::default() }).unwrap();
         let shown = || {
             let text = list(control()).unwrap().to_string();
             text.split_whitespace().collect::<String>()
         };
-        let before = r#"{"loggers":{"ROOT":"WARN","zebu_zab":"DEBUG"},"format":"text"}"#;
+        let before = r#"{"loggers":{"ROOT":"WARN","zebu_zab":"DEBUG"},"format":"text","outputs":{"stderr":"text","file":"text"}}"#;
         assert_eq!(shown(), before);
         let ask = |text: &str| {
             let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
@@ -100,6 +134,9 @@ mod tests {
             "level=info",
             "logger=zebu",
             "format=xml",
+            "format=json&output=tape",
+            "format=json&output=journald",
+            "output=file",
             "colour=red",
             "",
         ] {
@@ -111,7 +148,13 @@ mod tests {
         ask("logger=ROOT&level=Error").unwrap();
         assert_eq!(
             shown(),
-            r#"{"loggers":{"ROOT":"ERROR","zebu_server::clients":"OFF"},"format":"json"}"#
+            r#"{"loggers":{"ROOT":"ERROR","zebu_server::clients":"OFF"},"format":"json","outputs":{"stderr":"json","file":"json"}}"#
+        );
+        ask("format=text&output=file").unwrap();
+        assert!(
+            shown().ends_with(r#""format":null,"outputs":{"stderr":"json","file":"text"}}"#),
+            "{}",
+            shown()
         );
     }
 }

@@ -6,7 +6,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use zebu_https::given;
 use zebu_proto::HostPort;
 use zebu_proto::address::same_host;
 use zebu_zab::config::Role;
@@ -18,8 +17,6 @@ use super::settings::*;
 use super::sources::{Given, Merged, Origin, ReadFile};
 use super::{Note, Problem, value};
 
-/// The default address of an OpenTelemetry collector for logs.
-const OTLP_PATH: &str = "/v1/logs";
 /// Minimum number of snapshots to keep.
 const SNAPSHOTS_KEPT_MIN: i64 = 3;
 /// Minimum number of transactions between snapshots.
@@ -570,76 +567,6 @@ impl<'a> Reader<'a> {
             snapshots_kept: self.at_least("autopurge.snapRetainCount", SNAPSHOTS_KEPT_MIN),
             interval: value::interval(interval).ok().flatten(),
         }
-    }
-
-    /// A file of this name, in `log.dir`.
-    fn rotating(
-        &self,
-        name: &'static str,
-        [megabytes, files, rotate]: [&'static str; 3],
-    ) -> FileConfig {
-        let dir = PathBuf::from(self.value("log.dir").unwrap_or_default());
-        FileConfig {
-            path: dir.join(self.value(name).unwrap_or_default()),
-            bytes_max: u64::from(self.count(megabytes)) << 20,
-            files_max: self.count(files),
-            period: match self.choice(rotate) {
-                "hourly" => FilePeriod::Hour,
-                "daily" => FilePeriod::Day,
-                _ => FilePeriod::Ever,
-            },
-        }
-    }
-
-    fn otlp(&self) -> Option<OtlpConfig> {
-        let read = |key, read: &dyn Fn(&str) -> Result<(), String>| {
-            let text = self.text(key)?;
-            if let Err(fault) = read(&text) {
-                let shown = self.given(key).map_or("", Given::shown);
-                self.problem(key, format!("{key}={shown}: {fault}"));
-            }
-            Some(text)
-        };
-        let endpoint =
-            read("zebu.log.otlp.endpoint", &|it| given::address(it, OTLP_PATH).map(drop));
-        let headers = read("zebu.log.otlp.headers", &|it| given::headers(it).map(drop));
-        let attributes = read("zebu.log.otlp.attributes", &|it| given::pairs(it).map(drop));
-        // An error was reported, so its configuration is not used.
-        Some(OtlpConfig {
-            endpoint: given::address(&endpoint?, OTLP_PATH).ok()?,
-            headers: given::headers(&headers.unwrap_or_default()).ok()?,
-            attributes: given::pairs(&attributes.unwrap_or_default()).ok()?,
-        })
-    }
-
-    fn logging(&self) -> LoggingConfig {
-        let keys = ["zebu.log.fileMegabytes", "zebu.log.files", "zebu.log.rotate"];
-        let file = self.rotating("log.file", keys);
-        let levels = self.text("zebu.log.level");
-        if let Some(fault) = levels.as_deref().and_then(value::levels_fault) {
-            let text = levels.as_deref().unwrap_or_default();
-            self.problem("zebu.log.level", format!("zebu.log.level={text}: {fault}"));
-        }
-        let slow_request = self.ms("zebu.slowRequest.millis");
-        LoggingConfig {
-            slow_request: (!slow_request.is_zero()).then_some(slow_request),
-            levels,
-            is_json: self.choice("zebu.log.format") == "json",
-            otlp: self.otlp(),
-            to: match self.choice("zebu.log.to") {
-                "file" => LogOutput::File(file),
-                "journald" => LogOutput::Journald,
-                _ => LogOutput::Stderr,
-            },
-        }
-    }
-
-    fn audit(&self) -> Option<FileConfig> {
-        // Any other value was refused before, or writes the same lines.
-        self.given("audit.impl.class");
-        let keys = ["zebu.audit.fileMegabytes", "zebu.audit.files", "zebu.audit.rotate"];
-        let file = self.rotating("auditlog.file", keys);
-        self.is_on("audit.enable").then_some(file)
     }
 
     fn scrub(&self) -> Option<ScrubConfig> {

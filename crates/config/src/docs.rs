@@ -41,12 +41,11 @@ fn fate(setting: &Setting) -> String {
     match setting.fate {
         Fate::Supported => "works".to_owned(),
         Fate::Harmless(why) => format!("no effect: {why}"),
-        Fate::NotBuilt(part, Switch::Never) => format!("no effect: part of {}", part.name()),
         Fate::NotBuilt(part, switch) => {
             let when = match switch {
+                Switch::Never => return format!("no effect: part of {}", part.name()),
                 Switch::True => "refused when `true`",
                 Switch::OtherProvider | Switch::OtherAuditLog => "refused when it names another",
-                Switch::Any | Switch::Never => "refused when it switches this on",
             };
             match part {
                 Part::Plugins => format!("{when}: Java classes cannot be loaded"),

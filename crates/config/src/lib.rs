@@ -22,6 +22,7 @@ mod effective;
 mod ensemble;
 pub mod hardened;
 pub mod jvm_flags;
+mod logging;
 mod providers;
 pub mod registry;
 mod sasl;
@@ -54,10 +55,6 @@ pub const RUN_WITHOUT: &str = "zebu.runWithout";
 /// The classes of the original that write its audit log.
 const AUDIT_LOGS: [&str; 2] =
     ["org.apache.zookeeper.audit.Slf4jAuditLogger", "org.apache.zookeeper.audit.Log4jAuditLogger"];
-/// The formats of log lines.
-const LOG_FORMATS: &[&str] = &["text", "json"];
-/// The destinations of the log.
-const LOG_OUTPUTS: &[&str] = &["stderr", "file", "journald"];
 /// The times at which a new file is started, whatever the size of the old one.
 const PERIODS: &[&str] = &["never", "hourly", "daily"];
 /// The provider whose names `mntr` prints.

@@ -134,7 +134,7 @@ pub enum Fate {
 pub enum Part {
     /// Java classes loaded by name.
     Plugins,
-    /// Request traces and path statistics written to files or logs.
+    /// Path statistics written to the log.
     Tracing,
 }
 
@@ -156,9 +156,7 @@ impl Part {
             Self::Plugins => {
                 "this server cannot load Java classes, and has no built-in class of this name"
             }
-            Self::Tracing => {
-                "the request trace is in the log (zebu.log.level=info,zebu_trace=trace), and there are no path statistics"
-            }
+            Self::Tracing => "this server has no path statistics",
         }
     }
 }
@@ -168,8 +166,6 @@ impl Part {
 pub enum Switch {
     /// None: another setting enables it.
     Never,
-    /// Every value except the empty one.
-    Any,
     /// `true`.
     True,
     /// Every authentication scheme that is neither built in nor asked over a socket.
@@ -184,7 +180,6 @@ impl Switch {
         let value = value.trim();
         match self {
             Self::Never => false,
-            Self::Any => !value.is_empty(),
             Self::True => value.eq_ignore_ascii_case("true"),
             Self::OtherAuditLog => !value.is_empty() && !super::AUDIT_LOGS.contains(&value),
             Self::OtherProvider => !value.is_empty() && !super::providers::is_known(value),

@@ -95,12 +95,12 @@ pub struct DataConfig {
 pub struct LoggingConfig {
     /// `zebu.log.level`; `None`: the environment decides.
     pub levels: Option<String>,
-    /// `zebu.log.format`: JSON objects instead of text.
-    pub is_json: bool,
-    /// `zebu.log.to`.
-    pub to: LogOutput,
+    /// `zebu.log.to`: at least one, each of another kind.
+    pub outputs: Vec<LogOutput>,
     /// `zebu.log.otlp.*`: a collector that also gets the log.
     pub otlp: Option<OtlpConfig>,
+    /// `traceFile` or `requestTraceFile`: files of the request trace.
+    pub trace: Option<TraceConfig>,
     /// `zebu.slowRequest.millis`: a request that takes longer is logged; `None`: no request is.
     pub slow_request: Option<Duration>,
 }
@@ -114,15 +114,34 @@ pub struct OtlpConfig {
     pub headers: HeaderMap,
     /// `zebu.log.otlp.attributes`.
     pub attributes: Vec<(String, String)>,
+    /// `zebu.log.otlp.level`; `None`: the levels of the whole log.
+    pub levels: Option<String>,
 }
 
-/// The destination of the log.
+/// The files of the request trace, one for each day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceConfig {
+    /// The path that the date is appended to.
+    pub path: PathBuf,
+    /// `zebu.log.files`: the number of files that are kept.
+    pub files_max: u32,
+}
+
+/// A destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogOutput {
     /// To the standard error stream.
-    Stderr,
+    Stderr {
+        /// `zebu.log.format`: JSON objects instead of text.
+        is_json: bool,
+    },
     /// To a file.
-    File(FileConfig),
+    File {
+        /// The file.
+        file: FileConfig,
+        /// `zebu.log.format`: JSON objects instead of text.
+        is_json: bool,
+    },
     /// To the journal of systemd.
     Journald,
 }

@@ -1,31 +1,32 @@
-//! The log of this process: its target and its levels, which can change at run time.
+//! The log of this process: its outputs and its levels, which can change at run time.
 //!
 //! A process has one log. [`install`] sets it up, and [`control`] gives access to it afterwards.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io;
+use std::path::Path;
 use std::str::FromStr as _;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
+use tracing::Level;
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, reload};
 
-use crate::line::{self, Format, Origin, Said};
+use crate::daily::DailyFile;
+use crate::journal;
 use crate::otlp::{Otlp, ToCollector};
-use crate::process;
-use crate::queue::now_ms;
-use crate::rotating::RotatingFile;
+use crate::outputs::{Output, Outputs, ToOutputs, Traced};
 
 /// The name of the root level, which applies to every logger without its own level, as in the
 /// original.
 pub const ROOT: &str = "ROOT";
+
+/// The logger of the request trace.
+pub const TRACE: &str = "zebu_trace";
 
 static CONTROL: OnceLock<Control> = OnceLock::new();
 
@@ -111,6 +112,32 @@ impl Levels {
         Ok(())
     }
 
+    /// The levels at which only this logger logs, and logs everything.
+    fn only(logger: &str) -> Self {
+        let loggers = [(logger.to_owned(), LevelFilter::TRACE)];
+        Self { root: LevelFilter::OFF, loggers: loggers.into() }
+    }
+
+    /// The level of a module: that of the longest name of a logger with which its name begins.
+    fn of(&self, target: &str) -> LevelFilter {
+        let loggers = self.loggers.iter().filter(|(logger, _)| target.starts_with(&***logger));
+        loggers.max_by_key(|(logger, _)| logger.len()).map_or(self.root, |(_, level)| *level)
+    }
+
+    /// Whether a module logs at this level.
+    pub(crate) fn want(&self, target: &str, level: Level) -> bool {
+        level <= self.of(target)
+    }
+
+    /// The levels at which each module logs what it logs with these or with one of `others`.
+    fn with(&self, others: &[Self]) -> Self {
+        let all = || std::iter::once(self).chain(others);
+        let most = |of: &dyn Fn(&Self) -> LevelFilter| all().map(of).max().unwrap_or(self.root);
+        let loggers = all().flat_map(|levels| levels.loggers.keys());
+        let loggers = loggers.map(|logger| (logger.clone(), most(&|levels| levels.of(logger))));
+        Self { root: most(&|levels| levels.root), loggers: loggers.collect() }
+    }
+
     fn targets(&self) -> Targets {
         let loggers = self.loggers.iter().map(|(logger, level)| (logger.clone(), *level));
         Targets::new().with_default(self.root).with_targets(loggers)
@@ -124,30 +151,20 @@ impl Levels {
     }
 }
 
-/// The target of the lines.
-pub enum Output {
-    /// The standard error stream.
-    Stderr,
-    /// A file.
-    File(RotatingFile),
-    /// The systemd journal, by its native protocol.
-    Journald,
-}
-
 /// The log of this process.
 pub struct Control {
-    levels: Mutex<Levels>,
+    levels: Arc<RwLock<Levels>>,
+    /// Levels of outputs that do not depend on `levels`.
+    fixed: Vec<Levels>,
     handle: reload::Handle<Targets, Registry>,
-    is_json: AtomicBool,
-    /// Lines for the journal have no format.
-    has_format: bool,
+    outputs: Arc<Outputs>,
     otlp: Option<Arc<Otlp>>,
 }
 
 impl Control {
     /// The current levels.
     pub fn levels(&self) -> Levels {
-        self.levels.lock().clone()
+        self.levels.read().clone()
     }
 
     /// Sets the level of a logger. `None` removes it.
@@ -156,27 +173,21 @@ impl Control {
     /// The level or the logger does not exist.
     pub fn set_level(&self, logger: &str, to: Option<&str>) -> Result<(), LevelFault> {
         let to = to.map(level).transpose()?;
-        let mut levels = self.levels.lock();
+        let mut levels = self.levels.write();
         levels.set(logger, to)?;
         // This fails only if the process is ending.
-        let _ = self.handle.reload(levels.targets());
+        let _ = self.handle.reload(levels.with(&self.fixed).targets());
         Ok(())
     }
 
-    /// The format of the lines; `None` if they have no format.
-    pub fn format(&self) -> Option<Format> {
-        let is_json = self.is_json.load(Ordering::Relaxed);
-        self.has_format.then_some(if is_json { Format::Json } else { Format::Text })
+    /// The outputs, and the formats of their lines.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// The way to a collector of OpenTelemetry, if the log goes to one, too.
     pub fn otlp(&self) -> Option<&Otlp> {
         self.otlp.as_deref()
-    }
-
-    /// Changes the format of the lines.
-    pub fn set_format(&self, format: Format) {
-        self.is_json.store(format == Format::Json, Ordering::Relaxed);
     }
 }
 
@@ -185,92 +196,56 @@ pub fn control() -> Option<&'static Control> {
     CONTROL.get()
 }
 
-/// Sets up the log of this process. A second call changes nothing. `otlp` gets each event as well.
+/// The log of a process.
+#[derive(Default)]
+pub struct Setup {
+    /// The levels.
+    pub levels: Levels,
+    /// The outputs, which get each line.
+    pub outputs: Vec<Output>,
+    /// The way to a collector of OpenTelemetry.
+    pub otlp: Option<Otlp>,
+    /// The levels for the collector; `None`: `levels`.
+    pub otlp_levels: Option<Levels>,
+    /// A file for every line of the logger [`TRACE`], whatever its level. `outputs` and `otlp` get
+    /// such a line if their levels say so.
+    pub trace: Option<DailyFile>,
+}
+
+/// Sets up the log of this process. A second call changes nothing.
 ///
 /// # Errors
 /// The journal cannot be reached.
-pub fn install(
-    levels: Levels,
-    format: Format,
-    output: Output,
-    otlp: Option<Otlp>,
-) -> io::Result<()> {
-    let (filter, handle) = reload::Layer::new(levels.targets());
-    let has_format = !matches!(output, Output::Journald);
-    let is_json = AtomicBool::new(format == Format::Json);
+pub fn install(setup: Setup) -> io::Result<()> {
+    let Setup { levels, outputs, otlp, otlp_levels, trace } = setup;
+    let of_trace = trace.is_some().then(|| Levels::only(TRACE));
+    let fixed: Vec<_> = otlp_levels.clone().into_iter().chain(of_trace).collect();
+    let (filter, handle) = reload::Layer::new(levels.with(&fixed).targets());
+    let levels = Arc::new(RwLock::new(levels));
+    let outputs = Arc::new(Outputs::open(outputs, Path::new(journal::SOCKET))?);
     let otlp = otlp.map(Arc::new);
-    let collector = otlp.clone().map(ToCollector);
-    let control = Control { levels: Mutex::new(levels), handle, is_json, has_format, otlp };
-    let registry = tracing_subscriber::registry().with(filter).with(collector);
-    let is_ours = match output {
-        Output::Journald => {
-            let journal = tracing_journald::layer()?.with_syslog_identifier("zebu".to_owned());
-            registry.with(journal).try_init().is_ok()
-        }
-        Output::Stderr => {
-            let color = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            registry.with(Lines { sink: Sink::Stderr, color }).try_init().is_ok()
-        }
-        Output::File(file) => {
-            let sink = Sink::File(Box::new(Mutex::new((file, false))));
-            registry.with(Lines { sink, color: false }).try_init().is_ok()
-        }
+    let of_collector = otlp_levels.map_or_else(|| levels.clone(), |own| Arc::new(RwLock::new(own)));
+    let collector = otlp.clone().map(|otlp| ToCollector::new(otlp, of_collector));
+    let lines = ToOutputs {
+        outputs: Arc::clone(&outputs),
+        levels: Arc::clone(&levels),
+        trace: trace.map(Traced::new),
     };
-    if is_ours {
+    let control = Control { levels, fixed, handle, outputs, otlp };
+    let registry = tracing_subscriber::registry().with(filter).with(collector).with(lines);
+    if registry.try_init().is_ok() {
         let _ = CONTROL.set(control);
     }
     Ok(())
 }
 
-enum Sink {
-    Stderr,
-    /// The file, and whether the last write failed.
-    File(Box<Mutex<(RotatingFile, bool)>>),
-}
-
-/// Writes a line for each event on the event's own thread, so the last line before the process ends
-/// is in the file.
-struct Lines {
-    sink: Sink,
-    color: bool,
-}
-
-impl<S: Subscriber> Layer<S> for Lines {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let thread = std::thread::current();
-        let origin = Origin {
-            wall_us: i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
-            level: *event.metadata().level(),
-            target: event.metadata().target(),
-            thread: thread.name().unwrap_or("-"),
-            facts: process::facts(),
-        };
-        let format = control().and_then(Control::format).unwrap_or_default();
-        let mut out = String::new();
-        line::write(&mut out, format, self.color, &origin, &Said::of(event));
-        match &self.sink {
-            Sink::Stderr => {
-                // A failed write is ignored: the reader may have gone.
-                let _ = io::stderr().write_all(out.as_bytes());
-            }
-            Sink::File(file) => {
-                let (file, fails) = &mut *file.lock();
-                let failure = file.write(out.as_bytes(), now_ms()).err().or_else(|| file.trouble());
-                if let Some(failure) = failure.as_ref().filter(|_| !*fails) {
-                    let path = file.path().display();
-                    let _ = writeln!(io::stderr(), "the log {path} cannot be written: {failure}");
-                }
-                *fails = failure.is_some();
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rotating::{Period, Rotation};
+    use crate::line::Format;
+    use crate::outputs::{FormatFault, OutputKind};
+    use crate::queue::now_ms;
+    use crate::rotating::{Period, RotatingFile, Rotation};
 
     fn shown(levels: &Levels) -> String {
         let all = levels.all().map(|(logger, level)| format!("{logger}={level}"));
@@ -294,14 +269,36 @@ mod tests {
         levels.set("b", Some(LevelFilter::INFO)).unwrap();
     }
 
-    /// LGG-02, LGG-05.
+    /// LGG-04: each output has its own levels.
+    #[test]
+    fn a_module_logs_what_any_output_wants() {
+        let [a, b] = ["warn,zebu_zab=debug,zebu_zab::election=off", "error,zebu=info"]
+            .map(|text| Levels::parse(text).unwrap());
+        let both = a.with(std::slice::from_ref(&b));
+        for target in ["x", "zebu", "zebu_server", "zebu_zab", "zebu_zab::election::x"] {
+            assert_eq!(both.of(target), a.of(target).max(b.of(target)), "{target}");
+            for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+                let is_wanted = both.want(target, level);
+                assert_eq!(is_wanted, both.targets().would_enable(target, &level), "{target}");
+            }
+        }
+        assert_eq!(a.of("zebu_zab::election::x"), LevelFilter::OFF);
+        assert_eq!(shown(&a.with(&[])), shown(&a));
+    }
+
+    /// LGG-02, LGG-04, LGG-05.
     #[test]
     fn levels_and_the_format_change_while_the_process_runs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let rotation = Rotation { bytes_max: None, files_max: 1, every: Period::Ever };
         let file = RotatingFile::open(&path, rotation, 0).unwrap();
-        install(Levels::default(), Format::Text, Output::File(file), None).unwrap();
+        let outputs = vec![Output::Stderr(Format::Text), Output::File(file, Format::Text)];
+        let at_ms = now_ms();
+        let prefix = dir.path().join("trace");
+        let trace = Some(DailyFile::open(&prefix, 1, at_ms).unwrap());
+        let traced = trace.as_ref().map(|file| file.path().to_owned()).unwrap();
+        install(Setup { outputs, trace, ..Setup::default() }).unwrap();
         let control = control().unwrap();
         let say = || {
             tracing::debug!(target: "one::part", "first");
@@ -319,13 +316,41 @@ mod tests {
         assert_eq!(say(), 4);
         assert!(control.set_level(ROOT, Some("loud")).is_err());
         control.set_level(ROOT, Some("info")).unwrap();
-        control.set_format(Format::Json);
+        let last = || {
+            let text = std::fs::read_to_string(&path).unwrap();
+            text.lines().last().unwrap().to_owned()
+        };
+        // The other output's format does not matter.
+        control.outputs().set_format(Some(OutputKind::Stderr), Format::Json).unwrap();
+        tracing::warn!("as text");
+        assert!(last().ends_with(": as text"), "{}", last());
+        control.outputs().set_format(Some(OutputKind::File), Format::Json).unwrap();
         tracing::warn!(session = "0x1", "a\nb");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-        assert_eq!((&last["message"], &last["session"]), (&"a\nb".into(), &"0x1".into()));
+        let object: serde_json::Value = serde_json::from_str(&last()).unwrap();
+        assert_eq!((&object["message"], &object["session"]), (&"a\nb".into(), &"0x1".into()));
+        control.outputs().set_format(None, Format::Text).unwrap();
+        tracing::warn!("as text again");
+        assert!(last().ends_with(": as text again"), "{}", last());
+        let journal = control.outputs().set_format(Some(OutputKind::Journald), Format::Json);
+        assert_eq!(journal, Err(FormatFault::NotUsed(OutputKind::Journald)));
+        // The trace has its own file. The other outputs get its lines if a level says so.
+        let trace = || {
+            tracing::trace!(target: TRACE, session = "0x2", "request");
+            tracing::trace!(target: "zebu_other", "not traced");
+            let text = std::fs::read_to_string(&traced).unwrap();
+            assert!(text.lines().all(|line| line.ends_with(" zebu_trace: request")), "{text}");
+            text.lines().count()
+        };
+        assert_eq!(trace(), 1);
+        assert!(last().ends_with(": as text again"), "{}", last());
+        control.set_level(TRACE, Some("trace")).unwrap();
+        assert_eq!(trace(), 2);
+        assert!(last().ends_with(" zebu_trace: request"), "{}", last());
+        control.set_level(ROOT, Some("off")).unwrap();
+        control.set_level(TRACE, Some("off")).unwrap();
+        assert_eq!(trace(), 3);
         // A second `install` changes nothing.
-        install(Levels::default(), Format::Text, Output::Stderr, None).unwrap();
-        assert_eq!(control.format(), Some(Format::Json));
+        install(Setup::default()).unwrap();
+        assert_eq!(control.outputs().formats().count(), 2);
     }
 }

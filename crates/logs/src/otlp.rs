@@ -14,12 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::RwLock;
 use tracing::{Event, Level, Subscriber, warn};
 use tracing_subscriber::layer::{Context, Layer};
 use zebu_https::{HeaderMap, Https, Uri};
 use zebu_proto::Causes;
 
 use self::export::Export;
+use crate::control::Levels;
 use crate::line::Said;
 use crate::process::{self, Facts};
 use crate::queue::{Entry, Queue, QueueLimits, Watcher};
@@ -138,11 +140,25 @@ impl Otlp {
     }
 }
 
-/// Gives each event to a collector.
-pub struct ToCollector(pub Arc<Otlp>);
+/// Gives events to a collector.
+pub struct ToCollector {
+    otlp: Arc<Otlp>,
+    levels: Arc<RwLock<Levels>>,
+}
+
+impl ToCollector {
+    /// The collector gets events of these levels, which may change.
+    pub fn new(otlp: Arc<Otlp>, levels: Arc<RwLock<Levels>>) -> Self {
+        Self { otlp, levels }
+    }
+}
 
 impl<S: Subscriber> Layer<S> for ToCollector {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        self.0.add(event);
+        let metadata = event.metadata();
+        let is_wanted = self.levels.read().want(metadata.target(), *metadata.level());
+        if is_wanted {
+            self.otlp.add(event);
+        }
     }
 }

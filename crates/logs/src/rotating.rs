@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Interval of the checks whether the file still exists under its name.
-const LOOK_EVERY_MS: i64 = 1_000;
+pub(crate) const LOOK_EVERY_MS: i64 = 1_000;
 
 /// When a file is replaced, and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum Period {
 
 impl Period {
     /// The number of the period that contains a time.
-    fn of(self, wall_ms: i64) -> i64 {
+    pub(crate) fn of(self, wall_ms: i64) -> i64 {
         match self {
             Self::Ever => 0,
             Self::Hour => wall_ms.div_euclid(3_600_000),
@@ -161,7 +161,8 @@ fn absent_is_fine(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// Opens a file of a log, or creates it.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     #[cfg(unix)]

@@ -105,7 +105,8 @@ impl Stage {
     }
 
     fn logs(&self, work: impl FnOnce()) {
-        let subscriber = tracing_subscriber::registry().with(ToCollector(Arc::clone(&self.otlp)));
+        let subscriber = tracing_subscriber::registry()
+            .with(ToCollector::new(Arc::clone(&self.otlp), Arc::default()));
         tracing::subscriber::with_default(subscriber, work);
     }
 
@@ -217,7 +218,8 @@ fn the_end_waits_for_no_collector_that_is_not_there() {
     };
     let https = Https::new(trust_of_the_system().unwrap(), PATIENCE);
     let otlp = Arc::new(Otlp::start(collector, https, WAITING).unwrap());
-    let subscriber = tracing_subscriber::registry().with(ToCollector(Arc::clone(&otlp)));
+    let subscriber =
+        tracing_subscriber::registry().with(ToCollector::new(Arc::clone(&otlp), Arc::default()));
     tracing::subscriber::with_default(subscriber, || {
         (0..2000).for_each(|number| tracing::info!("{number}"));
     });

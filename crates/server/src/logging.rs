@@ -5,13 +5,15 @@ use std::path::PathBuf;
 
 use tracing::warn;
 use zebu_https::{Https, trust_of_the_system};
-use zebu_logs::control::{Levels, Output, control, install};
+use zebu_logs::control::{Levels, Setup, control, install};
+use zebu_logs::daily::DailyFile;
 use zebu_logs::line::Format;
 use zebu_logs::otlp::{self, Collector, Otlp};
+use zebu_logs::outputs::Output;
 use zebu_logs::queue::now_ms;
 use zebu_logs::rotating::{Period, RotatingFile, Rotation};
 
-use crate::config::{Config, FileConfig, FilePeriod, LogOutput, OtlpConfig};
+use crate::config::{Config, FileConfig, FilePeriod, LogOutput, OtlpConfig, TraceConfig};
 
 /// The environment variable that sets the level if no setting does.
 const VARIABLE: &str = "RUST_LOG";
@@ -27,6 +29,18 @@ pub enum LogFault {
     )]
     File {
         /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The file of the request trace cannot be opened.
+    #[error(
+        "{}: a file of the request trace cannot be opened: {source}\n\
+         hint: traceFile or requestTraceFile names it",
+        path.display()
+    )]
+    Trace {
+        /// The beginning of the file's path.
         path: PathBuf,
         /// The reason.
         source: io::Error,
@@ -70,24 +84,37 @@ pub fn start(config: &Config) -> Result<(), LogFault> {
         Some(Ok(levels)) => (levels, None),
         Some(Err(fault)) => (Levels::default(), Some(fault)),
     };
-    let output = match &config.to {
-        LogOutput::Stderr => Output::Stderr,
-        LogOutput::Journald => Output::Journald,
-        LogOutput::File(file) => {
-            let opened = RotatingFile::open(&file.path, rotation(file), now_ms());
-            let fault = |source| LogFault::File { path: file.path.clone(), source };
-            Output::File(opened.map_err(fault)?)
-        }
-    };
-    let format = if config.is_json { Format::Json } else { Format::Text };
+    let outputs = config.outputs.iter().map(output).collect::<Result<_, _>>()?;
     let otlp = config.otlp.as_ref().map(|to| collector(to, client_port)).transpose();
     let otlp = otlp.map_err(LogFault::Otlp)?;
-    install(levels, format, output, otlp).map_err(LogFault::Journal)?;
+    let of_collector = config.otlp.as_ref().and_then(|to| to.levels.as_deref());
+    // The setting was checked when the configuration was read.
+    let otlp_levels = of_collector.and_then(|text| Levels::parse(text).ok());
+    let trace = config.trace.as_ref().map(trace).transpose()?;
+    install(Setup { levels, outputs, otlp, otlp_levels, trace }).map_err(LogFault::Journal)?;
     if let Some(fault) = fault {
         let fault = fault.to_string().replace('\n', "; ");
         warn!("{VARIABLE} has no effect: {fault}");
     }
     Ok(())
+}
+
+fn trace(config: &TraceConfig) -> Result<DailyFile, LogFault> {
+    let fault = |source| LogFault::Trace { path: config.path.clone(), source };
+    DailyFile::open(&config.path, config.files_max, now_ms()).map_err(fault)
+}
+
+fn output(config: &LogOutput) -> Result<Output, LogFault> {
+    let format = |is_json| if is_json { Format::Json } else { Format::Text };
+    Ok(match config {
+        LogOutput::Stderr { is_json } => Output::Stderr(format(*is_json)),
+        LogOutput::Journald => Output::Journald,
+        LogOutput::File { file, is_json } => {
+            let opened = RotatingFile::open(&file.path, rotation(file), now_ms());
+            let fault = |source| LogFault::File { path: file.path.clone(), source };
+            Output::File(opened.map_err(fault)?, format(*is_json))
+        }
+    })
 }
 
 /// Sends all remaining records to the collector before the process ends.

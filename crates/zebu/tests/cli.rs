@@ -302,6 +302,34 @@ fn the_trace_mask_selects_the_lines_of_the_request_trace() {
     assert!(traced[2].ends_with("xid 4"), "{log}");
 }
 
+/// CFG-14. The mask applies there, too: requests are in the file, pings are not.
+#[test]
+fn the_request_trace_goes_to_the_file_of_the_day_where_one_is_named() {
+    let dir = dir();
+    let settings = ["server", "--set", "clientPort=0", "--set", "traceFile=traced"];
+    let running = Running::start(dir.path(), &settings);
+    let mut client = running.session();
+    for request in
+        [Writer::request(1, op::PING), Writer::request(2, op::EXISTS).string("/one").bool(false)]
+    {
+        client.send(request.bytes()).unwrap();
+        frame(&mut client);
+    }
+    let (_, _, log) = running.end(Signal::TERM);
+    assert!(!log.contains("zebu_trace"), "{log}");
+    let names = fs::read_dir(dir.path()).unwrap().map(|it| it.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("traced.")).collect();
+    // There are two if a day ended meanwhile.
+    names.sort();
+    let texts = names.iter().map(|name| fs::read_to_string(dir.path().join(name)).unwrap());
+    let text: String = texts.collect();
+    assert!(text.contains("request exists \"/one\" of session 0x"), "{text}");
+    assert!(!text.contains("ping"), "{text}");
+    assert!(text.lines().all(|line| line.contains(" zebu_trace: ")), "{text}");
+    assert!(names.iter().all(|name| name.split('.').count() == 4), "{names:?}");
+}
+
 #[test]
 fn with_a_zoo_cfg_it_does_as_that_says() {
     let dir = dir();

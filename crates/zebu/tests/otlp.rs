@@ -62,8 +62,9 @@ fn text(value: Option<AnyValue>) -> String {
     }
 }
 
-#[test]
-fn a_collector_gets_the_log_from_the_first_record_to_the_last() {
+/// Runs a server with these settings until the collector has taken a batch. Returns the records, the
+/// attributes of the server, and the log of the standard error stream.
+fn run(settings: &str) -> (Vec<String>, Vec<String>, String) {
     let (collector, arrived) = collector();
     let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [client, page] = held.map(|held| held.local_addr().unwrap().port());
@@ -73,14 +74,16 @@ fn a_collector_gets_the_log_from_the_first_record_to_the_last() {
          zebu.log.otlp.endpoint=http://127.0.0.1:{collector}\n\
          zebu.log.otlp.attributes=service.name=zk-test\n\
          metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n\
-         metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort={page}\n",
+         metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort={page}\n{settings}\n",
         folder.path().join("data").display(),
     );
     let configuration = folder.path().join("zoo.cfg");
     fs::write(&configuration, lines).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
     command.arg("server").arg(&configuration).env_clear();
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let log = folder.path().join("stderr");
+    command.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
+    let child = command.spawn().unwrap();
     let mut server = Ends(child);
     let mut greeting = String::new();
     let stdout = server.0.stdout.take().unwrap();
@@ -99,10 +102,6 @@ fn a_collector_gets_the_log_from_the_first_record_to_the_last() {
     };
     // A record of the first batch: the metrics say then that the collector has taken it.
     read(arrived.recv_timeout(DEADLINE).unwrap(), &mut records, &mut names);
-    assert!(names.contains(&"service.name=zk-test".to_owned()), "{names:?}");
-    for name in ["service.version=", "service.instance.id=", "host.name=", "process.pid="] {
-        assert!(names.iter().any(|it| it.starts_with(name)), "{names:?}");
-    }
     loop {
         let mut stream = TcpStream::connect(("127.0.0.1", page)).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
@@ -120,5 +119,27 @@ fn a_collector_gets_the_log_from_the_first_record_to_the_last() {
     while let Ok(body) = arrived.try_recv() {
         read(body, &mut records, &mut names);
     }
+    (records, names, fs::read_to_string(log).unwrap())
+}
+
+#[test]
+fn a_collector_gets_the_log_from_the_first_record_to_the_last() {
+    let (records, names, log) = run("");
+    assert!(names.contains(&"service.name=zk-test".to_owned()), "{names:?}");
+    for name in ["service.version=", "service.instance.id=", "host.name=", "process.pid="] {
+        assert!(names.iter().any(|it| it.starts_with(name)), "{names:?}");
+    }
     assert!(records.iter().any(|it| it == "stopped"), "{records:?}");
+    assert_eq!(log.lines().count(), records.len(), "{log}");
+}
+
+/// LGG-04.
+#[test]
+fn a_collector_has_levels_of_its_own() {
+    let (records, _, log) = run("zebu.log.level=off,zebu_server::run=info\n\
+         zebu.log.otlp.level=info,zebu_server::run=off");
+    assert!(!records.is_empty());
+    assert!(!records.iter().any(|it| it == "stopped"), "{records:?}");
+    assert!(log.ends_with(": stopped\n"), "{log}");
+    assert!(log.lines().all(|line| line.contains(" zebu_server::run: ")), "{log}");
 }
