@@ -2,6 +2,7 @@
 
 pub mod commit_stage;
 pub mod digests;
+pub mod lacking;
 pub mod phases;
 pub mod quota_warnings;
 pub mod replication;

@@ -4,7 +4,7 @@
 //! all its requests to the disk must be complete, so that its vote equals what a restart would
 //! find.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::catchup::LogRead;
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::doubt::Doubt;
-use crate::election::{Election, State};
+use crate::election::{Ballot, Election, State};
 use crate::faults;
 use crate::history::{History, Txn};
 use crate::io::{ConfigChange, Input, LinkId, Options, Output, Role};
@@ -69,6 +69,8 @@ pub struct Peer {
     part: Part,
     /// Voters that have said that they do not vote.
     abstaining: BTreeSet<ServerId>,
+    /// What each voter has said last, while this server looked for a leader or had one.
+    heard: BTreeMap<ServerId, Ballot>,
     /// A leader that was silent for too long, until it is heard again.
     silent: Option<ServerId>,
     /// The leaders followed in vain.
@@ -139,6 +141,7 @@ impl Peer {
             mesh: Mesh::new(options.me),
             part: Part::settling(),
             abstaining: BTreeSet::new(),
+            heard: BTreeMap::new(),
             silent: None,
             vain: Vain::default(),
             masters: Masters::default(),

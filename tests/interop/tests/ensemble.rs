@@ -272,6 +272,9 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(!ensemble.member(2).four_letter_word("srvr").unwrap().contains("Mode:"));
+    let said = ensemble.member(2).log_lines(&[REFUSES]);
+    assert!(said.contains("that they elect or follow, lacks 0x"), "{said}");
+    assert!(said.contains(": 1, 2 (this server cannot know"), "{said}");
     // It remembers this after a restart.
     ensemble.member(2).kill().unwrap();
     let refusals =

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zebu_proto::{Identity, OpCode, ServerId, SessionId, Xid, Zxid};
+use zebu_proto::{Identity, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::{Tree, WatcherId};
-use zebu_zab::Lacks;
 
+use super::lacking::{doubted_in_words, in_words};
 use crate::clients::conn::Conn;
 use crate::clients::descriptors;
 use crate::four_letter::{
@@ -262,35 +262,6 @@ impl Facts for ServerFactsView {
     fn trace_mask(&self) -> i64 {
         self.0.clients.trace_mask.load(Ordering::Relaxed)
     }
-}
-
-/// The missing conditions of a member without a leader.
-fn in_words(lacks: Lacks, repair: &[String]) -> Vec<String> {
-    let Lacks { why, abstains, unreachable, abstaining } = lacks;
-    let mut words = vec![format!("looking for a leader: {why}")];
-    if abstains {
-        words.push(
-            "this server's own data are lost, damaged or put back: it waits for a leader elected without it".to_owned(),
-        );
-    }
-    words.extend_from_slice(repair);
-    let mut name = |what: &str, servers: &[ServerId]| {
-        let ids: Vec<String> = servers.iter().map(|server| server.0.to_string()).collect();
-        if !ids.is_empty() {
-            words.push(format!("{what}: {}", ids.join(", ")));
-        }
-    };
-    name("voters that cannot be reached", &unreachable);
-    name("voters that do not vote, since their data are lost, damaged or put back", &abstaining);
-    words
-}
-
-/// The missing conditions of a member whose tree differs.
-fn doubted_in_words(since: Zxid) -> Vec<String> {
-    vec![format!(
-        "this server's tree differs from its leader's since {since}: it waits for a digest that agrees, or for the \
-         leader's whole tree"
-    )]
 }
 
 /// The smallest session id at or after the cursor. Cursors follow the order of ids, from 0.

@@ -9,6 +9,7 @@ use zebu_replica::Session;
 use zebu_zab::{Leave, Peer, Role, TreeDigest};
 
 use super::effects::Effects;
+use crate::counting::lacking::who_has_forgotten;
 use crate::ensemble::evidence::Incident;
 use crate::four_letter::ProposalSizes;
 use crate::shared::{Leading, SessionDeadline, Status};
@@ -112,12 +113,12 @@ impl Effects<'_> {
         }
         self.update_status();
         match role {
-            Role::Looking
-                if matches!(
-                    why,
-                    Leave::WouldForget { .. } | Leave::TreeDiffers | Leave::TreeOutvoted { .. }
-                ) =>
-            {
+            Role::Looking if matches!(why, Leave::WouldForget { .. }) => {
+                let lacks = self.parts.replica.peer().and_then(Peer::lacks);
+                let others = lacks.map_or_else(Vec::new, |lacks| who_has_forgotten(&lacks));
+                error!("looking for a leader: {why}; {}", others.join("; "));
+            }
+            Role::Looking if matches!(why, Leave::TreeDiffers | Leave::TreeOutvoted { .. }) => {
                 error!("looking for a leader: {why}");
             }
             Role::Looking

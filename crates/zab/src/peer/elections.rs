@@ -62,6 +62,9 @@ impl Peer {
         out: &mut Vec<Output>,
     ) -> Result<(), Leave> {
         self.note_abstention(from, &ballot);
+        if from != self.options.me && self.quorums.is_voter(from) {
+            self.heard.insert(from, ballot);
+        }
         if let Part::Settling(settling) = &mut self.part {
             // This server cannot vote yet: remembers the ballot.
             settling.early.insert(from, ballot);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 
 use super::{Part, Peer};
+use crate::election::{Ballot, State};
 use crate::io::{Learners, LinkId};
 use crate::leave::Leave;
 use crate::relay::Relay;
@@ -21,6 +22,12 @@ pub struct Lacks {
     pub unreachable: Vec<ServerId>,
     /// The reachable other voters that do not vote for the same reason.
     pub abstaining: Vec<ServerId>,
+    /// After [`Leave::WouldForget`]: the other voters whose history, or the history that they elect
+    /// or follow, has shown itself to lack the newest transaction that this server knows to be
+    /// committed. They may never have had it.
+    pub without_certain: Vec<ServerId>,
+    /// After [`Leave::WouldForget`]: the other voters that have not shown that.
+    pub may_have_certain: Vec<ServerId>,
 }
 
 impl Peer {
@@ -33,12 +40,34 @@ impl Peer {
         let (unreachable, others): (Vec<_>, Vec<_>) =
             self.quorums.voters().partition(|voter| absent.contains(voter));
         let abstaining = others.into_iter().filter(|voter| self.abstaining.contains(voter));
+        let (without_certain, may_have_certain) = self.without_certain();
         Some(Lacks {
+            without_certain,
+            may_have_certain,
             why: self.left,
             abstains: !self.has_database,
             unreachable,
             abstaining: abstaining.collect(),
         })
+    }
+
+    /// After [`Leave::WouldForget`]: the other voters, split into those that are known to lack the
+    /// transaction or to give it up, and the rest.
+    fn without_certain(&self) -> (Vec<ServerId>, Vec<ServerId>) {
+        let Leave::WouldForget { leader, certain, .. } = self.left else {
+            return (Vec::new(), Vec::new());
+        };
+        // A vote is for a history that is at least as good as the voter's own. The vote of a server
+        // with a leader says nothing of its history, unless the leader is the one that lacks it.
+        let lacks = |voter: &ServerId| {
+            let elects = |ballot: &Ballot| {
+                let looks_for_less = ballot.state == State::Looking && ballot.vote.zxid < certain;
+                ballot.vote.leader == leader || looks_for_less
+            };
+            *voter == leader || self.heard.get(voter).is_some_and(elects)
+        };
+        let others = self.quorums.voters().filter(|voter| *voter != self.options.me);
+        others.partition(lacks)
     }
 
     /// Whether its history counts: it is neither lost nor damaged nor known to be wrong.

@@ -386,6 +386,20 @@ impl Run {
         self.peer.as_mut().expect("a script starts a server first")
     }
 
+    /// The other voters that lack a committed transaction, and those of which nobody knows.
+    fn forgetful(&mut self) -> String {
+        let Some(lacks) = self.peer().lacks() else { return String::new() };
+        let ids = |servers: Vec<ServerId>| {
+            let ids: Vec<String> = servers.iter().map(|server| server.0.to_string()).collect();
+            ids.join(",")
+        };
+        match (ids(lacks.without_certain), ids(lacks.may_have_certain)) {
+            (without, _) if without.is_empty() => String::new(),
+            (without, may) if may.is_empty() => format!(" [without it: {without}]"),
+            (without, may) => format!(" [without it: {without}; perhaps with it: {may}]"),
+        }
+    }
+
     fn wait(&mut self, ms: u64) {
         let end = self.now + Duration::from_millis(ms);
         loop {
@@ -622,7 +636,7 @@ impl Run {
                 Output::Role(role) => {
                     let left = self.peer().left();
                     let why = match role {
-                        zebu_zab::Role::Looking => format!(": {left}"),
+                        zebu_zab::Role::Looking => format!(": {left}{}", self.forgetful()),
                         _ => String::new(),
                     };
                     format!("{role:?}{why}")
