@@ -545,6 +545,9 @@ pub(crate) fn frame_length<S: Side>(
     let length = usize::try_from(i32::from_be_bytes(*length))
         .ok()
         .filter(|length| *length <= common.rules.packet_bytes || faults::takes_any_length())
+        .filter(|length| {
+            *length <= common.rules.packet_bytes / 12 || !faults::short_frames_refused()
+        })
         .ok_or(End::Broken("a frame of impossible length"))?;
     if common.load.has_room_for(length) { Ok(Some(length)) } else { Err(End::TooLarge) }
 }

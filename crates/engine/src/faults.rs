@@ -134,3 +134,8 @@ impl<S: Side> Late<S> {
         }
     }
 }
+
+/// A frame may have a twelfth of the permitted length only.
+pub(crate) fn short_frames_refused() -> bool {
+    zebu_proto::mutant!("short frames refused")
+}

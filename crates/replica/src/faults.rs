@@ -77,3 +77,7 @@ pub(crate) fn touches_not_relayed() -> bool {
 pub(crate) fn watch_dropped() -> bool {
     zebu_proto::mutant!("watch dropped")
 }
+
+pub(crate) fn request_sent_twice() -> bool {
+    zebu_proto::mutant!("request sent twice")
+}

@@ -27,6 +27,9 @@ impl Replica {
     ) {
         let data = Some(request.to_data());
         let packet = QuorumPacket { kind: PacketKind::REQUEST, zxid: NO_ZXID, data, authinfo };
+        if faults::request_sent_twice() {
+            self.send_to_leader(packet.clone(), out);
+        }
         self.send_to_leader(packet, out);
     }
 

@@ -191,7 +191,7 @@ impl Alone {
                 return self.parties.iter().try_for_each(Party::is_content);
             }
         }
-        Err("the server has something to do for ever".to_owned())
+        Err("liveness: the server has something to do for ever".to_owned())
     }
 
     fn party_acts(&mut self) {
@@ -363,7 +363,7 @@ impl Process {
         seed: u64,
         now: Duration,
     ) -> Result<Self, String> {
-        let text = |error: zebu_store::StoreError| format!("a server does not start: {error}");
+        let text = |error: zebu_store::StoreError| format!("F2: a server does not start: {error}");
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
         let options = zebu_store::Options {
             prealloc_bytes: if seed.is_multiple_of(2) { 0 } else { 4096 },

@@ -351,7 +351,7 @@ impl World {
             State::Connected => {
                 let ticket = it.session.ticket().ok_or("connected without a session")?;
                 if it.is_global && it.id != ticket.id {
-                    return Err(format!("{} goes on as {}", it.id, ticket.id));
+                    return Err(format!("ANS: {} goes on as {}", it.id, ticket.id));
                 }
                 it.id = ticket.id;
                 it.is_global = true;
@@ -361,7 +361,7 @@ impl World {
             State::ConnectedReadOnly if it.options.read_only => {
                 let ticket = it.session.ticket().ok_or("connected without a session")?;
                 if it.is_global && it.id != ticket.id {
-                    return Err(format!("{} goes on as {} to read", it.id, ticket.id));
+                    return Err(format!("ANS: {} goes on as {} to read", it.id, ticket.id));
                 }
                 it.id = ticket.id;
                 it.only_reads = true;
@@ -374,7 +374,9 @@ impl World {
             State::Connecting | State::Disconnected => {
                 self.checks.expiry.is_present(it.id, None);
             }
-            State::ConnectedReadOnly => return Err("nobody wanted a read-only server".to_owned()),
+            State::ConnectedReadOnly => {
+                return Err("ANS: nobody wanted a read-only server".to_owned());
+            }
             State::Over(ending) => {
                 let id = it.id;
                 self.checks.expiry.is_present(id, None);
@@ -405,7 +407,7 @@ impl World {
             return Ok(());
         }
         let at = it.pending.iter().position(|pending| pending.id == id);
-        let at = at.ok_or_else(|| format!("{id:?} is answered, and nobody waits for it"))?;
+        let at = at.ok_or_else(|| format!("ANS: {id:?} is answered, and nobody waits for it"))?;
         let pending = it.pending.remove(at).expect("it was found there");
         let Pending { mut asked, watch: registration, made, tag, .. } = pending;
         let limit = it.options.request_timeout;
@@ -427,7 +429,7 @@ impl World {
                 self.reached("request of a session without an answer");
                 return Ok(());
             }
-            Err(failure) => return Err(format!("{asked:?} fails: {failure:?}")),
+            Err(failure) => return Err(format!("ANS: {asked:?} fails: {failure:?}")),
         };
         if at > 0 {
             let before = &it.pending[0].asked;
@@ -437,7 +439,7 @@ impl World {
         let header = payload.first_chunk::<4>().map(|xid| i32::from_be_bytes(*xid));
         asked.xid = header.unwrap_or_default();
         if payload.get(16..) != Some(&answer.body[..]) {
-            return Err(format!("{asked:?} is answered with another body than the server's"));
+            return Err(format!("ANS: {asked:?} is answered with another body than the server's"));
         }
         let Answer { zxid, err, .. } = answer;
         if it.only_reads || err == ErrorCode::NOT_READ_ONLY {
@@ -525,7 +527,7 @@ impl World {
         self.app_hang_up(app);
         let it = &mut self.apps[app];
         if let Some(Pending { asked, .. }) = it.pending.front() {
-            let what = format!("program {app}: {asked:?} was never answered");
+            let what = format!("ANS: program {app}: {asked:?} was never answered");
             return self.checks.found(what);
         }
         it.options.seed = it.random.next();

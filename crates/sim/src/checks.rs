@@ -23,9 +23,11 @@ pub(crate) mod succession;
 pub(crate) mod watches;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, SessionId, Zxid};
 use zebu_replica::{Input, Output};
@@ -39,15 +41,21 @@ use zebu_zab::{ConfigChange, EpochKind, Epochs, Leave, Role};
 use crate::checks::configs::is_quorum;
 use crate::disk::Disk;
 use crate::members;
+use crate::names::name_of;
 use crate::plan::{Leads, Plan};
 use crate::server::{Backup, Server};
 use crate::world::World;
+
+/// Violations of a run, one of each check, that outlive a panic of the run.
+pub(crate) type Noted = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
 /// All checks of a run.
 pub(crate) struct Checks {
     pub(crate) now: Duration,
     /// The violated properties.
     pub(crate) broken: Vec<String>,
+    /// The violations that do not end the run, by check.
+    noted: Noted,
     pub(crate) order: order::Order,
     pub(crate) leaders: leaders::Leaders,
     pub(crate) leadership: leadership::Leadership,
@@ -80,6 +88,8 @@ pub(crate) struct Checks {
     lenient: bool,
     /// Whether only the model's verdict counts.
     only_model: bool,
+    /// Whether violations are noted and do not end the run.
+    goes_on: bool,
     /// The epoch that each server leads.
     leads: Vec<Option<zebu_proto::Epoch>>,
     /// Whether each server was a leader or a candidate after its last step.
@@ -106,6 +116,8 @@ impl Checks {
         Self {
             now: Duration::ZERO,
             broken: Vec::new(),
+            noted: Noted::default(),
+            goes_on: plan.goes_on,
             order: order::Order::new(servers),
             leaders: leaders::Leaders::default(),
             leadership: leadership::Leadership::new(plan),
@@ -142,9 +154,19 @@ impl Checks {
         }
     }
 
+    /// What a run that continues after violations has found so far, also if it panics later.
+    pub(crate) fn noted(&self) -> Noted {
+        Noted::clone(&self.noted)
+    }
+
     /// Reports a violation of a property that holds whatever goes wrong.
     pub(crate) fn insist(&mut self, what: String) {
-        self.broken.push(format!("at {:.3} s: {what}", self.now.as_secs_f64()));
+        let what = format!("at {:.3} s: {what}", self.now.as_secs_f64());
+        if self.goes_on {
+            self.noted.lock().entry(name_of(&what)).or_insert(what);
+        } else {
+            self.broken.push(what);
+        }
     }
 
     pub(crate) fn found(&mut self, what: String) {

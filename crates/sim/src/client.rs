@@ -465,7 +465,7 @@ impl World {
         if it.session == SessionId::NONE {
             it.sessions += 1;
         } else if it.session != session {
-            return Err(format!("{} goes on as {session}", it.session));
+            return Err(format!("ANS: {} goes on as {session}", it.session));
         }
         it.session = session;
         it.password = password;
@@ -499,7 +499,7 @@ impl World {
         self.outcome.answered += 1;
         it.watches.answered(&checks.reference, zxid)?;
         if xid == Xid::PING {
-            it.pings = it.pings.checked_sub(1).ok_or("an answer to no ping")?;
+            it.pings = it.pings.checked_sub(1).ok_or("ANS: an answer to no ping")?;
             return Ok(());
         }
         let pending = it.pending.pop_front().ok_or_else(|| format!("ORD: an answer to {xid:?}"))?;

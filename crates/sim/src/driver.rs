@@ -124,9 +124,9 @@ impl zebu_engine::World for Driver<'_> {
     fn take_copy(&mut self, link: LinkId) -> Option<Box<Copied>> {
         let server = self.server;
         let Some((copied, fuzzy)) = self.world.take_copy(server, link) else {
-            self.world
-                .checks
-                .found(format!("server {server}: the leader's tree is no longer available"));
+            self.world.checks.found(format!(
+                "liveness: server {server}: the leader's tree is no longer available"
+            ));
             return None;
         };
         self.process_mut().restoring.push_back((link, fuzzy));

@@ -96,7 +96,7 @@ impl World {
         while !self.is_one() {
             if self.now >= limit {
                 let prints: Vec<_> = self.servers.iter().map(print).collect();
-                let what = format!("trees differ: {prints:?}\n{}", self.status());
+                let what = format!("S-10: trees differ: {prints:?}\n{}", self.status());
                 return self.checks.insist(what);
             }
             let second = std::time::Duration::from_secs(1);

@@ -17,6 +17,8 @@ mod disk;
 mod driver;
 mod faults;
 mod flips;
+#[cfg(feature = "mutants")]
+pub mod found_by;
 pub mod guest;
 mod jobs;
 mod links;
@@ -24,6 +26,7 @@ mod log_repair;
 mod members;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod names;
 mod net;
 mod others;
 pub mod plan;

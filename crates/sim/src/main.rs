@@ -75,6 +75,10 @@ struct Options {
     #[arg(long)]
     mutants: bool,
 
+    /// With --mutants: lists all checks that find each mutant, not only the first one
+    #[arg(long, requires = "mutants")]
+    checks: bool,
+
     /// With the feature `mutants`: runs with this one; with --mutants, looks for this one only
     #[arg(long, value_name = "NAME", value_parser = parse_mutant)]
     mutant: Option<&'static str>,
@@ -108,6 +112,11 @@ fn main() -> ExitCode {
 fn simulate(options: &Options) -> bool {
     if options.mutants {
         let seeds = options.seeds.unwrap_or(MUTANT_SEEDS);
+        #[cfg(feature = "mutants")]
+        if options.checks {
+            std::panic::set_hook(Box::new(|_| {}));
+            return zebu_sim::found_by::print_table(options.mutant, options.first, seeds);
+        }
         return mutants(options.mutant, options.model, options.first, seeds);
     }
     #[cfg(feature = "mutants")]

@@ -226,5 +226,11 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("touches not reported", "SES-07"),
     mutant("lost time not given", "SES-07"),
     mutant("applied in secret", "liveness"),
+    mutant("epoch announced before it is durable", "S-1"),
+    mutant("ephemerals outlive their session", "SES-01"),
+    mutant("request sent twice", "ONCE"),
+    mutant("log record not replayed", "S-5"),
+    mutant("proposed and not logged", "P-3"),
+    alone("short frames refused", "limits"),
     mutant("configuration not shown", "S-13"),
 ];

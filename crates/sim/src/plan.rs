@@ -422,6 +422,8 @@ pub struct Plan {
     pub diverges: bool,
     /// Whether a run fails only if the model of the protocol forbids a step of a server.
     pub only_model: bool,
+    /// Whether a run continues after a violated property, and reports one violation of each check.
+    pub goes_on: bool,
     /// The length of the safety phase.
     pub length: Duration,
     /// The faults, in order.
@@ -602,6 +604,7 @@ impl Plan {
             lies: false,
             diverges: false,
             only_model: false,
+            goes_on: false,
             first_counter: 1,
             syncs: 0,
             snapshot_pause: Duration::from_millis(30),

@@ -9,8 +9,9 @@ use crate::world::{Outcome, World};
 
 /// Runs a plan. A panic counts as a violated property.
 pub fn run(plan: &Plan) -> Outcome {
-    let plan = plan.clone();
-    match catch_unwind(AssertUnwindSafe(|| World::new(plan).run())) {
+    let world = World::new(plan.clone());
+    let noted = world.checks.noted();
+    let mut outcome = match catch_unwind(AssertUnwindSafe(|| world.run())) {
         Ok(outcome) => outcome,
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
@@ -18,7 +19,9 @@ pub fn run(plan: &Plan) -> Outcome {
             let text = format!("panic: {}", text.unwrap_or_default());
             Outcome { broken: vec![text], ..Outcome::default() }
         }
-    }
+    };
+    outcome.broken.extend(std::mem::take(&mut *noted.lock()).into_values());
+    outcome
 }
 
 /// The sum of many runs.

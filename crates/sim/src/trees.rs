@@ -74,7 +74,7 @@ impl World {
         for server in 0..self.servers.len() {
             let Some(process) = &self.servers[server].process else { continue };
             if let Some(path) = is_wrong(&process.tree()) {
-                let what = format!("digests: server {server} has wrong data in {path} in the end");
+                let what = format!("S-10: server {server} has wrong data in {path} in the end");
                 return self.checks.insist(what);
             }
         }

@@ -79,3 +79,63 @@ fn the_table_of_protections_is_whole() {
     let missing: Vec<_> = of_data.difference(&named).collect();
     assert!(missing.is_empty(), "protections without a row: {missing:?}");
 }
+
+/// The table of checks has each check once, and each check finds a deliberate fault that seeds can
+/// show.
+#[test]
+fn every_check_finds_a_fault() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = fs::read_to_string(own.join("src/mutants.rs")).unwrap();
+    let (_, list) = list.split_once("MUTANTS").unwrap();
+    let mut simulated = BTreeSet::new();
+    for start in [" mutant(", "aimed(", "alone(", "trees(", "formed("] {
+        simulated.extend(names(list, start));
+    }
+    let page = fs::read_to_string(own.join("../../docs/simulation.md")).unwrap();
+    let (_, table) = page.split_once("| mutants that it finds |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let mut checks = Vec::new();
+    for row in table.lines().skip(2) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let mutants: Vec<&str> = cells[3].split('`').skip(1).step_by(2).collect();
+        assert!(!mutants.is_empty() && !cells[2].is_empty(), "it finds nothing: {row}");
+        for name in mutants {
+            assert!(simulated.contains(name), "{name} is no mutant of the simulator");
+        }
+        checks.push(cells[1]);
+    }
+    assert_eq!(checks, zebu_sim::names::NAMES);
+}
+
+/// Each violation is reported under the name of a check.
+#[test]
+fn every_message_names_its_check() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut dirs = vec![own.join("src")];
+    let (mut seen, mut unnamed) = (0, Vec::new());
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            for start in ["found(format!(", "insist(format!("] {
+                for rest in text.split(start).skip(1) {
+                    let message = rest.trim_start().trim_start_matches('"');
+                    let (name, _) = message.split_once(": ").unwrap_or_default();
+                    let is_known = zebu_sim::names::NAMES.contains(&name);
+                    // These pass on a message that has a name already.
+                    let passes_on = message.contains("{what}\"") || message.starts_with("{found}");
+                    seen += 1;
+                    if !is_known && !passes_on {
+                        unnamed.push(message.lines().next().unwrap_or_default().to_owned());
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 10, "messages are found: {seen}");
+    assert!(unnamed.is_empty(), "{unnamed:#?}");
+}

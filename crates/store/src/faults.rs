@@ -65,3 +65,7 @@ pub(crate) fn truncation_keeps_one_more() -> bool {
 pub(crate) fn truncation_trusts_every_snapshot() -> bool {
     zebu_proto::mutant!("truncation trusts every snapshot")
 }
+
+pub(crate) fn log_record_not_replayed() -> bool {
+    zebu_proto::mutant!("log record not replayed")
+}

@@ -10,6 +10,7 @@ use zebu_proto::{AclRef, ErrorCode, OpCode, Owner, SessionId, Stat, StatPersiste
 
 use crate::arena::ROOT;
 use crate::events::{Events, Happening, Silent};
+use crate::faults;
 use crate::tree::{DIGEST_HISTORY_INTERVAL, DIGEST_HISTORY_MAX, split};
 use crate::{Node, Tree, quota};
 
@@ -165,6 +166,10 @@ impl Tree {
             Txn::SetAcl { path, acl, version } => done(self.set_acl(path, acl, *version).map(Some)),
             Txn::CreateSession { timeout_ms } => {
                 self.owners.sessions.insert(header.session, *timeout_ms);
+                done(Ok(None))
+            }
+            Txn::CloseSession { .. } if faults::ephemerals_outlive_their_session() => {
+                self.owners.sessions.remove(&header.session);
                 done(Ok(None))
             }
             Txn::CloseSession { paths } => {

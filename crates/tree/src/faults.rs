@@ -5,3 +5,7 @@
 pub(crate) fn digests_trusted_at_once() -> bool {
     zebu_proto::mutant!("digests trusted at once")
 }
+
+pub(crate) fn ephemerals_outlive_their_session() -> bool {
+    zebu_proto::mutant!("ephemerals outlive their session")
+}

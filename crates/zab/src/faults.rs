@@ -90,6 +90,10 @@ pub(crate) fn ensemble_id_settled_by_one() -> bool {
     zebu_proto::mutant!("ensemble id settled by one")
 }
 
+pub(crate) fn epoch_announced_before_it_is_durable() -> bool {
+    zebu_proto::mutant!("epoch announced before it is durable")
+}
+
 pub(crate) fn epoch_not_promised() -> bool {
     zebu_proto::mutant!("epoch not promised")
 }
@@ -196,6 +200,10 @@ pub(crate) fn proposal_in_front() -> bool {
 
 pub(crate) fn proposal_left_out() -> bool {
     zebu_proto::mutant!("proposal left out")
+}
+
+pub(crate) fn proposed_and_not_logged() -> bool {
+    zebu_proto::mutant!("proposed and not logged")
 }
 
 pub(crate) fn proposal_named() -> bool {

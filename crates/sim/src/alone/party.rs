@@ -330,27 +330,27 @@ impl Party {
         }
         let ReplyHeader { xid, zxid, err } = ReplyHeader::decode(&mut from).map_err(text)?;
         if self.is_dismissed {
-            return Err(format!("client {}: {xid:?} behind the last answer", self.number));
+            return Err(format!("ANS: client {}: {xid:?} behind the last answer", self.number));
         }
         if xid == Xid::AUTH {
-            self.auths = self.auths.checked_sub(1).ok_or("an answer to no AUTH")?;
-            return if err == ErrorCode::OK { Ok(()) } else { Err(format!("AUTH: {err:?}")) };
+            self.auths = self.auths.checked_sub(1).ok_or("ANS: an answer to no AUTH")?;
+            return if err == ErrorCode::OK { Ok(()) } else { Err(format!("ANS: AUTH: {err:?}")) };
         }
         if xid == Xid::NOTIFICATION {
             if zxid <= self.seen {
                 let seen = self.seen;
-                return Err(format!("WAT: a notification at {zxid} behind an answer at {seen}"));
+                return Err(format!("WAT-14: a notification at {zxid} behind an answer at {seen}"));
             }
             return Ok(());
         }
         if err == ErrorCode::SESSION_CLOSED_REQUIRE_SASL_AUTH {
             if self.doom != Some(Doom::NotAuthenticated) {
-                return Err(format!("client {} is sent away without a reason", self.number));
+                return Err(format!("ANS: client {} is sent away without a reason", self.number));
             }
             self.is_dismissed = true;
             return Ok(());
         }
-        let asked = self.pending.pop_front().ok_or_else(|| format!("an answer to {xid:?}"))?;
+        let asked = self.pending.pop_front().ok_or_else(|| format!("ANS: an answer to {xid:?}"))?;
         let Asked { op, .. } = asked;
         let who = format!("client {}, request {} of {op}", self.number, asked.xid);
         if xid.0 != asked.xid {
@@ -361,7 +361,7 @@ impl Party {
         }
         self.seen = zxid;
         if asked.err.is_some_and(|expected| expected != err) {
-            return Err(format!("{who}: {err:?} instead of {:?}", asked.err));
+            return Err(format!("ANS: {who}: {err:?} instead of {:?}", asked.err));
         }
         if let Some((version, data)) = asked.finds {
             let found = from.buffer().map_err(text)?.unwrap_or_default();
@@ -371,7 +371,10 @@ impl Party {
             }
             let found = (from.int().map_err(text)?, found.to_vec());
             if found != (version, data.clone()) {
-                return Err(format!("{who}: finds {found:?} instead of {:?}", (version, data)));
+                return Err(format!(
+                    "ANS: {who}: finds {found:?} instead of {:?}",
+                    (version, data)
+                ));
             }
         }
         if let Some(state) = asked.acks {
@@ -396,7 +399,12 @@ impl Party {
         if expected {
             return Ok(());
         }
-        Err(format!("client {} is closed: {:?}, {:?}", self.number, socket.end(), self.doom))
+        Err(format!(
+            "limits: client {} is closed: {:?}, {:?}",
+            self.number,
+            socket.end(),
+            self.doom
+        ))
     }
 
     /// Leaves the connection without closing the session.
@@ -432,7 +440,7 @@ impl Party {
     pub(super) fn is_content(&self) -> Result<(), String> {
         let Some(_) = &self.socket else { return Ok(()) };
         if let Some(doom) = self.doom {
-            return Err(format!("client {} is not closed: {doom:?}", self.number));
+            return Err(format!("limits: client {} is not closed: {doom:?}", self.number));
         }
         if !self.is_open || !self.pending.is_empty() || self.auths > 0 {
             let ops: Vec<OpCode> = self.pending.iter().map(|asked| asked.op).collect();

@@ -211,7 +211,8 @@ impl World {
         let now = self.now;
         let ballots = std::mem::take(&mut self.net.ballots);
         if ballots > BALLOTS_MAX {
-            self.checks.found(format!("{ballots} messages about elections within {INTERVAL:?}"));
+            self.checks
+                .found(format!("progress: {ballots} messages about elections within {INTERVAL:?}"));
         }
         let leader = self.servers.iter().position(|server| server.leads().is_some());
         let waits = leader.and_then(|leader| {

@@ -60,8 +60,14 @@ impl Reads {
         let mut from = Decoder::new(payload);
         let header = ReplyHeader::decode(&mut from).map_err(|error| error.to_string())?;
         let ReplyHeader { zxid, err, .. } = header;
+        if asked.op.is_write() && err == ErrorCode::OK && zxid <= asked.completed {
+            return Err(format!(
+                "LIN: {asked:?} is ordered at {zxid}, before {} which was done when it was sent",
+                asked.completed
+            ));
+        }
         if !order.is_committed(zxid) {
-            return Err(format!("{asked:?} is answered at {zxid}, which is not committed"));
+            return Err(format!("ANS: {asked:?} is answered at {zxid}, which is not committed"));
         }
         if zxid < seen {
             return Err(format!("ORD: {asked:?} is answered at {zxid}, the session saw {seen}"));
@@ -92,7 +98,7 @@ impl Reads {
                 .map_err(|what| format!("S-13: {asked:?} at {zxid} is answered with {what}"));
         }
         read(reference, asked, zxid, err, body)
-            .map_err(|what| format!("{asked:?} at {zxid} is answered with {what}"))
+            .map_err(|what| format!("ANS: {asked:?} at {zxid} is answered with {what}"))
     }
 
     fn written(
@@ -106,25 +112,19 @@ impl Reads {
         let reply = reference.reply(zxid);
         let ours = reply.filter(|reply| (reply.session, reply.cxid) == (session, asked.xid));
         let Some(reply) = ours else {
-            return Err(format!("{asked:?} of {session} is answered at {zxid}, another's"));
+            return Err(format!("ANS: {asked:?} of {session} is answered at {zxid}, another's"));
         };
         if let (Some((path, data)), Some(asked_data)) = (&reply.wrote, &asked.data)
             && (!path.starts_with(&asked.path) || data != asked_data)
         {
             return Err(format!(
-                "{asked:?} of {session} is answered with {zxid}, which wrote {data:x?} to {path}"
+                "ANS: {asked:?} of {session} is answered with {zxid}, which wrote {data:x?} to {path}"
             ));
         }
         if reply.payload != payload {
             return Err(format!(
-                "{asked:?} is answered at {zxid} with {payload:x?} instead of {:x?}",
+                "ANS: {asked:?} is answered at {zxid} with {payload:x?} instead of {:x?}",
                 reply.payload
-            ));
-        }
-        if zxid <= asked.completed {
-            return Err(format!(
-                "LIN: {asked:?} is ordered at {zxid}, before {} which was done when it was sent",
-                asked.completed
             ));
         }
         self.completed = self.completed.max(zxid);

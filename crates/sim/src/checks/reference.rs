@@ -107,7 +107,7 @@ impl Reference {
             && let Some(before) = self.tags.insert(tag.to_vec(), zxid)
         {
             return Err(format!(
-                "what program {} wrote is there twice, {before} and {zxid}",
+                "ONCE: what program {} wrote is there twice, {before} and {zxid}",
                 tag[1]
             ));
         }
@@ -116,7 +116,7 @@ impl Reference {
             && let Some(before) = self.requests.insert((header.session, header.cxid), zxid)
         {
             return Err(format!(
-                "request {} of {} is carried out twice, as {before} and {zxid}",
+                "ONCE: request {} of {} is carried out twice, as {before} and {zxid}",
                 header.cxid, header.session
             ));
         }

@@ -83,6 +83,12 @@ impl Leader {
             self.phase = Phase::EpochPromise;
             self.epoch = Epoch(self.highest.0 + u32::from(!faults::epoch_used_twice()));
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
+            if faults::epoch_announced_before_it_is_durable() {
+                let epoch = self.epoch;
+                for link in self.links.which(|link| matches!(link.stage, Stage::Introduced)) {
+                    self.links.ask(ctx, link, epoch, true);
+                }
+            }
         }
     }
 
