@@ -2,6 +2,7 @@
 //! finished, links and ids lead somewhere, invariants have their checks.
 
 mod changelog;
+mod commands;
 mod compat;
 mod ids;
 mod installed;
@@ -72,6 +73,7 @@ pub(crate) fn check() -> Result<()> {
     let pages = pages::read(&root(), &files)?;
     pages::check(&root(), &pages, &mut wrong);
     ids::check(&root(), &files, &pages, &mut wrong);
+    commands::check(&root(), &files, &mut wrong);
     installed::check(&root(), &files, &mut wrong)?;
     invariants::check(&root(), &files, &mut wrong)?;
     recorded::check(&root(), &mut wrong)?;
