@@ -86,6 +86,9 @@ const ORACLE_HAS: [&str; 2] = ["org.apache.zookeeper", "org.slf4j"];
 const JUNIT: [Artifact; 1] =
     [("org.junit.platform", "junit-platform-console-standalone", "1.10.2")];
 
+/// Our extension of JUnit, and a project that uses it.
+const JUNIT_POMS: [&str; 2] = ["deploy/junit/pom.xml", "tests/interop/clients/junit/pom.xml"];
+
 /// Maven: published test suites by the name of their folder, with libraries that they need but do
 /// not name.
 const SUITES: [(&str, &[Artifact]); 3] = [
@@ -197,6 +200,9 @@ pub(crate) fn install() -> Result<()> {
     once(&folder, "wheel", &format!("{WHEEL:?}"), |path| python(path, &WHEEL))?;
     once(&folder, "moto", &format!("{MOTO:?}"), |path| python(path, &MOTO))?;
     once(&folder, "suite-junit", &format!("{JUNIT:?}"), |path| maven(path, &JUNIT, &[]))?;
+    let poms = JUNIT_POMS.map(|pom| fs::read_to_string(root().join(pom)));
+    let poms = poms.into_iter().collect::<Result<Vec<_>, _>>().context("JUNIT_POMS")?;
+    once(&folder, "maven-junit", &poms.concat(), maven_repository)?;
     once(&folder, "node", NODE, node)?;
     let program = ["Cargo.toml", "Cargo.lock", "src/main.rs"]
         .map(|name| fs::read_to_string(root().join(RUST_TLS).join(name)));
@@ -358,6 +364,26 @@ fn maven(path: &Path, artifacts: &[Artifact], without: &[&str]) -> Result<()> {
     command.args(["dependency:copy-dependencies", "-DincludeScope=runtime"]);
     command.arg(format!("-DoutputDirectory={}", path.display()));
     run(command)
+}
+
+/// Fills a repository of Maven with everything that [`JUNIT_POMS`] need, so that a test can build
+/// them offline.
+fn maven_repository(path: &Path) -> Result<()> {
+    for (pom, phase) in JUNIT_POMS.iter().zip(["install", "test"]) {
+        let pom = root().join(pom);
+        let project = tempfile::tempdir()?;
+        let sources = project.path().join("src/test/java");
+        fs::create_dir_all(&sources)?;
+        fs::copy(&pom, project.path().join("pom.xml"))?;
+        // Without a class, the plugins would not resolve all that they need.
+        fs::write(sources.join("Nothing.java"), "class Nothing {}\n")?;
+        let mut command = Command::new("mvn");
+        command.args(["--quiet", "--batch-mode", "-DskipTests", phase]);
+        command.arg(format!("-Dmaven.repo.local={}", path.display()));
+        command.current_dir(project.path());
+        run(command)?;
+    }
+    Ok(())
 }
 
 fn python(path: &Path, packages: &[&str]) -> Result<()> {
