@@ -442,6 +442,47 @@ fn a_majority_has_damaged_snapshots() -> Result<()> {
     ensure_same(&before, &ensemble.agreed_tree()?)
 }
 
+/// The newest snapshot of a majority, or of all, is damaged. Each of these members starts from an
+/// older snapshot and the logs after it, so nobody waits, and nothing is lost.
+fn newest_snapshots_are_damaged(members: std::ops::Range<usize>) -> Result<()> {
+    let options = options().property("zookeeper.snapCount", 30);
+    let mut ensemble = Ensemble::start(&[Zebu; 3], &options)?;
+    write_all(&mut ensemble, 0, 0..300)?;
+    let before = ensemble.agreed_tree()?;
+    for index in 0..3 {
+        ensemble.member(index).stop()?;
+    }
+    for index in members.clone() {
+        let history = ensemble.member(index).data().join("version-2");
+        let mut snapshots = Vec::new();
+        for file in fs::read_dir(history)? {
+            let path = file?.path();
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let zxid = name.as_deref().and_then(|name| name.strip_prefix("snapshot."));
+            let zxid = zxid.and_then(|zxid| i64::from_str_radix(zxid, 16).ok());
+            snapshots.extend(zxid.map(|zxid| (zxid, path)));
+        }
+        snapshots.sort();
+        ensure!(snapshots.len() > 1, "member {}: {snapshots:?}", index + 1);
+        let (_, newest) = snapshots.pop().context("no snapshot")?;
+        let mut bytes = fs::read(&newest)?;
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&newest, bytes)?;
+    }
+    for index in 0..3 {
+        ensemble.member(index).spawn()?;
+    }
+    ensure_same(&before, &ensemble.agreed_tree()?)?;
+    for index in members {
+        let log = ensemble.member(index).log();
+        ensure!(!log.contains("neither votes nor serves"), "{log}");
+    }
+    write_all(&mut ensemble, 1, 300..320)?;
+    ensemble.agreed_tree()?;
+    Ok(())
+}
+
 /// Members with TLS between each other.
 fn with_tls() -> Options {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/interop");
@@ -493,6 +534,13 @@ fn members_that_are_all_damaged_recover_together_with_sasl() {
 #[test]
 fn members_that_are_all_damaged_are_repaired_from_each_other() {
     done(all_are_repaired_by_their_operator());
+}
+
+#[test]
+fn members_whose_newest_snapshots_are_damaged_start_from_older_ones() {
+    for members in [0..2, 0..3] {
+        done(newest_snapshots_are_damaged(members));
+    }
 }
 
 #[test]
