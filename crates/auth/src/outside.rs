@@ -7,7 +7,7 @@
 
 mod message;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -77,7 +77,12 @@ pub enum Input {
     /// Bytes from the program.
     Received(Vec<u8>),
     /// The connection has ended, or could not be established.
-    Ended(String),
+    Ended {
+        /// The reason.
+        why: String,
+        /// Bytes of requests that the connection has not taken: the last ones.
+        unsent: usize,
+    },
     /// Time has passed.
     Tick,
 }
@@ -120,10 +125,18 @@ struct Waiting {
     tickets: Vec<u64>,
     /// The deadline.
     due: Duration,
-    /// When the request was sent on this connection.
-    sent: Option<Duration>,
-    /// Whether the request was already sent on an earlier connection. It is not sent a third time.
+    /// Whether the request was sent on this connection.
+    sent: Option<Sent>,
+    /// Whether an earlier connection has taken the request, or a part of it. It is not sent a third
+    /// time.
     was_sent: bool,
+}
+
+/// A request that was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    at: Duration,
+    bytes: usize,
 }
 
 /// A scheme that an external program decides.
@@ -144,8 +157,8 @@ pub struct Outside {
     clients: usize,
     /// Bytes of the waiting clients' data.
     bytes: usize,
-    /// Requests without a waiting client. They count until the program answers.
-    late: BTreeSet<u64>,
+    /// Requests without a waiting client, and their bytes. They count until the program answers.
+    late: BTreeMap<u64, usize>,
     cache: BTreeMap<[u8; 32], (Duration, Vec<String>)>,
     cached: VecDeque<[u8; 32]>,
     warned: Option<Duration>,
@@ -168,7 +181,7 @@ impl Outside {
             by_key: BTreeMap::new(),
             clients: 0,
             bytes: 0,
-            late: BTreeSet::new(),
+            late: BTreeMap::new(),
             cache: BTreeMap::new(),
             cached: VecDeque::new(),
             warned: None,
@@ -191,7 +204,7 @@ impl Outside {
                 self.input.clear();
             }
             Input::Received(bytes) => self.received(now, &bytes, out),
-            Input::Ended(why) => self.ended(now, &why, out),
+            Input::Ended { why, unsent } => self.ended(now, &why, unsent, out),
             Input::Tick => {}
         }
         self.expire(now, out);
@@ -313,7 +326,7 @@ impl Outside {
             return Err("its answer is too long".to_owned());
         }
         let Reply { id, verdict, reason, cache_time } = Reply::parse(line)?;
-        if self.late.remove(&id) {
+        if self.late.remove(&id).is_some() {
             return Ok(());
         }
         if self.waiting.get(&id).is_none_or(|waiting| waiting.sent.is_none()) {
@@ -381,8 +394,8 @@ impl Outside {
         let mut is_silent = false;
         for id in due {
             if let Some(sent) = self.waiting[&id].sent {
-                self.late.insert(id);
-                is_silent |= self.heard <= sent;
+                self.late.insert(id, sent.bytes);
+                is_silent |= self.heard <= sent.at;
             }
             self.judge(id, &Judged::Unknown, out);
         }
@@ -399,10 +412,29 @@ impl Outside {
 
     fn breaks(&mut self, now: Duration, why: &str, out: &mut Vec<Output>) {
         out.push(Output::Close);
-        self.ended(now, why, out);
+        self.ended(now, why, 0, out);
     }
 
-    fn ended(&mut self, now: Duration, why: &str, out: &mut Vec<Output>) {
+    /// The first request of which the connection has taken no byte. Requests are sent in the order
+    /// of their ids, so all later ones are untouched, too.
+    fn first_untouched(&self, mut unsent: usize) -> u64 {
+        let waiting = self.waiting.iter().filter_map(|(id, it)| Some((*id, it.sent?.bytes)));
+        let late = self.late.iter().map(|(id, bytes)| (*id, *bytes));
+        let sent: BTreeMap<u64, usize> = waiting.chain(late).collect();
+        let mut first = self.next_id;
+        for (id, bytes) in sent.iter().rev() {
+            if *bytes > unsent {
+                break;
+            }
+            unsent -= bytes;
+            first = *id;
+        }
+        first
+    }
+
+    fn ended(&mut self, now: Duration, why: &str, unsent: usize, out: &mut Vec<Output>) {
+        // The program has not seen these, for example because it closed the connection before.
+        let untouched = self.first_untouched(unsent);
         self.link = Link::Pause(now + self.pause);
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         self.input.clear();
@@ -412,6 +444,9 @@ impl Outside {
             .iter_mut()
             .filter_map(|(id, waiting)| {
                 waiting.sent.take()?;
+                if *id >= untouched {
+                    return None;
+                }
                 std::mem::replace(&mut waiting.was_sent, true).then_some(*id)
             })
             .collect();
@@ -438,14 +473,15 @@ impl Outside {
                 let room = self.rules.asked_max - self.asked();
                 let next = self.waiting.iter_mut().filter(|(_, waiting)| waiting.sent.is_none());
                 for (id, waiting) in next.take(room) {
-                    waiting.sent = Some(now);
                     let request = Request {
                         id: *id,
                         scheme: &self.scheme,
                         address: waiting.peer,
                         data: waiting.data.as_ref().map(Secret::expose),
                     };
-                    out.push(Output::Send(Secret::new(request.line())));
+                    let line = request.line();
+                    waiting.sent = Some(Sent { at: now, bytes: line.len() });
+                    out.push(Output::Send(Secret::new(line)));
                 }
             }
         }

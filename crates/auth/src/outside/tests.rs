@@ -10,6 +10,11 @@ const RULES: Rules = Rules {
     cache_time: Duration::from_secs(60),
 };
 
+/// The connection has taken all requests, and has ended.
+fn ended(why: &str) -> Input {
+    Input::Ended { why: why.to_owned(), unsent: 0 }
+}
+
 struct Case {
     outside: Outside,
     now: Duration,
@@ -139,7 +144,7 @@ fn whoever_asks_the_same_meanwhile_shares_the_verdict() {
 fn nobody_is_let_in_where_nobody_answers() {
     let mut case = Case::new(RULES);
     case.ask(1, "amy");
-    let told = case.step(Input::Ended("no such file".to_owned()));
+    let told = case.step(ended("no such file"));
     assert_eq!(told, ["warn the check of scheme ldap is not there: no such file"]);
     // It is dialled again, at growing intervals, until the client has waited long enough.
     let mut dials = 0;
@@ -149,7 +154,7 @@ fn nobody_is_let_in_where_nobody_answers() {
         let told = case.after(time);
         if told.contains(&"dial".to_owned()) {
             dials += 1;
-            case.step(Input::Ended("no such file".to_owned()));
+            case.step(ended("no such file"));
         }
         if let Some(verdict) = told.into_iter().find(|line| line.starts_with('1')) {
             break verdict;
@@ -164,17 +169,65 @@ fn nobody_is_let_in_where_nobody_answers() {
 fn a_restart_of_the_program_costs_nobody_anything() {
     let mut case = Case::up(RULES);
     assert_eq!(case.ask(1, "amy"), ["send 2"]);
-    case.step(Input::Ended("gone".to_owned()));
+    case.step(ended("gone"));
     assert_eq!(case.after(20 * MS), ["dial"]);
     assert_eq!(case.step(Input::Connected), ["send 2"]);
     let told = case.answer(2, "ok");
     assert_eq!(told, ["inform the check of scheme ldap answers again", r#"1 Ids(["amy"])"#]);
     // A question that ends the program each time is asked twice, no more.
     assert_eq!(case.ask(2, "poison"), ["send 3"]);
-    case.step(Input::Ended("gone".to_owned()));
+    case.step(ended("gone"));
     case.after(40 * MS);
     assert_eq!(case.step(Input::Connected), ["send 3"]);
-    assert_eq!(case.step(Input::Ended("gone".to_owned())), ["2 Unknown"]);
+    assert_eq!(case.step(ended("gone")), ["2 Unknown"]);
+}
+
+/// Bytes of the request with these data.
+fn bytes(case: &Case, id: u64, data: &str) -> usize {
+    let (scheme, address) = (&case.outside.scheme, HOME);
+    Request { id, scheme, address, data: Some(data.as_bytes()) }.line().len()
+}
+
+#[test]
+fn a_question_on_a_connection_just_closed_keeps_both_attempts() {
+    let mut case = Case::up(RULES);
+    // The program closes the connection, and the end is noticed when the first request is written.
+    assert_eq!(case.ask(1, "amy"), ["send 2"]);
+    let unsent = bytes(&case, 2, "amy");
+    case.step(Input::Ended { why: "broken pipe".to_owned(), unsent });
+    for pause in [20, 40] {
+        let told = case.after(pause * MS);
+        assert_eq!(told, ["dial"]);
+        assert_eq!(case.step(Input::Connected), ["send 2"]);
+        let told = case.step(ended("gone"));
+        assert_eq!(told.contains(&"1 Unknown".to_owned()), pause == 40, "{told:?}");
+    }
+}
+
+/// Of a request that the connection has taken in part, the program may have seen something.
+#[test]
+fn a_question_of_which_a_part_was_written_has_used_an_attempt() {
+    let mut case = Case::up(RULES);
+    assert_eq!(case.ask(1, "amy"), ["send 2"]);
+    assert_eq!(case.ask(2, "bob"), ["send 3"]);
+    let unsent = bytes(&case, 2, "amy") - 1 + bytes(&case, 3, "bob");
+    case.step(Input::Ended { why: "broken pipe".to_owned(), unsent });
+    assert_eq!(case.after(20 * MS), ["dial"]);
+    assert_eq!(case.step(Input::Connected), ["send 2", "send 3"]);
+    assert_eq!(case.step(ended("gone")), ["1 Unknown"]);
+    // A request whose client no longer waits is counted as well.
+    assert_eq!(case.after(40 * MS), ["dial"]);
+    assert_eq!(case.step(Input::Connected), ["send 3"]);
+    let unsent = 50 + bytes(&case, 3, "bob");
+    case.outside.late.insert(9, 50);
+    case.step(Input::Ended { why: "broken pipe".to_owned(), unsent });
+    let told = case.after(80 * MS);
+    assert_eq!(told, ["dial"]);
+    assert_eq!(case.step(Input::Connected), ["send 3"]);
+    assert_eq!(
+        case.answer(3, "refused")[..],
+        ["inform the check of scheme ldap answers again", "2 Refused"]
+    );
 }
 
 #[test]

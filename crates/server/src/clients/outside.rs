@@ -97,6 +97,14 @@ enum Link {
 }
 
 impl Link {
+    /// Bytes that the connection has not taken.
+    fn unsent(&self) -> usize {
+        match self {
+            Self::Up { unsent, .. } => unsent.len(),
+            Self::Down | Self::Dialling(_) => 0,
+        }
+    }
+
     /// The next event of the connection. May be dropped and called again.
     async fn next(&mut self) -> Result<Input, io::Error> {
         match self {
@@ -160,8 +168,9 @@ impl Driver {
                     None => return,
                 },
                 happened = self.link.next() => happened.unwrap_or_else(|error| {
+                    let unsent = self.link.unsent();
                     self.link = Link::Down;
-                    Input::Ended(error.to_string())
+                    Input::Ended { why: error.to_string(), unsent }
                 }),
                 () = until(due) => Input::Tick,
             };
