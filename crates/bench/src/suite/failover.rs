@@ -64,11 +64,12 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         sheet.put(group, format!("{name}, median"), Better::Lower, median.as_secs_f64());
         sheet.put(group, format!("{name}, longest"), Better::Lower, longest.as_secs_f64());
     }
-    let Rolled { rate, gap, lost } = rolling::restart(&mut ensemble)?;
+    let Rolled { rate, gap, late: [p99, longest], lost } = rolling::restart(&mut ensemble)?;
     progress(&format!(
-        "  rolling restart at {} writes/s: {} s without a write, {lost} sessions lost",
+        "  rolling restart at {} writes/s: {} s without a write, longest write {} s, {lost} sessions lost",
         number(rate),
-        number(gap.as_secs_f64())
+        number(gap.as_secs_f64()),
+        number(longest.as_secs_f64())
     ));
     sheet.put(
         "s without a write",
@@ -76,6 +77,10 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         Better::Lower,
         gap.as_secs_f64(),
     );
+    for (name, late) in [("p99", p99), ("longest", longest)] {
+        let name = format!("rolling restart, {name} write");
+        sheet.put("s from due to written", name, Better::Lower, late.as_secs_f64());
+    }
     let kept = rolling::SESSIONS.saturating_sub(lost);
     sheet.put("sessions", "kept in a rolling restart".to_owned(), Better::Higher, kept as f64);
     if lost > 0 {
