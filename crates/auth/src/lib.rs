@@ -2,7 +2,7 @@
 //!
 //! Owns key and trust stores ([`store`]), certificates ([`certificate`]), JAAS files ([`jaas`]), the SASL mechanisms
 //! DIGEST-MD5 ([`digest_md5`]) and GSSAPI ([`gssapi`]), a server's side of any mechanism ([`sasl`]), TLS configurations
-//! ([`tls`]), Kerberos names ([`kerberos`]) and secrets that cannot be printed ([`Secret`]).
+//! ([`tls`]) and their cryptography ([`crypto`]), Kerberos names ([`kerberos`]) and secrets that cannot be printed ([`Secret`]).
 //!
 //! It opens no socket and starts no thread. Only [`store`] and [`jaas`] read files, each once and whole; the caller decides
 //! when to read a file again.
@@ -12,6 +12,7 @@ mod der;
 mod pbe;
 
 pub mod certificate;
+pub mod crypto;
 pub mod digest_md5;
 pub mod failures;
 pub mod gssapi;

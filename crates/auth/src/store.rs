@@ -373,7 +373,7 @@ fn belongs(
     chain: &[CertificateDer<'static>],
     facts: &Facts,
 ) -> Result<(), Fault> {
-    let provider = rustls::crypto::ring::default_provider();
+    let provider = crate::crypto::provider();
     let signing = provider.key_provider.load_private_key(key.clone_key()).map_err(|error| {
         Fault::new(
             format!("its private key cannot be used: {error}"),

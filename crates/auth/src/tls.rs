@@ -110,7 +110,7 @@ impl Common {
     }
 
     fn provider(&self) -> Result<Arc<CryptoProvider>, TlsError> {
-        let mut provider = rustls::crypto::ring::default_provider();
+        let mut provider = crate::crypto::provider();
         if let Some(suites) = &self.suites {
             provider.cipher_suites.clone_from(suites);
         }

@@ -66,6 +66,9 @@ pub struct Https {
 pub fn trust_of_the_system() -> Result<ClientConfig, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    #[cfg(feature = "fips")]
+    let provider = Arc::new(crypto::default_fips_provider());
+    #[cfg(not(feature = "fips"))]
     let provider = Arc::new(crypto::ring::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use rustls::crypto::ring::cipher_suite as ring;
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+
+use crate::crypto::cipher_suite as suite;
 
 /// A supported version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,21 +36,25 @@ impl Protocol {
 }
 
 /// All suites in the order of preference: those with forward secrecy and authenticated encryption.
-pub const CIPHER_SUITES: [(&str, SupportedCipherSuite); 9] = [
-    ("TLS_AES_256_GCM_SHA384", ring::TLS13_AES_256_GCM_SHA384),
-    ("TLS_AES_128_GCM_SHA256", ring::TLS13_AES_128_GCM_SHA256),
-    ("TLS_CHACHA20_POLY1305_SHA256", ring::TLS13_CHACHA20_POLY1305_SHA256),
-    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", ring::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
-    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", ring::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+/// With the feature `fips`, only those of the validated module.
+pub const CIPHER_SUITES: &[(&str, SupportedCipherSuite)] = &[
+    ("TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
+    ("TLS_AES_128_GCM_SHA256", suite::TLS13_AES_128_GCM_SHA256),
+    #[cfg(not(feature = "fips"))]
+    ("TLS_CHACHA20_POLY1305_SHA256", suite::TLS13_CHACHA20_POLY1305_SHA256),
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    #[cfg(not(feature = "fips"))]
     (
         "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        ring::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     ),
-    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", ring::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
-    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", ring::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    #[cfg(not(feature = "fips"))]
     (
         "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        ring::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
     ),
 ];
 
@@ -102,8 +107,10 @@ pub fn context(name: &str) -> Result<Vec<Protocol>, NameError> {
 pub fn cipher_suites(list: &str) -> Result<Vec<SupportedCipherSuite>, NameError> {
     let find =
         |name: &str| CIPHER_SUITES.iter().find(|(own, _)| *own == name).map(|(_, suite)| *suite);
-    listed(list, find)
-        .map_err(|name| NameError::new("cipher suite", name, &CIPHER_SUITES.map(|(name, _)| name)))
+    listed(list, find).map_err(|name| {
+        let available: Vec<&str> = CIPHER_SUITES.iter().map(|(name, _)| *name).collect();
+        NameError::new("cipher suite", name, &available)
+    })
 }
 
 fn listed<T: PartialEq>(list: &str, find: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, &str> {
@@ -125,9 +132,9 @@ mod tests {
     fn names_are_those_of_rustls_suites() {
         for (name, suite) in CIPHER_SUITES {
             let own = format!("{:?}", suite.suite()).replace("TLS13_", "TLS_");
-            assert_eq!(own, name);
+            assert_eq!(own, *name);
         }
-        let all = rustls::crypto::ring::ALL_CIPHER_SUITES;
+        let all = crate::crypto::provider().cipher_suites;
         assert_eq!(all.len(), CIPHER_SUITES.len());
     }
 
@@ -137,7 +144,7 @@ mod tests {
         assert_eq!(context("TLS"), Ok(PROTOCOLS.to_vec()));
         assert_eq!(context("TLSv1.2"), Ok(vec![Protocol::Tls12]));
         let suites = cipher_suites("TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384").unwrap();
-        assert_eq!(suites, [ring::TLS13_AES_128_GCM_SHA256, ring::TLS13_AES_256_GCM_SHA384]);
+        assert_eq!(suites, [suite::TLS13_AES_128_GCM_SHA256, suite::TLS13_AES_256_GCM_SHA384]);
     }
 
     #[test]

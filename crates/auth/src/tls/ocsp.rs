@@ -154,7 +154,7 @@ impl Ocsp {
         trusted: &[CertificateDer<'static>],
         revocations: &[CertificateRevocationListDer<'static>],
     ) -> Result<Self, TlsError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let provider = Arc::new(crate::crypto::provider());
         let trust = || Trust::new(trusted, revocations, None, provider.clone());
         let lists = match revocations {
             [] => None,

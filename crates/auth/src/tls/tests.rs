@@ -9,6 +9,7 @@ use rustls::{ClientConnection, ServerConnection};
 
 use super::*;
 use crate::certificate::Facts;
+use crate::crypto;
 use crate::store::{Contents, PasswordSource, StoreFile};
 
 fn path(name: &str) -> PathBuf {
@@ -305,4 +306,15 @@ fn suites_are_taken_from_the_list_alone() {
     let ours = client(&common, None, true).unwrap();
     // The server's key is of RSA.
     assert!(shake(ours, server_of("server", NOW, ClientAuth::None), "localhost").is_err());
+}
+
+/// The same tests run with the validated cryptography: `cargo test -p zebu-auth --features fips`.
+#[test]
+fn both_sides_say_whether_their_cryptography_is_validated() {
+    let ours = client(&trusting("ca.pem"), None, true).unwrap();
+    let theirs = server_of("server", NOW, ClientAuth::None);
+    assert_eq!((ours.fips(), theirs.fips()), (crypto::IS_FIPS, crypto::IS_FIPS));
+    let chacha = cipher_suites("TLS_CHACHA20_POLY1305_SHA256");
+    assert_eq!(chacha.is_err(), crypto::IS_FIPS, "{chacha:?}");
+    shake(ours, theirs, "localhost").unwrap();
 }
