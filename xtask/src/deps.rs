@@ -36,6 +36,7 @@ const DEBIAN: [&str; 29] = [
     "libc6-dev",
     "libcppunit-dev",
     "libsasl2-dev",
+    "libsasl2-modules-gssapi-mit",
     "libssl-dev",
     "strace",
     "valgrind",

@@ -21,7 +21,7 @@ fn identity(running: &Running) -> Identity {
 /// PAI-43.
 #[test]
 fn members_agree_on_an_id_and_refuse_one_of_another_ensemble() {
-    let (mut members, start) = initialized(&["admin.enableServer=true", "admin.serverPort=0"]);
+    let (start, mut members) = initialized(&["admin.enableServer=true", "admin.serverPort=0"]);
     wait("all know the id", || members.iter().all(|it| identity(it).settled().is_some()));
     let own = identity(&members[0]);
     assert!(members.iter().all(|member| identity(member) == own));

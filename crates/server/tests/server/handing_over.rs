@@ -27,7 +27,7 @@ fn refusal(member: &Running, to: &str) -> String {
 
 #[test]
 fn every_follower_can_be_made_leader() {
-    let (members, _start) = initialized(&ADMIN);
+    let (_start, members) = initialized(&ADMIN);
     let leader = || members.iter().position(leads).map(|place| place + 1);
     wait("somebody leads", || leader().is_some());
     let mut client = client_of(&members[0]);
@@ -67,7 +67,7 @@ fn every_follower_can_be_made_leader() {
 
 #[test]
 fn without_a_name_the_best_follower_leads() {
-    let (members, _start) = initialized(&ADMIN);
+    let (_start, members) = initialized(&ADMIN);
     let leader = || members.iter().position(leads);
     wait("somebody leads", || leader().is_some());
     let before = leader().unwrap();
@@ -113,7 +113,7 @@ fn whoever_cannot_hand_over_says_why() {
 
 #[test]
 fn a_follower_that_is_gone_is_not_named() {
-    let (mut members, _start) = initialized(&ADMIN);
+    let (_start, mut members) = initialized(&ADMIN);
     wait("somebody leads", || members.iter().any(leads));
     let leader = members.iter().position(leads).unwrap();
     let gone = (leader + 1) % 3;

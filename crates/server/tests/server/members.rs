@@ -88,16 +88,16 @@ pub fn ensemble(settings: &[&str]) -> (TempDir, Vec<Running>) {
     (three.dir, members)
 }
 
-/// Three voters of a new ensemble that need the file `initialize`, and a function that restarts a
-/// member.
-pub fn initialized(settings: &[&str]) -> (Vec<Running>, impl Fn(usize) -> Running) {
+/// A function that restarts a member, and three voters of a new ensemble that need the file
+/// `initialize`. The function owns the directory, so it is dropped after the voters.
+pub fn initialized(settings: &[&str]) -> (impl Fn(usize) -> Running, Vec<Running>) {
     let three = Three::voters(settings);
     for id in 1..=3 {
         std::fs::write(three.path(id).join("initialize"), "").unwrap();
     }
     let members: Vec<Running> = (1..=3).map(|id| three.start(id)).collect();
     members.iter().for_each(|member| client_of(member).close());
-    (members, move |id| three.start(id))
+    (move |id| three.start(id), members)
 }
 
 /// A leader-elect whose supporter looked for a leader again instead of following it, and the member

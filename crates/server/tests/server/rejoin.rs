@@ -18,7 +18,7 @@ fn a_follower(members: &[Running]) -> usize {
 
 #[test]
 fn a_wiped_member_learns_everything_where_new_databases_are_forbidden() {
-    let (mut members, start) = initialized(&["db.autocreate=false", "snapCount=1000"]);
+    let (start, mut members) = initialized(&["db.autocreate=false", "snapCount=1000"]);
     let mut client = client_of(&members[0]);
     client.create("/kept", b"by the others").unwrap();
     client.close();
@@ -40,7 +40,7 @@ fn members_that_are_restarted_often_take_snapshots_and_remove_old_files() {
     const LIVES: usize = 16;
     const WRITES: usize = 30;
     let settings = ["snapCount=100", "autopurge.purgeInterval=50ms"];
-    let (mut members, start) = initialized(&settings);
+    let (start, mut members) = initialized(&settings);
     let place = a_follower(&members);
     let mut snapshots = std::collections::BTreeSet::new();
     for life in 0..LIVES {
@@ -69,7 +69,7 @@ fn members_that_are_restarted_often_take_snapshots_and_remove_old_files() {
 
 #[test]
 fn no_snapshot_is_taken_for_a_new_leader_or_for_a_synchronization() {
-    let (mut members, start) = initialized(&[]);
+    let (start, mut members) = initialized(&[]);
     client_of(&members[0]).create("/before", b"").unwrap();
     let leads = |member: &Running| member.word("srvr").contains("Mode: leader");
     let place = members.iter().position(leads).expect("one of three leads");
@@ -114,7 +114,7 @@ fn spoil(dir: &Path, right: &[u8], wrong: &[u8]) {
 
 /// A member whose tree differs from its leader's, once it knows that.
 pub fn with_another_tree(look: impl FnOnce(&Running, &Path)) {
-    let (mut members, start) = initialized(&[]);
+    let (start, mut members) = initialized(&[]);
     let place = a_follower(&members);
     // Its own answer, because its log may lack the end of the answers of other members.
     let mut client = client_of(&members[place]);
@@ -196,7 +196,7 @@ fn a_member_does_not_start_alone_by_accident() {
 
 #[test]
 fn uptime_begins_with_the_role() {
-    let (mut members, _start) = initialized(&[]);
+    let (_start, mut members) = initialized(&[]);
     let place = a_follower(&members);
     let leads = |member: &Running| member.word("srvr").contains("Mode: leader");
     let leader = members.iter().position(leads).unwrap();
