@@ -101,6 +101,7 @@ fn output(text: &str) -> Result<OutputKind, String> {
 
 #[cfg(test)]
 mod tests {
+    use tracing::level_filters::LevelFilter;
     use zebu_logs::control::{Levels, Setup, control, install};
     use zebu_logs::outputs::Output;
     use zebu_logs::rotating::{Period, RotatingFile, Rotation};
@@ -115,7 +116,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let rotation = Rotation { bytes_max: None, files_max: 1, every: Period::Ever };
         let file = RotatingFile::open(&dir.path().join("log"), rotation, 0).unwrap();
-        let outputs = vec![Output::Stderr(Format::Text), Output::File(file, Format::Text)];
+        let outputs = [Output::Stderr(Format::Text), Output::File(file, Format::Text)];
+        let outputs = outputs.map(|output| (output, LevelFilter::TRACE)).into();
         install(Setup { levels, outputs, ..Setup::default() }).unwrap();
         let shown = || {
             let text = list(control()).unwrap().to_string();

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use zebu_https::given;
 
 use super::build::Reader;
-use super::settings::{FileConfig, FilePeriod, LogOutput, LoggingConfig, OtlpConfig, TraceConfig};
+use super::settings::{
+    FileConfig, FilePeriod, LogOutput, LogTarget, LoggingConfig, OtlpConfig, TraceConfig,
+};
 use super::sources::Given;
 use super::value;
 
@@ -13,6 +15,8 @@ use super::value;
 const OTLP_PATH: &str = "/v1/logs";
 /// The formats of log lines.
 const FORMATS: [&str; 2] = ["text", "json"];
+/// The levels of log lines.
+const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 /// The outputs of the log.
 const OUTPUTS: [&str; 3] = [STDERR, FILE, JOURNALD];
 const STDERR: &str = "stderr";
@@ -37,47 +41,63 @@ fn names(text: &str) -> Result<Vec<&'static str>, String> {
     Ok(names)
 }
 
-/// The formats of the outputs.
+/// A word for all outputs, and words for single ones.
 #[derive(Debug, Default)]
-struct Formats {
-    /// For outputs without a format of their own.
+struct ByOutput {
+    /// For outputs without a word of their own.
     common: Option<&'static str>,
     own: Vec<(&'static str, &'static str)>,
 }
 
-impl Formats {
-    /// Reads `json`, or `text,file=json`, for these outputs.
-    fn read(text: &str, outputs: &[&'static str]) -> Result<Self, String> {
-        let mut formats = Self::default();
+impl ByOutput {
+    /// Reads `json`, or `text,file=json`, for these outputs. `what`: the meaning of a word.
+    fn read(
+        text: &str,
+        outputs: &[&'static str],
+        (words, what): (&'static [&'static str], &str),
+    ) -> Result<Self, String> {
+        let mut read = Self::default();
         for part in text.split(',') {
-            let (name, format) = match part.split_once('=') {
-                Some((name, format)) => {
-                    (Some(known(&OUTPUTS, name.trim(), "an output")?), format.trim())
+            let (name, word) = match part.split_once('=') {
+                Some((name, word)) => {
+                    (Some(known(&OUTPUTS, name.trim(), "an output")?), word.trim())
                 }
                 None => (None, part.trim()),
             };
-            let format = known(&FORMATS, format, "a format")?;
+            let word = known(words, word, &format!("a {what}"))?;
             match name {
-                Some(JOURNALD) => return Err("entries of journald have no format".to_owned()),
                 Some(name) if !outputs.contains(&name) => {
                     return Err(format!("zebu.log.to does not name {name}"));
                 }
-                Some(name) if formats.own.iter().any(|(it, _)| *it == name) => {
-                    return Err(format!("{name} has two formats"));
+                Some(name) if read.of(name).is_some() => {
+                    return Err(format!("{name} has two {what}s"));
                 }
-                Some(name) => formats.own.push((name, format)),
-                None if formats.common.replace(format).is_some() => {
-                    return Err("there are two formats for all outputs".to_owned());
+                Some(name) => read.own.push((name, word)),
+                None if read.common.replace(word).is_some() => {
+                    return Err(format!("there are two {what}s for all outputs"));
                 }
                 None => {}
             }
         }
-        Ok(formats)
+        Ok(read)
     }
 
-    fn is_json(&self, output: &str) -> bool {
-        let own = self.own.iter().find(|(name, _)| *name == output).map(|(_, format)| *format);
-        own.or(self.common) == Some("json")
+    /// The own word of an output.
+    fn of(&self, output: &str) -> Option<&'static str> {
+        self.own.iter().find(|(name, _)| *name == output).map(|(_, word)| *word)
+    }
+
+    fn get(&self, output: &str) -> Option<&'static str> {
+        self.of(output).or(self.common)
+    }
+}
+
+/// The formats of these outputs.
+fn formats(text: &str, outputs: &[&'static str]) -> Result<ByOutput, String> {
+    let formats = ByOutput::read(text, outputs, (&FORMATS, "format"))?;
+    match formats.of(JOURNALD) {
+        Some(_) => Err("entries of journald have no format".to_owned()),
+        None => Ok(formats),
     }
 }
 
@@ -162,7 +182,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `zebu.log.to` and `zebu.log.format`.
+    /// `zebu.log.to`, `zebu.log.format` and `zebu.log.threshold`.
     fn outputs(&self, file: &FileConfig) -> Vec<LogOutput> {
         let report = |key, text: &str, fault: &str| {
             self.problem(key, format!("{key}={text}: {fault}"));
@@ -173,14 +193,24 @@ impl Reader<'_> {
             vec![STDERR]
         });
         let text = self.value("zebu.log.format").unwrap_or_default();
-        let formats = Formats::read(text, &names).unwrap_or_else(|fault| {
+        let formats = formats(text, &names).unwrap_or_else(|fault| {
             report("zebu.log.format", text, &fault);
-            Formats::default()
+            ByOutput::default()
         });
-        let output = |name| match name {
-            FILE => LogOutput::File { file: file.clone(), is_json: formats.is_json(FILE) },
-            JOURNALD => LogOutput::Journald,
-            _ => LogOutput::Stderr { is_json: formats.is_json(STDERR) },
+        let thresholds = self.text("zebu.log.threshold").map_or_else(ByOutput::default, |text| {
+            ByOutput::read(&text, &names, (&LEVELS, "level")).unwrap_or_else(|fault| {
+                report("zebu.log.threshold", &text, &fault);
+                ByOutput::default()
+            })
+        });
+        let output = |name| {
+            let is_json = formats.get(name) == Some("json");
+            let to = match name {
+                FILE => LogTarget::File { file: file.clone(), is_json },
+                JOURNALD => LogTarget::Journald,
+                _ => LogTarget::Stderr { is_json },
+            };
+            LogOutput { to, threshold: thresholds.get(name) }
         };
         names.into_iter().map(output).collect()
     }

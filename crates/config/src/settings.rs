@@ -95,7 +95,7 @@ pub struct DataConfig {
 pub struct LoggingConfig {
     /// `zebu.log.level`; `None`: the environment decides.
     pub levels: Option<String>,
-    /// `zebu.log.to`: at least one, each of another kind.
+    /// `zebu.log.to`: at least one, each with another target.
     pub outputs: Vec<LogOutput>,
     /// `zebu.log.otlp.*`: a collector that also gets the log.
     pub otlp: Option<OtlpConfig>,
@@ -127,9 +127,19 @@ pub struct TraceConfig {
     pub files_max: u32,
 }
 
+/// An output of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogOutput {
+    /// The target of the lines.
+    pub to: LogTarget,
+    /// `zebu.log.threshold`: the least severe level that this output gets, as in `warn`; `None`: it
+    /// gets every line of the log.
+    pub threshold: Option<&'static str>,
+}
+
 /// A destination of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LogOutput {
+pub enum LogTarget {
     /// To the standard error stream.
     Stderr {
         /// `zebu.log.format`: JSON objects instead of text.

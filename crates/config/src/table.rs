@@ -270,6 +270,7 @@ pub static SETTINGS: &[Setting] = &[
         .not_built(Part::Plugins, Switch::OtherAuditLog).group(OPERATIONS),
     prop("zebu.log.level", Kind::Text, "", "which lines the log has: a level, and levels of modules, as in `info,zebu_zab=debug`; may be changed over HTTP").computed("RUST_LOG, else info").group(OPERATIONS),
     prop("zebu.log.format", Kind::Text, "text", "format of the log's lines, `text` or `json`: one for all outputs, or formats of single outputs as well, as in `text,file=json`; may be changed over HTTP").group(OPERATIONS),
+    prop("zebu.log.threshold", Kind::Text, "", "the least severe level that each output gets, below zebu.log.level, as in `stderr=warn,file=debug`; one level applies to all outputs").unset().group(OPERATIONS),
     prop("zebu.log.to", Kind::Text, "stderr", "where the log goes, one or several of `stderr` (the standard error stream), `file` (log.file in log.dir) and `journald` (the journal of systemd), separated by commas").group(OPERATIONS),
     prop("zebu.log.otlp.endpoint", Kind::Text, "", "send the log to this OpenTelemetry collector as well, over OTLP/HTTP, as in `http://127.0.0.1:4318`; without a path, the path is /v1/logs").unset().group(OPERATIONS),
     prop("zebu.log.otlp.headers", Kind::Secret, "", "headers of each request to the collector, as in `Authorization=Bearer%20abc,X-Scope=a`").unset().group(OPERATIONS),

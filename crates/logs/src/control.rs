@@ -201,8 +201,9 @@ pub fn control() -> Option<&'static Control> {
 pub struct Setup {
     /// The levels.
     pub levels: Levels,
-    /// The outputs, which get each line.
-    pub outputs: Vec<Output>,
+    /// The outputs, each with the least severe level that it gets of the lines that `levels` let
+    /// through.
+    pub outputs: Vec<(Output, LevelFilter)>,
     /// The way to a collector of OpenTelemetry.
     pub otlp: Option<Otlp>,
     /// The levels for the collector; `None`: `levels`.
@@ -293,7 +294,8 @@ mod tests {
         let path = dir.path().join("log");
         let rotation = Rotation { bytes_max: None, files_max: 1, every: Period::Ever };
         let file = RotatingFile::open(&path, rotation, 0).unwrap();
-        let outputs = vec![Output::Stderr(Format::Text), Output::File(file, Format::Text)];
+        let outputs = [Output::Stderr(Format::Text), Output::File(file, Format::Text)];
+        let outputs = outputs.map(|output| (output, LevelFilter::TRACE)).into();
         let at_ms = now_ms();
         let prefix = dir.path().join("trace");
         let trace = Some(DailyFile::open(&prefix, 1, at_ms).unwrap());

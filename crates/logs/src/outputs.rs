@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
@@ -77,6 +78,8 @@ pub enum FormatFault {
 /// An output in use.
 struct Sink {
     kind: OutputKind,
+    /// The least severe level that it gets.
+    threshold: LevelFilter,
     is_json: AtomicBool,
     to: To,
 }
@@ -91,7 +94,7 @@ enum To {
 }
 
 impl Sink {
-    fn open(output: Output, journal: &Path) -> io::Result<Self> {
+    fn open((output, threshold): (Output, LevelFilter), journal: &Path) -> io::Result<Self> {
         let (kind, format, to) = match output {
             Output::Stderr(format) => {
                 let color = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -104,7 +107,7 @@ impl Sink {
                 (OutputKind::Journald, Format::Text, To::Journald(Journal::open(journal)?))
             }
         };
-        Ok(Self { kind, is_json: AtomicBool::new(format == Format::Json), to })
+        Ok(Self { kind, threshold, is_json: AtomicBool::new(format == Format::Json), to })
     }
 
     /// `None`: it has no lines.
@@ -170,7 +173,7 @@ pub struct Outputs(Vec<Sink>);
 
 impl Outputs {
     /// `journal`: the socket of the journal.
-    pub(crate) fn open(outputs: Vec<Output>, journal: &Path) -> io::Result<Self> {
+    pub(crate) fn open(outputs: Vec<(Output, LevelFilter)>, journal: &Path) -> io::Result<Self> {
         let sinks = outputs.into_iter().map(|output| Sink::open(output, journal));
         Ok(Self(sinks.collect::<io::Result<_>>()?))
     }
@@ -238,9 +241,45 @@ impl<S: Subscriber> Layer<S> for ToOutputs {
             trace.write(&origin, &said);
         }
         if is_wanted {
-            for sink in &self.outputs.0 {
+            for sink in self.outputs.0.iter().filter(|sink| level <= sink.threshold) {
                 sink.write(&origin, metadata, &said);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+    use crate::rotating::{Period, Rotation};
+
+    /// LGG-04.
+    #[test]
+    fn an_output_gets_no_line_below_its_threshold() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let rotation = Rotation { bytes_max: None, files_max: 1, every: Period::Ever };
+            let file = RotatingFile::open(&dir.path().join(name), rotation, 0).unwrap();
+            Output::File(file, Format::Text)
+        };
+        let outputs = vec![
+            (file("all"), LevelFilter::TRACE),
+            (file("severe"), LevelFilter::WARN),
+            (file("none"), LevelFilter::OFF),
+        ];
+        let outputs = Arc::new(Outputs::open(outputs, Path::new("/nowhere")).unwrap());
+        let levels = Arc::new(RwLock::new(Levels::parse("info").unwrap()));
+        let layer = ToOutputs { outputs, levels, trace: None };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::error!("one");
+            tracing::warn!("two");
+            tracing::info!("three");
+            tracing::debug!("four");
+        });
+        let lines =
+            |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap().lines().count();
+        assert_eq!(["all", "severe", "none"].map(lines), [3, 2, 0]);
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use tracing::level_filters::LevelFilter;
 use tracing::warn;
 use zebu_https::{Https, trust_of_the_system};
 use zebu_logs::control::{Levels, Setup, control, install};
@@ -13,7 +14,9 @@ use zebu_logs::outputs::Output;
 use zebu_logs::queue::now_ms;
 use zebu_logs::rotating::{Period, RotatingFile, Rotation};
 
-use crate::config::{Config, FileConfig, FilePeriod, LogOutput, OtlpConfig, TraceConfig};
+use crate::config::{
+    Config, FileConfig, FilePeriod, LogOutput, LogTarget, OtlpConfig, TraceConfig,
+};
 
 /// The environment variable that sets the level if no setting does.
 const VARIABLE: &str = "RUST_LOG";
@@ -104,17 +107,20 @@ fn trace(config: &TraceConfig) -> Result<DailyFile, LogFault> {
     DailyFile::open(&config.path, config.files_max, now_ms()).map_err(fault)
 }
 
-fn output(config: &LogOutput) -> Result<Output, LogFault> {
+fn output(config: &LogOutput) -> Result<(Output, LevelFilter), LogFault> {
     let format = |is_json| if is_json { Format::Json } else { Format::Text };
-    Ok(match config {
-        LogOutput::Stderr { is_json } => Output::Stderr(format(*is_json)),
-        LogOutput::Journald => Output::Journald,
-        LogOutput::File { file, is_json } => {
+    let output = match &config.to {
+        LogTarget::Stderr { is_json } => Output::Stderr(format(*is_json)),
+        LogTarget::Journald => Output::Journald,
+        LogTarget::File { file, is_json } => {
             let opened = RotatingFile::open(&file.path, rotation(file), now_ms());
             let fault = |source| LogFault::File { path: file.path.clone(), source };
             Output::File(opened.map_err(fault)?, format(*is_json))
         }
-    })
+    };
+    // The level was checked when the configuration was read.
+    let threshold = config.threshold.and_then(|level| level.parse().ok());
+    Ok((output, threshold.unwrap_or(LevelFilter::TRACE)))
 }
 
 /// Sends all remaining records to the collector before the process ends.

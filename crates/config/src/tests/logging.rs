@@ -7,20 +7,21 @@ use super::*;
 fn the_log_goes_to_stderr_and_elsewhere_where_that_is_asked_for() {
     let logging = Case::file("").config().logging;
     let slow_request = Some(Duration::from_secs(3));
-    let outputs = vec![LogOutput::Stderr { is_json: false }];
+    let outputs = vec![LogOutput { to: LogTarget::Stderr { is_json: false }, threshold: None }];
     let expected = LoggingConfig { levels: None, outputs, otlp: None, trace: None, slow_request };
     assert_eq!(logging, expected);
     assert_eq!(Case::file("zebu.slowRequest.millis=0").config().logging.slow_request, None);
     let text = "zebu.log.level=warn, zebu_zab=DEBUG\nzebu.log.format=JSON\nzebu.log.to=file\nzebu.log.rotate=hourly";
     let logging = Case::file(text).define("zookeeper.log.dir=/var/log").config().logging;
     assert_eq!(logging.levels.as_deref(), Some("warn, zebu_zab=DEBUG"));
-    let [LogOutput::File { file, is_json: true }] = &logging.outputs[..] else {
+    let [LogOutput { to: LogTarget::File { file, is_json: true }, .. }] = &logging.outputs[..]
+    else {
         panic!("{:?}", logging.outputs)
     };
     assert_eq!(file.path, Path::new("/var/log/zookeeper.log"));
     assert_eq!((file.bytes_max, file.files_max, file.period), (10 << 20, 11, FilePeriod::Hour));
     let outputs = Case::file("zebu.log.to=journald").config().logging.outputs;
-    assert_eq!(outputs, [LogOutput::Journald]);
+    assert_eq!(outputs, [LogOutput { to: LogTarget::Journald, threshold: None }]);
     let levels = "off, error, warn, info, debug, trace";
     for (line, fault) in [
         ("zebu.log.level=loud", format!("\"loud\" is not a level: {levels}")),
@@ -32,12 +33,18 @@ fn the_log_goes_to_stderr_and_elsewhere_where_that_is_asked_for() {
         ("zebu.log.to=otlp", "\"otlp\" is not an output: stderr, file, journald".to_owned()),
         ("zebu.log.to=stderr,", "\"\" is not an output: stderr, file, journald".to_owned()),
         ("zebu.log.to=file,File", "file is there twice".to_owned()),
+        (
+            "zebu.log.threshold=stderr=loud",
+            "\"loud\" is not a level: error, warn, info, debug, trace".to_owned(),
+        ),
+        ("zebu.log.threshold=file=warn", "zebu.log.to does not name file".to_owned()),
+        ("zebu.log.threshold=warn,info", "there are two levels for all outputs".to_owned()),
         ("zebu.log.format=xml", "\"xml\" is not a format: text, json".to_owned()),
         ("zebu.log.format=stderr=", "\"\" is not a format: text, json".to_owned()),
         ("zebu.log.format=text,json", "there are two formats for all outputs".to_owned()),
         ("zebu.log.format=stderr=text,stderr=json", "stderr has two formats".to_owned()),
         ("zebu.log.format=file=json", "zebu.log.to does not name file".to_owned()),
-        ("zebu.log.format=journald=json", "entries of journald have no format".to_owned()),
+        ("zebu.log.format=journald=json", "zebu.log.to does not name journald".to_owned()),
         (
             "zebu.log.format=tape=json",
             "\"tape\" is not an output: stderr, file, journald".to_owned(),
@@ -45,6 +52,9 @@ fn the_log_goes_to_stderr_and_elsewhere_where_that_is_asked_for() {
     ] {
         Case::file(line).fails(&format!("zoo.cfg:3: {line}: {fault}"));
     }
+    let line = "zebu.log.format=journald=json";
+    let fault = format!("zoo.cfg:4: {line}: entries of journald have no format");
+    Case::file(&format!("zebu.log.to=journald\n{line}")).fails(&fault);
 }
 
 /// LGG-04.
@@ -55,9 +65,9 @@ fn several_outputs_have_one_format_or_each_its_own() {
         let outputs = Case::file(&format!("{to}{format}")).config().logging.outputs;
         match &outputs[..] {
             [
-                LogOutput::Stderr { is_json: stderr },
-                LogOutput::File { is_json: file, .. },
-                LogOutput::Journald,
+                LogOutput { to: LogTarget::Stderr { is_json: stderr }, .. },
+                LogOutput { to: LogTarget::File { is_json: file, .. }, .. },
+                LogOutput { to: LogTarget::Journald, .. },
             ] => (*stderr, *file),
             other => panic!("{other:?}"),
         }
@@ -67,6 +77,19 @@ fn several_outputs_have_one_format_or_each_its_own() {
     assert_eq!(outputs("zebu.log.format=text,file=json"), (false, true));
     assert_eq!(outputs("zebu.log.format=file=text, json"), (true, false));
     assert_eq!(outputs("zebu.log.format=STDERR=Json"), (true, false));
+}
+
+/// LGG-04.
+#[test]
+fn each_output_may_have_a_threshold() {
+    let thresholds = |line: &str| {
+        let text = format!("zebu.log.to=stderr,file,journald\n{line}");
+        let outputs = Case::file(&text).config().logging.outputs;
+        outputs.iter().map(|output| output.threshold.unwrap_or("-")).collect::<Vec<_>>()
+    };
+    assert_eq!(thresholds(""), ["-", "-", "-"]);
+    assert_eq!(thresholds("zebu.log.threshold=stderr=WARN"), ["warn", "-", "-"]);
+    assert_eq!(thresholds("zebu.log.threshold=info, journald=error"), ["info", "info", "error"]);
 }
 
 #[test]
