@@ -21,7 +21,7 @@ type Artifact = (&'static str, &'static str, &'static str);
 /// Kerberos key distribution centre; build dependencies of kazoo's Kerberos module; a browser for
 /// the console; checkers for the packages in `deploy`; tools that create file
 /// systems and shut them down.
-const DEBIAN: [&str; 29] = [
+const DEBIAN: [&str; 30] = [
     "chromium",
     "zookeeper",
     "libzookeeper-java",
