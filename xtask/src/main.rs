@@ -57,9 +57,11 @@ enum Task {
     /// The task counts instructions, allocations and system calls of a release build.
     Counted(Further),
     /// Write the tables and plots of docs/performance.md and of the README.
+    ///
+    /// The task keeps the figures of the files in docs/measured, and writes the pages from all figures there.
     BenchReport {
         /// Files that `zebu bench compare --json FILE` wrote, for example with `--suite all --rounds 5`.
-        #[arg(required = true, value_name = "FILE")]
+        #[arg(value_name = "FILE")]
         files: Vec<String>,
     },
     /// Run the interop tests only.

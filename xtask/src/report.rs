@@ -1,7 +1,8 @@
-//! `cargo xtask bench-report FILE...`: what `zebu bench compare --json FILE` measured, as tables in the docs and
+//! `cargo xtask bench-report [FILE...]`: what `zebu bench compare --json FILE` measured, as tables in the docs and
 //! the README and as plots beside them.
 //!
-//! The same files give the same bytes, so what is published can be made again and looked through.
+//! The task keeps the figures in `docs/measured`, and writes the pages from everything there. The same files give the
+//! same bytes, so a test compares the pages with the figures.
 
 mod about;
 mod aims;
@@ -23,21 +24,24 @@ const PAGES: [(&str, pages::Page); 2] =
     [("docs/performance.md", pages::Page::Full), ("README.md", pages::Page::Short)];
 /// The directory of the plots.
 const PLOTS: &str = "docs/plots";
+/// The directory of the published figures.
+const MEASURED: &str = "docs/measured";
 /// The marks before and after the tables of a page.
 const BEGIN: &str = "<!-- measured: what follows is written by `cargo xtask bench-report` -->";
 const END: &str = "<!-- measured: end -->";
 
-/// Writes the tables and plots of these files into the repository at `root`.
+/// Keeps the figures of these files in the repository at `root`, and writes the tables and plots of all kept figures.
 pub(crate) fn write(root: &Path, files: &[String]) -> Result<()> {
-    ensure!(
-        !files.is_empty(),
-        "usage: cargo xtask bench-report FILE...\nhint: zebu bench compare --suite all --rounds 5 --json FILE"
-    );
-    let mut figures = Figures::default();
     for file in files {
         let text = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
-        figures.add(&text).with_context(|| file.clone())?;
+        Figures::default().add(&text).with_context(|| file.clone())?;
+        let text = about::published(&text).with_context(|| file.clone())?;
+        let name = Path::new(file).file_name().with_context(|| file.clone())?;
+        let path = root.join(MEASURED).join(name).with_extension("json");
+        fs::create_dir_all(root.join(MEASURED))?;
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
+    let figures = kept(root)?;
     let plots = plots::all(&figures);
     let dir = root.join(PLOTS);
     fs::create_dir_all(&dir)?;
@@ -59,6 +63,28 @@ pub(crate) fn write(root: &Path, files: &[String]) -> Result<()> {
         println!("{name}");
     }
     Ok(())
+}
+
+/// The figures in the repository. Those of a file replace those of files whose names are before its name.
+fn kept(root: &Path) -> Result<Figures> {
+    let dir = root.join(MEASURED);
+    let mut files = Vec::new();
+    if dir.exists() {
+        for entry in fs::read_dir(&dir)? {
+            files.push(entry?.path());
+        }
+    }
+    files.sort();
+    ensure!(
+        !files.is_empty(),
+        "no figures are in {MEASURED}\nhint: zebu bench compare --suite all --rounds 5 --json FILE; cargo xtask bench-report FILE"
+    );
+    let mut figures = Figures::default();
+    for file in files {
+        let text = fs::read_to_string(&file)?;
+        figures.add(&text).with_context(|| file.display().to_string())?;
+    }
+    Ok(figures)
 }
 
 /// `page` with `inner` between the marks.
@@ -198,7 +224,7 @@ mod tests {
                 serde_json::json!({ "zebu": [140, 150, 130], "durable": [199, 199, 199], "echo": [200, 200, 200] }),
             )],
         );
-        let files = [file("java.json", java), file("bounds.json", bounds)];
+        let files = [file("java.json", java), file("limits.json", bounds)];
         write(dir.path(), &files).unwrap();
         let page = fs::read_to_string(dir.path().join("docs/performance.md")).unwrap();
         for line in [
@@ -227,9 +253,9 @@ mod tests {
     fn a_later_file_adds_rows_and_takes_the_place_of_others() {
         let dir = repository();
         let more = FIXTURE.replace("[900, 1000, 1100]", "[1900, 2000, 2100]");
-        fs::write(dir.path().join("more.json"), more).unwrap();
+        fs::write(dir.path().join("second.json"), more).unwrap();
         let files =
-            ["run.json", "more.json"].map(|name| dir.path().join(name).display().to_string());
+            ["run.json", "second.json"].map(|name| dir.path().join(name).display().to_string());
         write(dir.path(), &files).unwrap();
         let page = fs::read_to_string(dir.path().join("docs/performance.md")).unwrap();
         assert!(
@@ -250,10 +276,19 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_of_this_repository_have_the_marks() {
-        for (name, _) in PAGES {
-            let text = fs::read_to_string(crate::steps::root().join(name)).unwrap();
-            assert!(replaced(&text, "x").is_ok(), "{name}");
+    fn the_pages_and_plots_of_this_repository_show_its_figures() {
+        let root = crate::steps::root();
+        let figures = kept(&root).unwrap();
+        let plots = plots::all(&figures);
+        for (name, page) in PAGES {
+            let text = fs::read_to_string(root.join(name)).unwrap();
+            let current = replaced(&text, &pages::render(&figures, &plots, page)).unwrap();
+            assert!(text == current, "{name}: run cargo xtask bench-report");
+        }
+        for (name, _) in plots::NAMES {
+            let text = fs::read_to_string(root.join(PLOTS).join(name)).ok();
+            let plot = plots.iter().find(|plot| plot.file == *name).map(|plot| plot.svg.clone());
+            assert!(text == plot, "{name}: run cargo xtask bench-report");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How figures came about: the machine, who took part, and the command that measures them again.
 
-use serde_json::Value;
+use anyhow::Result;
+use serde_json::{Value, json};
 use zebu_figures::number;
 
 /// Options with paths on a machine, which do not affect the results.
@@ -56,6 +57,36 @@ pub(super) fn run(json: &Value) -> Run {
     Run { machine, servers, words }
 }
 
+/// The text of a comparison for the repository: without paths of a machine, and with one figure in each line.
+pub(super) fn published(text: &str) -> Result<String> {
+    let json: Value = serde_json::from_str(text)?;
+    let words = json["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<&str> = words.skip_while(|word| *word != "compare").collect();
+    let servers = json["servers"].as_array().into_iter().flatten();
+    let servers =
+        servers.map(|server| json!({ "name": server["name"], "version": server["version"] }));
+    let mut head = json!({
+        "command": json["command"],
+        "arguments": without_options(&words, &PLACES),
+        "machine": json["machine"],
+        "servers": servers.collect::<Vec<_>>(),
+    });
+    for key in ["fdatasync_us", "round_trip_us", "load_average"] {
+        head[key] = json[key].clone();
+    }
+    let rows = json["result"]["rows"].as_array().into_iter().flatten();
+    let rows: Vec<String> = rows.map(Value::to_string).collect();
+    let notes = json["result"]["notes"].as_array().into_iter().flatten();
+    let notes: Vec<String> = notes.map(Value::to_string).collect();
+    let head = head.to_string();
+    let head = head.strip_suffix('}').unwrap_or(&head);
+    Ok(format!(
+        "{head},\n\"result\": {{\"notes\": [\n{}\n], \"rows\": [\n{}\n]}}}}\n",
+        notes.join(",\n"),
+        rows.join(",\n")
+    ))
+}
+
 /// `24000000 kB` as GB.
 fn memory(text: &str) -> String {
     match text.strip_suffix(" kB").and_then(|kib| kib.parse::<f64>().ok()) {
@@ -66,13 +97,18 @@ fn memory(text: &str) -> String {
 
 /// The words that matter for a repetition of one suite.
 fn without_places<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    without_options(words, &[&PLACES[..], &[SUITE]].concat())
+}
+
+/// The words without these options and their values.
+fn without_options<'a>(words: &[&'a str], options: &[&str]) -> Vec<&'a str> {
     let mut kept = Vec::new();
     let mut is_value = false;
     for word in words {
         let name = word.split('=').next().unwrap_or_default();
         if is_value {
             is_value = false;
-        } else if PLACES.contains(&name) || name == SUITE {
+        } else if options.contains(&name) {
             is_value = name == *word && name != ALONE;
         } else {
             kept.push(*word);
