@@ -58,11 +58,13 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             }
             ensemble.wait_for(leader)?;
         }
-        gaps.sort_unstable();
-        let (median, longest) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
-        let group = "s without a write";
-        sheet.put(group, format!("{name}, median"), Better::Lower, median.as_secs_f64());
-        sheet.put(group, format!("{name}, longest"), Better::Lower, longest.as_secs_f64());
+        // Servers that have just missed a leader wait longer for the next one.
+        let again = match kind {
+            Kind::Paused => gaps.split_off(1),
+            Kind::Killed | Kind::Stopped => Vec::new(),
+        };
+        put(sheet, name, gaps);
+        put(sheet, &format!("{name} again within a minute"), again);
     }
     let Rolled { rate, gap, late: [p99, longest], lost } = rolling::restart(&mut ensemble)?;
     progress(&format!(
@@ -87,6 +89,17 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         sheet.note(&format!("{lost} sessions lost in a rolling restart"));
     }
     ensemble.stop()
+}
+
+/// The median and the longest of these times without a write, if there are any.
+fn put(sheet: &mut Sheet<'_>, name: &str, mut gaps: Vec<Duration>) {
+    gaps.sort_unstable();
+    let Some(longest) = gaps.last() else { return };
+    let figures = [("median", gaps[gaps.len() / 2]), ("longest", *longest)];
+    for (what, gap) in figures {
+        let name = format!("{name}, {what}");
+        sheet.put("s without a write", name, Better::Lower, gap.as_secs_f64());
+    }
 }
 
 /// The fault of the leader.
