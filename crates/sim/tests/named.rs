@@ -231,3 +231,10 @@ fn nothing_is_ordered_behind_the_last_transaction_of_a_leader_that_hands_over() 
     holds_aimed(Aim::Retirements, 81);
     holds_aimed(Aim::Retirements, 104);
 }
+
+/// The check of linearizability expected a transaction for the end of a local session.
+#[test]
+fn the_end_of_a_local_session_is_ordered_after_nothing() {
+    holds(8_001_097);
+    holds(8_020_837);
+}

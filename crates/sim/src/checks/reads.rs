@@ -60,12 +60,6 @@ impl Reads {
         let mut from = Decoder::new(payload);
         let header = ReplyHeader::decode(&mut from).map_err(|error| error.to_string())?;
         let ReplyHeader { zxid, err, .. } = header;
-        if asked.op.is_write() && err == ErrorCode::OK && zxid <= asked.completed {
-            return Err(format!(
-                "LIN: {asked:?} is ordered at {zxid}, before {} which was done when it was sent",
-                asked.completed
-            ));
-        }
         if !order.is_committed(zxid) {
             return Err(format!("ANS: {asked:?} is answered at {zxid}, which is not committed"));
         }
@@ -76,8 +70,15 @@ impl Reads {
             && reference
                 .reply(zxid)
                 .is_none_or(|reply| (reply.session, reply.cxid) != (session, asked.xid));
+        // The end of a local session has no transaction.
         if ends_here && told.local_sessions {
             return Ok(());
+        }
+        if asked.op.is_write() && err == ErrorCode::OK && zxid <= asked.completed {
+            return Err(format!(
+                "LIN: {asked:?} is ordered at {zxid}, before {} which was done when it was sent",
+                asked.completed
+            ));
         }
         if asked.op.is_write() {
             return self.written(reference, session, asked, zxid, payload);
