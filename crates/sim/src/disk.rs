@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,7 +69,9 @@ impl Disk {
         self.mem.put(path, content);
     }
 
-    /// Damages a log, a sidecar or a snapshot durably. Returns a description.
+    /// Damages a log, a sidecar or a snapshot durably. Returns a description, or `None` if it
+    /// changes nothing: a power cut may have left a mark from before the last acknowledged records,
+    /// and no server can tell damage in these records from a torn write.
     pub(crate) fn rot(&self, seed: u64) -> Option<String> {
         let mut random = Random::stream(seed, 6);
         let is_data = |path: &PathBuf| {
@@ -80,10 +83,11 @@ impl Disk {
             return None;
         }
         let path = random.pick(&files);
-        let mut content = self.mem.content(path)?;
-        if content.is_empty() {
+        let sound = self.mem.content(path)?;
+        if sound.is_empty() {
             return None;
         }
+        let mut content = sound.clone();
         let at = random.below(content.len() as u64) as usize;
         let what = if random.one_in(3) {
             let start = at / SECTOR_BYTES * SECTOR_BYTES;
@@ -94,6 +98,10 @@ impl Disk {
             content[at] ^= 1 << random.below(8);
             "a bit flipped"
         };
+        let changed = sound.iter().zip(&content).position(|(was, is)| was != is);
+        if changed.is_some_and(|first| self.unproven(path, &sound).contains(&first)) {
+            return None;
+        }
         self.mem.put(path, &content);
         Some(format!("{what} at {at} of {}, {} bytes", path.display(), content.len()))
     }
@@ -126,6 +134,19 @@ impl Disk {
         let bit = random.below(8);
         self.mem.rot(path, at, |byte| byte ^ 1 << bit);
         Some(format!("a bit flipped at {at} of {}, up to {end}", path.display()))
+    }
+
+    /// The bytes of whole records in a log that its sidecar does not prove.
+    fn unproven(&self, path: &Path, content: &[u8]) -> Range<usize> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some(first) = names::parse_log(name) else { return 0..0 };
+        let sidecar = self.mem.content(&path.with_file_name(names::sidecar(first)));
+        let mark = sidecar.and_then(|sidecar| Mark::read(&sidecar));
+        let proven = mark.map_or(HEADER_BYTES, |mark| mark.end as usize);
+        let mut whole = proven;
+        // A log that cannot be read to its end has the records before that place.
+        let _ = read_log(content, 1 << 20, &mut |record| whole = whole.max(record.end as usize));
+        proven..whole
     }
 
     /// The content of a log, and its durable length. `None` if no sidecar gives that length.

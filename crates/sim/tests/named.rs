@@ -238,3 +238,11 @@ fn the_end_of_a_local_session_is_ordered_after_nothing() {
     holds(8_001_097);
     holds(8_020_837);
 }
+
+/// The power of a server failed before its sidecar had the mark of the last records, and a bit of
+/// these records changed before the next start. To the server this is a torn write; the simulator
+/// took it for damage that the server must notice.
+#[test]
+fn records_that_no_mark_proves_do_not_rot() {
+    holds(8_001_025);
+}
