@@ -83,12 +83,13 @@ impl Leader {
     fn hears_quorum(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let at = self.quorum_heard(ctx).unwrap_or_default();
         let silent = ctx.silence.heard_at(ctx.now, at);
-        if silent >= ctx.silence.limit(ctx.options.sync_time()) {
-            if ctx.silence.over(ctx.now).is_none() {
-                return Err(Leave::QuorumSilent(silent));
-            }
-        } else if ctx.silence.asks(ctx.now) {
+        // A leader that was starved may look only when the limit is over: then, too, it asks first.
+        if ctx.silence.asks(ctx.now) {
             self.ping(ctx);
+        } else if silent >= ctx.silence.limit(ctx.options.sync_time())
+            && ctx.silence.over(ctx.now).is_none()
+        {
+            return Err(Leave::QuorumSilent(silent));
         }
         Ok(())
     }

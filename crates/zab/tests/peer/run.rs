@@ -312,6 +312,11 @@ impl Run {
                 self.now += time;
                 self.step(Input::Stalled(time));
             }
+            // starved 700: it looks at its clock only after this number of milliseconds.
+            "starved" => {
+                self.now += Duration::from_millis(number(words[0]) as u64);
+                self.step(Input::Tick);
+            }
             "slow" => self.slow = true,
             "quick" => {
                 self.slow = false;
