@@ -1,5 +1,7 @@
 //! The simulator's side of an engine: the work of a server's threads, as events.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use zebu_engine::journal::{Job, Order, Records};
 use zebu_engine::{AppliedTxn, Common, Conn, Counter, Failed, Mode};
@@ -48,6 +50,10 @@ impl zebu_engine::World for Driver<'_> {
 
     fn now(&self) -> Now {
         self.world.servers[self.server].clock(self.world.now)
+    }
+
+    fn peers_listened(&self) -> Option<Duration> {
+        self.world.servers[self.server].has_read_until(self.world.now)
     }
 
     fn goes_on(&mut self) -> bool {

@@ -511,6 +511,7 @@ impl World {
         it.pauses += 1;
         let pause = it.pauses;
         it.paused = Some(pause);
+        it.stops_to_read(self.now);
         let mut progress = self.checks.progress.iter_mut();
         progress.by_ref().for_each(|progress| progress.stands_still(server, with_all));
         self.after(time, Happening::Resume { server, pause });
@@ -529,6 +530,7 @@ impl World {
             return;
         }
         it.paused = None;
+        it.begins_to_read(self.now);
         self.checks.staleness.resumed(server, self.now);
         self.is_missed(server);
         let it = &mut self.servers[server];

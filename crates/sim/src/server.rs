@@ -38,6 +38,9 @@ use crate::world::{Happening, World};
 /// The interval of reports to the replica about sessions that were active without it.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(200);
 
+/// How long after a pause a server's records still say that it has not read everything.
+const NOTED_AFTER: Duration = Duration::from_millis(200);
+
 /// The most attempts of a server to connect to a leader in one second.
 const DIALS_MAX: u32 = 60;
 
@@ -107,6 +110,10 @@ pub(crate) struct Process {
     timer: Option<Duration>,
     /// Whether its turn has paused and will continue.
     going_on: bool,
+    /// Since when it has not read what arrives, as its clock shows it.
+    unread_since: Option<Duration>,
+    /// Until when it has not read everything that arrived while it was paused.
+    unread_until: Duration,
     pub(crate) jobs: VecDeque<Order>,
     /// The orders that the log thread is carrying out.
     pub(crate) working: Vec<Order>,
@@ -228,6 +235,27 @@ impl Server {
             process.clock_base + Duration::from_nanos(ran as u64)
         });
         Now { monotonic, wall_ms: 1_700_000_000_000 + now.as_millis() as i64 + self.wall_offset_ms }
+    }
+
+    /// The process is paused, and reads nothing.
+    pub(crate) fn stops_to_read(&mut self, now: Duration) {
+        let since = self.clock(now).monotonic;
+        if let Some(process) = &mut self.process {
+            (process.unread_since, process.unread_until) = (Some(since), Duration::MAX);
+        }
+    }
+
+    /// The process continues, and begins to read.
+    pub(crate) fn begins_to_read(&mut self, now: Duration) {
+        if let Some(process) = &mut self.process {
+            process.unread_until = now + NOTED_AFTER;
+        }
+    }
+
+    /// Up to when it has read everything, as its clock shows it; `None`: up to now.
+    pub(crate) fn has_read_until(&self, now: Duration) -> Option<Duration> {
+        let process = self.process.as_ref()?;
+        process.unread_since.filter(|_| now < process.unread_until)
     }
 
     /// The simulated time at which this server's clock will show `at`, roughly.
@@ -521,6 +549,8 @@ impl World {
             waking: false,
             timer: None,
             going_on: false,
+            unread_since: None,
+            unread_until: Duration::ZERO,
             jobs: VecDeque::new(),
             working: Vec::new(),
             restoring: VecDeque::new(),

@@ -246,3 +246,10 @@ fn the_end_of_a_local_session_is_ordered_after_nothing() {
 fn records_that_no_mark_proves_do_not_rot() {
     holds(8_001_025);
 }
+
+/// All members were paused for longer than `syncLimit`, the leader in the middle of a turn. The simulated server did not
+/// tell its engine that it had read nothing meanwhile, as a real server does, so the leader gave up its quorum.
+#[test]
+fn a_leader_that_was_paused_in_the_middle_of_a_turn_gives_its_quorum_time() {
+    holds(8_020_942);
+}
