@@ -200,6 +200,13 @@ fn ways_that_are_open_again_are_found() {
     holds_aimed(Aim::BadLinks, 8000142);
 }
 
+/// A truncation failed when it had cut a log and not synced it. The next start found the log cut,
+/// and removed the mark of the truncation. A power cut then brought the truncated transactions back.
+#[test]
+fn a_truncation_is_finished_when_its_cut_is_durable() {
+    holds(8_000_912);
+}
+
 /// The network is slow for a moment between two checks, and messages arrive seconds later: a leader
 /// that does not see its quorum is right.
 #[test]

@@ -134,6 +134,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
     let installed = install::finish(shared)?;
     let limit = truncate::pending(shared)?;
     let mut recovery = Recovery::new(shared, limit)?;
+    recovery.finishes = limit.is_some();
     recovery.warnings.extend(installed.map(|path| Warning::InstallationFinished { path }));
     let found = match recovery.run(state) {
         Err(error) => match error.damage() {
@@ -145,7 +146,7 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
             found.assumed_new = found.last_zxid == Zxid::ZERO && !is_marked_new(shared)?;
             if let Some(limit) = limit {
                 assert_eq!(found.last_zxid, limit, "what is left ends elsewhere");
-                truncate::carry_out(shared, limit, &recovery.removal)?;
+                truncate::finish(shared, limit, &recovery.removal)?;
                 recovery.warnings.push(Warning::TruncationFinished(limit));
             }
             if recovery.is_based(&found) || faults::initialize_used_up_at_once() {
@@ -225,6 +226,8 @@ struct Recovery<'s> {
     vfs: &'s dyn Vfs,
     /// The last transaction to keep, for a truncation.
     limit: Option<Zxid>,
+    /// Whether that truncation was interrupted.
+    finishes: bool,
     /// What the truncation removes.
     removal: Removal,
     /// Whether every log that may have later transactions was written by this software.
@@ -271,6 +274,7 @@ impl<'s> Recovery<'s> {
             shared,
             vfs,
             limit,
+            finishes: false,
             removal: Removal::default(),
             ours_behind: true,
             logs,
@@ -645,6 +649,9 @@ impl<'s> Recovery<'s> {
             let path = path.clone();
             self.warnings.push(Warning::NotAdvancing { path, records: not_advancing });
         }
+        if self.finishes && kept.is_none() {
+            self.cut_before(log, mark, seen);
+        }
         match (mark, kept) {
             (Some(mark), Some(kept)) => {
                 self.check_length(path, &mark, &seen, end)?;
@@ -679,6 +686,16 @@ impl<'s> Recovery<'s> {
         if kept.records == 0 || !ours {
             // The sidecar vouches for records that will be removed.
             self.removal.sidecars.extend(self.sidecars.get(&log.first).cloned());
+        }
+    }
+
+    /// Notes that this log is to be cut once more where it ends, if the interrupted truncation may
+    /// have cut it there. No part of it counts as durable: its sidecar is older than its cut.
+    fn cut_before(&mut self, log: &Log, mark: Option<Mark>, seen: Mark) {
+        let may_be_cut = seen.records > 0 && self.limit == Some(seen.last);
+        if may_be_cut && mark.is_none_or(|mark| mark.sealed && mark.agrees(&seen)) {
+            let (path, ours) = (log.path.clone(), mark.is_some());
+            self.removal.cut_before.push(Cut { path, mark: seen, confirmed: 0, ours });
         }
     }
 

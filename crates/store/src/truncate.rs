@@ -38,6 +38,9 @@ pub(crate) struct Removal {
     pub(crate) sidecars: Vec<PathBuf>,
     /// The log that contains both earlier and later transactions.
     pub(crate) cut: Option<Cut>,
+    /// Logs that end with the last transaction to keep, if an interrupted truncation is finished:
+    /// it may have cut them, and failed to make that durable.
+    pub(crate) cut_before: Vec<Cut>,
 }
 
 /// The cut of a log.
@@ -65,6 +68,26 @@ pub(crate) fn begin(shared: &Shared, zxid: Zxid) -> Result<(), StoreError> {
     (shared.vfs.create(&path).map(drop))
         .and_then(|()| shared.vfs.sync_dir(&shared.log_dir))
         .map_err(StoreError::io("create mark", &path))
+}
+
+/// Finishes an interrupted truncation.
+///
+/// The interrupted process may have failed to sync a step. This process sees the result of that
+/// step, but a power cut can still undo it. So all steps that may have been made become durable
+/// before the mark is removed.
+pub(crate) fn finish(shared: &Shared, zxid: Zxid, removal: &Removal) -> Result<(), StoreError> {
+    // The directory of the mark first: nothing is removed before the mark is durable.
+    for dir in [&shared.log_dir, &shared.snap_dir] {
+        shared.vfs.sync_dir(dir).map_err(StoreError::io("sync directory", dir))?;
+    }
+    for cut in &removal.cut_before {
+        match cut.carry_out(shared) {
+            // Another user has put a copy there. This server cannot have cut it.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+            result => result.map_err(StoreError::io("truncate log", &cut.path))?,
+        }
+    }
+    carry_out(shared, zxid, removal)
 }
 
 /// Removes everything, then the mark. Every step may have been done before.

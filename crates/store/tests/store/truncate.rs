@@ -255,6 +255,101 @@ fn a_call_that_fails_during_a_truncation_ends_the_log() {
     assert!(lost > 0);
 }
 
+/// A process that ended after so many calls of a truncation, on a machine that continues: the next
+/// start finds the result of each of these calls, durable or not.
+fn ended(zxid: Zxid, calls: u64) -> (MemVfs, Arc<dyn Vfs>, Run, bool) {
+    let (disk, vfs, run, mut log, _snapshots) = prepared();
+    disk.stop_at(disk.mutations() + calls);
+    let done = log.truncate(zxid, &mut History::default()).is_ok();
+    disk.resume();
+    (disk, vfs, run, done)
+}
+
+#[test]
+fn a_start_makes_durable_what_a_failed_truncation_has_only_begun() {
+    let targets = [(1, 5), (1, 13), (1, 21), (3, 10), (3, 15)];
+    let mut finished = 0;
+    for zxid in targets.map(|(epoch, counter)| Zxid::new(Epoch(epoch), counter)) {
+        for calls in 0.. {
+            let (disk, vfs, run, done) = ended(zxid, calls);
+            let (all, after) = (run.attempted.len(), shortened(&run, zxid));
+            let (_, recovered, _) = recover(vfs, options()).unwrap();
+            if recovered.warnings.contains(&Warning::TruncationFinished(zxid)) {
+                finished += 1;
+                for crash in crashes(&disk) {
+                    let what = || format!("{zxid}: {}", case(calls, crash));
+                    outcome(&disk.crash(crash), all, &after, true, &what);
+                }
+            }
+            if done {
+                break;
+            }
+        }
+    }
+    assert!(finished > 20, "a start finished only {finished} truncations");
+}
+
+#[test]
+fn a_power_cut_may_interrupt_the_start_that_finishes_a_failed_truncation() {
+    let zxid = Zxid::new(Epoch(1), 13);
+    let mut cases = 0;
+    // False when the truncation, or the start after it, was not interrupted.
+    let mut interrupted = |calls: u64, later: u64| {
+        let (disk, vfs, run, done) = ended(zxid, calls);
+        disk.stop_at(disk.mutations() + later);
+        let is_interrupted = recover(vfs, options()).is_err();
+        for crash in crashes(&disk) {
+            let what = || format!("{calls} calls, then {}", case(later, crash));
+            outcome(&disk.crash(crash), run.attempted.len(), &shortened(&run, zxid), done, &what);
+            cases += 1;
+        }
+        !done && is_interrupted
+    };
+    for calls in 0.. {
+        if !interrupted(calls, 0) {
+            break;
+        }
+        for later in 1.. {
+            if !interrupted(calls, later) {
+                break;
+            }
+        }
+    }
+    assert!(cases > 1_000, "only {cases} crashes");
+}
+
+#[test]
+fn snapshots_that_a_failed_truncation_has_removed_do_not_return_to_a_directory_of_their_own() {
+    let two_dirs = || Options { log_dir: "/srv/logs".into(), ..options() };
+    let zxid = Zxid(5);
+    for calls in 0.. {
+        let disk = MemVfs::new(Path::new(ROOT));
+        let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+        let mut run = Run::default();
+        let (store, ..) = recover(Arc::clone(&vfs), two_dirs()).unwrap();
+        let (mut log, snapshots) = store.split();
+        run.snapshot(&snapshots).unwrap();
+        run.write(&mut log, Zxid(1), 8).unwrap();
+        run.snapshot(&snapshots).unwrap();
+        disk.stop_at(disk.mutations() + calls);
+        let done = log.truncate(zxid, &mut History::default()).is_ok();
+        disk.resume();
+        drop((log, snapshots));
+        let last = recover(vfs, two_dirs()).unwrap().1.last_zxid;
+        for crash in crashes(&disk) {
+            let disk = disk.crash(crash);
+            let (_, recovered, _) = recover(Arc::new(disk.clone()), two_dirs()).unwrap();
+            assert_eq!(recovered.last_zxid, last, "{}", case(calls, crash));
+            let is_later = disk.files().contains(&Path::new(DIR).join("snapshot.8"));
+            assert_eq!(is_later, last > zxid, "{}", case(calls, crash));
+        }
+        if done {
+            assert_eq!(last, zxid);
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_snapshot_with_traces_of_later_transactions_is_not_used() {
     // The snapshot was begun at 1.12 and finished when 1.16 was applied, so its state is fuzzy.
