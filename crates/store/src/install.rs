@@ -51,6 +51,9 @@ pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
     let entries = vfs.list(snap_dir).map_err(StoreError::io("list directory", snap_dir))?;
     let mut decided = entries.iter().filter_map(|entry| names::parse_received(&entry.name));
     let Some(name) = decided.next() else { return Ok(None) };
+    // The process that decided may have failed to make it durable. Without the decision, nothing
+    // may be renamed durably: the old state would be lost.
+    vfs.sync_dir(snap_dir).map_err(StoreError::io("sync directory", snap_dir))?;
     let mut dirs = vec![log_dir];
     dirs.extend((log_dir != snap_dir).then_some(snap_dir));
     for dir in dirs {

@@ -143,6 +143,13 @@ pub(crate) fn recover(shared: &Shared, state: &mut dyn Recover) -> Result<Recove
         },
         Ok(mut found) => {
             recovery.repair()?;
+            if shared.snap_dir != shared.log_dir {
+                // The names found there count from now on. If the previous process renamed a
+                // snapshot and failed to sync the directory, a power cut could still undo that,
+                // and the next start would install the snapshot over what is logged until then.
+                let dir = &shared.snap_dir;
+                shared.vfs.sync_dir(dir).map_err(StoreError::io("sync directory", dir))?;
+            }
             found.assumed_new = found.last_zxid == Zxid::ZERO && !is_marked_new(shared)?;
             if let Some(limit) = limit {
                 assert_eq!(found.last_zxid, limit, "what is left ends elsewhere");

@@ -371,3 +371,45 @@ fn a_real_disk_is_truncated_and_replaced() {
     let (_, recovered, history) = recover(vfs, options()).unwrap();
     run.check(&recovered, &history).unwrap();
 }
+
+/// The process ends after so many calls, on a machine that continues: the next start finds the
+/// result of each call, durable or not. Then the power fails, during that start or later.
+#[test]
+fn a_start_makes_durable_what_a_failed_installation_has_only_begun() {
+    for options in [options(), separate()] {
+        for calls in 0.. {
+            let mut is_done = false;
+            for later in 0.. {
+                let (disk, old, mut log, snapshots) = member(options.clone());
+                let mut new = leader(LEADERS[1]);
+                disk.stop_at(disk.mutations() + calls);
+                let received = new.received(&snapshots);
+                is_done = received.and_then(|received| log.install(received)).is_ok();
+                drop((log, snapshots));
+                disk.resume();
+                disk.stop_at(disk.mutations() + later);
+                let started = recover(Arc::new(disk.clone()), options.clone());
+                let is_started = started.is_ok();
+                let mut is_new = false;
+                if let Ok((store, _, history)) = started {
+                    disk.resume();
+                    is_new = history.0.len() == new.attempted.len();
+                    if is_new {
+                        let (mut log, _) = store.split();
+                        new.write(&mut log, Zxid::new(Epoch(5), 1), 2).unwrap();
+                    }
+                }
+                for crash in crashes(&disk) {
+                    let what = || format!("{calls} calls, then {}", case(later, crash));
+                    is_one_of(&disk.crash(crash), &options, &old, &new, is_new, &what);
+                }
+                if is_started {
+                    break;
+                }
+            }
+            if is_done {
+                break;
+            }
+        }
+    }
+}
