@@ -83,14 +83,16 @@ impl Program {
         Ok(Self { child, input, output, errors, what })
     }
 
-    /// Writes a line to its input.
+    /// Writes a line to its input, in one system call.
+    ///
+    /// The command line of the C client forgets the beginning of a line that it has read without
+    /// its end, if another line was before it.
     ///
     /// # Errors
     /// It no longer reads its input.
     pub fn say(&mut self, line: &str) -> Result<()> {
         let input = self.input.as_mut().context("input is closed")?;
-        input.write_all(line.as_bytes())?;
-        input.write_all(b"\n")?;
+        input.write_all(format!("{line}\n").as_bytes())?;
         Ok(input.flush()?)
     }
 
