@@ -47,16 +47,14 @@ pub(crate) fn install(
 
 /// Finishes an interrupted installation. Returns the snapshot; `None` if there was none.
 pub(crate) fn finish(shared: &Shared) -> Result<Option<PathBuf>, StoreError> {
-    let Shared { vfs, snap_dir, log_dir, .. } = shared;
+    let Shared { vfs, snap_dir, .. } = shared;
     let entries = vfs.list(snap_dir).map_err(StoreError::io("list directory", snap_dir))?;
     let mut decided = entries.iter().filter_map(|entry| names::parse_received(&entry.name));
     let Some(name) = decided.next() else { return Ok(None) };
     // The process that decided may have failed to make it durable. Without the decision, nothing
     // may be renamed durably: the old state would be lost.
     vfs.sync_dir(snap_dir).map_err(StoreError::io("sync directory", snap_dir))?;
-    let mut dirs = vec![log_dir];
-    dirs.extend((log_dir != snap_dir).then_some(snap_dir));
-    for dir in dirs {
+    for dir in shared.dirs() {
         for entry in vfs.list(dir).map_err(StoreError::io("list directory", dir))? {
             let path = dir.join(&entry.name);
             if names::is_data(&entry.name) && !faults::old_logs_stay_beside_a_copy() {
@@ -91,12 +89,9 @@ pub(crate) fn remove_superseded(shared: &Shared) -> Result<(), StoreError> {
 }
 
 fn superseded(shared: &Shared) -> Result<Vec<PathBuf>, StoreError> {
-    let Shared { vfs, snap_dir, log_dir, .. } = shared;
-    let mut dirs = vec![log_dir];
-    dirs.extend((log_dir != snap_dir).then_some(snap_dir));
     let mut paths = Vec::new();
-    for dir in dirs {
-        let entries = vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
+    for dir in shared.dirs() {
+        let entries = shared.vfs.list(dir).map_err(StoreError::io("list directory", dir))?;
         let entries = entries.iter().filter(|entry| names::is_superseded(&entry.name));
         paths.extend(entries.map(|entry| dir.join(&entry.name)));
     }

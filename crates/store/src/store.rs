@@ -87,6 +87,13 @@ pub struct Options {
 }
 
 impl Shared {
+    /// The directories with data files: that of the logs, and that of the snapshots if it is
+    /// another one.
+    pub(crate) fn dirs(&self) -> impl Iterator<Item = &PathBuf> {
+        let apart = self.snap_dir != self.log_dir;
+        std::iter::once(&self.log_dir).chain(apart.then_some(&self.snap_dir))
+    }
+
     /// Notes the properties of the new state.
     pub(crate) fn replaced(&self, is_based: bool, last: Zxid) {
         self.has_base.store(is_based, Ordering::Release);

@@ -77,7 +77,7 @@ pub(crate) fn begin(shared: &Shared, zxid: Zxid) -> Result<(), StoreError> {
 /// before the mark is removed.
 pub(crate) fn finish(shared: &Shared, zxid: Zxid, removal: &Removal) -> Result<(), StoreError> {
     // The directory of the mark first: nothing is removed before the mark is durable.
-    for dir in [&shared.log_dir, &shared.snap_dir] {
+    for dir in shared.dirs() {
         shared.vfs.sync_dir(dir).map_err(StoreError::io("sync directory", dir))?;
     }
     for cut in &removal.cut_before {

@@ -113,6 +113,9 @@ struct Disk {
     unsynced: Vec<NameChange>,
     locked: Vec<PathBuf>,
     mutations: u64,
+    /// The directory, if the last modifying call was its sync.
+    just_synced: Option<PathBuf>,
+    repeated_syncs: u64,
     stop_at: Option<u64>,
     fails_sync: bool,
     now: Duration,
@@ -140,6 +143,11 @@ impl MemVfs {
     /// The number of modifying calls so far, including syncs.
     pub fn mutations(&self) -> u64 {
         self.disk().mutations
+    }
+
+    /// The number of syncs of a directory that directly followed another sync of it.
+    pub fn repeated_syncs(&self) -> u64 {
+        self.disk().repeated_syncs
     }
 
     /// Permits this many modifying calls in total; later ones fail without effect.
@@ -343,6 +351,7 @@ impl Disk {
             return Err(io::Error::other("the power is off"));
         }
         self.mutations += 1;
+        self.just_synced = None;
         Ok(())
     }
 
@@ -447,7 +456,10 @@ impl Vfs for MemVfs {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut disk = self.disk();
+        let is_repeated = disk.just_synced.as_deref() == Some(dir);
         disk.mutate()?;
+        disk.repeated_syncs += u64::from(is_repeated);
+        disk.just_synced = Some(dir.to_path_buf());
         let (synced, left) =
             std::mem::take(&mut disk.unsynced).into_iter().partition(|c| c.is_in(dir));
         disk.unsynced = left;

@@ -273,9 +273,11 @@ fn a_start_makes_durable_what_a_failed_truncation_has_only_begun() {
         for calls in 0.. {
             let (disk, vfs, run, done) = ended(zxid, calls);
             let (all, after) = (run.attempted.len(), shortened(&run, zxid));
+            let repeated = disk.repeated_syncs();
             let (_, recovered, _) = recover(vfs, options()).unwrap();
             if recovered.warnings.contains(&Warning::TruncationFinished(zxid)) {
                 finished += 1;
+                assert_eq!(disk.repeated_syncs(), repeated, "{zxid}: {calls}");
                 for crash in crashes(&disk) {
                     let what = || format!("{zxid}: {}", case(calls, crash));
                     outcome(&disk.crash(crash), all, &after, true, &what);
