@@ -197,6 +197,12 @@ pub enum DamageKind {
     /// The records are complete, but differ from those the sidecar vouches for.
     #[error("the records up to here are not those that were written")]
     Chain,
+    /// A record follows the end of a sealed log.
+    #[error("the log was complete before this record, with transaction {last}")]
+    BehindEnd {
+        /// The last transaction of the sealed log.
+        last: Zxid,
+    },
     /// More data follows the end of the records.
     #[error("the log ends here, but there is more data at offset {0}")]
     MoreFollows(u64),

@@ -346,6 +346,10 @@ impl OpenLog {
     /// Reads the next record into `body`; `None` at the end.
     pub(crate) fn advance(&mut self, body: &mut Vec<u8>) -> Result<Option<Zxid>, Unusable> {
         let Self { path, reader, mark, seen } = self;
+        if mark.is_some_and(|mark| mark.sealed && mark.end <= seen.end) {
+            // A start refuses what follows, unless a snapshot makes it unnecessary.
+            return Ok(None);
+        }
         let record = reader.next().map_err(StoreError::io("read log", path))?;
         let damaged = |path: &Path, offset| Unusable::Damaged { path: path.to_path_buf(), offset };
         let Ok(record) = record else {

@@ -626,6 +626,16 @@ impl<'s> Recovery<'s> {
                 // A log whose zxids go back cannot be cut.
                 self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
             }
+            if let Some(Mark { end, last, sealed: true, .. }) = mark
+                && end <= record.offset
+                && self.start < record.zxid
+            {
+                // No server of ours writes behind the end of a sealed log. Either another server
+                // has acknowledged the record, or a truncation has cut it: it is neither dropped
+                // nor applied.
+                self.damage(path, record.offset, DamageKind::BehindEnd { last })?;
+                return Ok(());
+            }
             if record.zxid <= self.start {
                 if mark.is_none() {
                     confirmed = record.end;

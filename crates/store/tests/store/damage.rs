@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zebu_proto::Zxid;
+use zebu_store::log::encode_record;
+use zebu_store::log::read::read_log;
 use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
-use zebu_store::{DamageKind, Mode, Options, StoreError, Vfs, Warning};
+use zebu_store::{DamageKind, Mode, Options, Range, StoreError, Unusable, Vfs, Warning};
 
 use crate::script::{ROOT, Run, finished, options, recover, script};
+use crate::support::body;
 
 const SECTOR_BYTES: usize = 512;
 
@@ -171,6 +174,77 @@ fn one_zeroed_sector_in_mid_log_is_refused_and_named() {
     assert_eq!(history.0.len() as i64, damage.last.0);
     assert!(matches!(recovered.warnings[..], [Warning::DamageAccepted(_)]));
     assert_eq!(disk.content(&path).unwrap(), content);
+}
+
+/// A sealed log of 400 transactions, and a copy of it with one whole record more.
+fn sealed_and_longer() -> (MemVfs, Run, PathBuf, Vec<u8>) {
+    let (disk, mut run, path) = one_log(true);
+    // A start seals the log.
+    let (_, recovered, history) = recover(Arc::new(disk.clone()), options()).unwrap();
+    run.check(&recovered, &history).unwrap();
+    let mut longer = disk.content(&path).unwrap();
+    let (end, _) = read_log(&longer[..], 1 << 20, &mut |_| ()).unwrap();
+    longer.truncate(end.offset as usize);
+    let (zxid, body) = (run.next(), body(run.next(), 9));
+    encode_record(&body, &mut longer);
+    run.attempted.push((zxid, body));
+    (disk, run, path, longer)
+}
+
+#[test]
+fn a_record_behind_the_end_of_a_sealed_log_is_neither_applied_nor_dropped() {
+    let (disk, mut run, path, longer) = sealed_and_longer();
+    let sidecar = disk.content(&path.with_file_name("durable.1")).unwrap();
+    let mark = Mark::read(&sidecar).unwrap();
+    assert!(mark.sealed && mark.last == Zxid(400) && mark.end < longer.len() as u64);
+    disk.put(&path, &longer);
+    let error = recover(Arc::new(disk.clone()), options()).unwrap_err();
+    let StoreError::Damaged(damage) = &error else { panic!("{error}") };
+    assert_eq!((&damage.path, damage.offset, damage.last), (&path, mark.end, Zxid(400)));
+    assert_eq!(damage.what, DamageKind::BehindEnd { last: Zxid(400) });
+    assert_eq!(disk.content(&path), Some(longer.clone()), "the evidence stays");
+
+    // A member takes its leader's history.
+    let member = Options { member: true, ..options() };
+    let (_, recovered, history) = recover(Arc::new(disk.fork()), member).unwrap();
+    assert_eq!((recovered.last_zxid, history.0.len()), (Zxid(-1), 0));
+    assert_eq!(recovered.damaged.as_ref(), Some(&**damage));
+
+    // An operator decides: the log as it was sealed, or as the other server left it.
+    let accepting = Options { accept_damage: true, ..options() };
+    let (_, recovered, _) = recover(Arc::new(disk.fork()), accepting).unwrap();
+    assert_eq!(recovered.last_zxid, Zxid(400));
+    disk.remove(&path.with_file_name("durable.1")).unwrap();
+    run.acknowledged = run.attempted.len();
+    let (_, recovered, history) = recover(Arc::new(disk), options()).unwrap();
+    run.check(&recovered, &history).unwrap();
+}
+
+#[test]
+fn what_follows_the_end_of_a_sealed_log_does_not_matter_if_it_is_no_record_or_in_a_snapshot() {
+    let (disk, run, path, longer) = sealed_and_longer();
+    let sound = disk.content(&path).unwrap();
+    let (end, _) = read_log(&sound[..], 1 << 20, &mut |_| ()).unwrap();
+    for rest in [&[0; 600][..], &[7; 600], &longer[end.offset as usize..longer.len() - 1]] {
+        let disk = disk.fork();
+        disk.put(&path, &[&longer[..end.offset as usize], rest].concat());
+        let (_, recovered, history) = recover(Arc::new(disk), options()).unwrap();
+        run.check(&recovered, &history).unwrap();
+        assert_eq!((recovered.last_zxid, recovered.truncated), (Zxid(400), None));
+    }
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let (store, ..) = recover(Arc::clone(&vfs), options()).unwrap();
+    let (log, snapshots) = store.split();
+    run.snapshot(&snapshots).unwrap();
+    drop((log, snapshots));
+    disk.put(&path, &longer);
+    let (store, recovered, history) = recover(vfs, options()).unwrap();
+    run.check(&recovered, &history).unwrap();
+    assert_eq!((recovered.snapshot, recovered.replayed), (Some(Zxid(401)), 0));
+    // No learner gets it from the log.
+    let (_log, snapshots) = store.split();
+    let range = Range { after: Zxid(399), up_to: Zxid(401), bytes_max: u64::MAX };
+    assert!(matches!(snapshots.logs().history(range), Err(Unusable::End { last: Zxid(400) })));
 }
 
 /// A log of one batch, with the sidecar that earlier versions wrote before the log.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use zebu_proto::{Epoch, Zxid};
 use zebu_store::log::read::read_log;
 use zebu_store::vfs::{Fault, FaultVfs, MemVfs};
-use zebu_store::{Options, Snapshots, Store, StoreError, Truncated, TxnLog, Vfs, Warning, names};
+use zebu_store::{
+    DamageKind, Options, Snapshots, Store, StoreError, Truncated, TxnLog, Vfs, Warning, names,
+};
 
 use crate::crash::crashes;
 use crate::fixtures::{self, BASIC};
@@ -289,6 +291,35 @@ fn a_start_makes_durable_what_a_failed_truncation_has_only_begun() {
         }
     }
     assert!(finished > 20, "a start finished only {finished} truncations");
+}
+
+/// The truncation has shortened the sidecar, and not the log. A copy of the directory may lack the
+/// mark that a start needs to finish the truncation.
+#[test]
+fn what_a_leader_has_cut_does_not_return_without_the_mark_of_the_truncation() {
+    let zxid = Zxid::new(Epoch(1), 13);
+    let mut refused = 0;
+    for calls in 0.. {
+        let (disk, vfs, run, done) = ended(zxid, calls);
+        let all = run.attempted.len();
+        for name in names_of(&disk, "truncating.") {
+            disk.remove(&Path::new(DIR).join(name)).unwrap();
+        }
+        match recover(vfs, options()) {
+            Ok((_, _, history)) if done => assert_eq!(history.0.len(), all - 25),
+            // Files that the truncation would have removed next may still be there.
+            Ok((_, _, history)) => assert!(history.0.len() >= all - 25),
+            Err(StoreError::Damaged(damage)) => {
+                assert!(!done, "{calls}: {damage}");
+                refused += u32::from(damage.what == DamageKind::BehindEnd { last: zxid });
+            }
+            Err(error) => panic!("{calls}: {error}"),
+        }
+        if done {
+            break;
+        }
+    }
+    assert!(refused > 0);
 }
 
 #[test]
