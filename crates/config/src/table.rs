@@ -211,7 +211,7 @@ pub static SETTINGS: &[Setting] = &[
     prop("enableEagerACLCheck", Kind::JavaBool, "false", "a member of an ensemble checks write permission before it forwards a request; no effect on a server alone").group(ACCESS),
     prop("DigestAuthenticationProvider.enabled", Kind::JavaBool, "true", "scheme digest").group(ACCESS),
     prop("DigestAuthenticationProvider.digestAlg", Kind::Choice(DIGESTS), "SHA1", "hash of the scheme digest").group(ACCESS),
-    prop("DigestAuthenticationProvider.superDigest", Kind::Secret, "", "super:<base64 hash> of the super user").unset().group(ACCESS),
+    prop("DigestAuthenticationProvider.superDigest", Kind::Secret, "", "super:HASH with the base64 hash of the super user").unset().group(ACCESS),
     prop("enforce.auth.enabled", Kind::JavaBool, "false", "close sessions that have not authenticated").group(ACCESS),
     prop("enforce.auth.schemes", Kind::List, "", "schemes that count").unset().group(ACCESS),
     prop("zebu.sessionSecretFile", Kind::Path, "", "file with the secret from which servers compute session passwords, the same on every server; at least 32 bytes").unset().group(ACCESS),
