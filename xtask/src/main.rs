@@ -15,7 +15,7 @@ mod tidy;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 /// Developer tasks of Zebu.
 #[derive(Debug, Parser)]
@@ -138,6 +138,11 @@ struct Further {
     /// Words for the program that the task starts.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
     words: Vec<String>,
+}
+
+/// Whether there is a task of this name.
+pub(crate) fn is_task(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
 }
 
 fn main() -> ExitCode {
