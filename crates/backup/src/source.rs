@@ -303,6 +303,10 @@ pub fn read_records(
         (Some(_), _) if differs => {
             damaged(0, "its records are not those of which its sidecar has the hash".to_owned())
         }
+        (Some(mark), _) if mark.sealed && mark.end < seen.end => damaged(
+            mark.end,
+            "the log was complete before this record, as its sidecar says".to_owned(),
+        ),
         (None, Tail::MoreFollows { offset }) => {
             damaged(end.offset, format!("{}, and more follows at offset {offset}", kind(end.kind)))
         }
@@ -325,6 +329,8 @@ fn settle(first: LogReport, again: &LogReport) -> LogReport {
         {
             LogReport { damage: None, torn: true, ..first }
         }
+        // A truncation has cut the log meanwhile, after it has written the sidecar.
+        Some(damage) if again.damage.is_none() && again.seen.end == damage.offset => again.clone(),
         _ => first,
     }
 }
@@ -397,6 +403,19 @@ mod tests {
         }
         assert_eq!(seen, 1_000);
         assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn records_behind_the_end_of_a_sealed_log_are_damage_until_a_truncation_cuts_them() {
+        let sealed = Mark { sealed: true, ..report(&log(2), None).seen };
+        let longer = report(&log(3), Some(sealed));
+        assert_eq!(longer.damage.as_ref().map(|damage| damage.offset), Some(sealed.end));
+        assert_eq!(settle(longer.clone(), &longer), longer);
+        let cut = report(&log(2), Some(sealed));
+        assert_eq!((&cut.damage, cut.torn), (&None, false));
+        assert_eq!(settle(longer, &cut), cut);
+        let growing = Mark { sealed: false, ..sealed };
+        assert_eq!(report(&log(3), Some(growing)).damage, None);
     }
 
     #[test]
