@@ -570,12 +570,18 @@ impl Checks {
         self.order.sent(packet);
     }
 
-    /// A server sends a packet to another server.
-    pub(crate) fn tells_server(&mut self, server: usize, other: usize, packet: &QuorumPacket) {
+    /// A server sends a packet to another server on this connection.
+    pub(crate) fn tells_server(
+        &mut self,
+        link: u64,
+        server: usize,
+        other: usize,
+        packet: &QuorumPacket,
+    ) {
         match packet.kind {
+            PacketKind::LEADERINFO => self.refines.tells_epoch(link, server, packet.epoch()),
             PacketKind::ACKEPOCH => {
-                let told = self.durability.told(server).0;
-                self.refine(|model, _| model.promises(server, other, packet, told));
+                self.refine(|model, _| model.promises(link, server, packet));
             }
             PacketKind::DIFF | PacketKind::TRUNC | PacketKind::SNAP => {
                 self.refine(|model, _| model.syncs(server, other));

@@ -108,7 +108,7 @@ impl World {
         self.checks.send(server, &self.servers[server], &packet);
         if let Some(connection) = self.net.connections.get(&link.0) {
             let other = connection.ends[1 - connection.side(server)];
-            self.checks.tells_server(server, other, &packet);
+            self.checks.tells_server(link.0, server, other, &packet);
         }
         self.tell_packet(server, link, &packet);
         self.watch(server, link.0, &packet);

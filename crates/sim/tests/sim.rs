@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zebu_sim::World;
-use zebu_sim::plan::{Fault, Plan, Planned};
+use zebu_sim::plan::{Fault, Left, Plan, Planned, Target, When};
 use zebu_sim::run::run;
 
 #[test]
@@ -30,6 +30,33 @@ fn watches_at_an_observer_are_told() {
     let outcome = World::new(plan).run();
     assert_eq!(outcome.broken, [] as [&str; 0]);
     assert!(outcome.notified > 10, "{outcome:?}");
+}
+
+/// A follower tells an observer the epoch, and its power fails while the observer saves the epoch.
+/// When the observer answers, the follower has started again, and follows nobody yet. The model
+/// looked for the leadership only then.
+#[test]
+fn an_observer_joins_the_leadership_that_its_master_told_it() {
+    let second = Duration::from_secs(1);
+    for seed in 1..6 {
+        let calm = Plan::calm(seed);
+        let mut plan = Plan { observers: 1, masters: true, length: second * 60, ..calm };
+        let observer = plan.voters;
+        let ways = (0..observer).flat_map(|voter| [(observer, voter), (voter, observer)]);
+        let power_cut = Fault::PowerCut(Target::Here, 0, Left::All, Duration::from_millis(10));
+        let faults = [
+            (10, Fault::Cut(ways.collect(), second * 30)),
+            // The observer has not saved the epoch of the next leader.
+            (12, Fault::Kill(Target::Leader, 0, second)),
+            // The follower starts quickly, and needs a while to follow again.
+            (30, Fault::SlowNetwork(50, second * 25)),
+            (30, Fault::Ambush(When::LeaderInfo, 0, Box::new(power_cut))),
+        ];
+        plan.faults.extend(faults.map(|(at, fault)| Planned { at: second * at, fault }));
+        let outcome = World::new(plan).run();
+        assert_eq!(outcome.broken, [] as [&str; 0], "seed {seed}");
+        assert_eq!(outcome.faults["power cut"], 1, "seed {seed}: {outcome:?}");
+    }
 }
 
 #[test]

@@ -246,11 +246,6 @@ impl Durability {
         Ok(())
     }
 
-    /// The last epoch that a leader has announced to the server.
-    pub(crate) fn told(&self, server: usize) -> Epoch {
-        self.0[server].told
-    }
-
     /// A server receives a packet.
     pub(crate) fn receive(&mut self, server: usize, packet: &QuorumPacket) {
         let track = &mut self.0[server];

@@ -64,6 +64,8 @@ pub(crate) struct Refines {
     state: State,
     rules: Rules<Members>,
     servers: Vec<Track>,
+    /// By connection, the leadership that its learner was told and has not answered yet.
+    told: BTreeMap<u64, TermId>,
     is_on: bool,
     /// The number of actions so far.
     pub(crate) actions: u64,
@@ -88,6 +90,7 @@ impl Refines {
             state: State::init(servers),
             rules: Rules::new(Members { first, changes: BTreeMap::new() }),
             servers: vec![Track::default(); servers],
+            told: BTreeMap::new(),
             // The model does not describe changed bytes or trees.
             is_on: plan.flip_every.is_none() && !plan.diverges,
             actions: 0,
@@ -136,15 +139,6 @@ impl Refines {
         match self.state.servers[server].role {
             Part::Looking => Ok(()),
             _ => self.act(Action::Timeout { server }),
-        }
-    }
-
-    /// The leadership of `epoch` that a learner of `master` takes part in. The master is the leader
-    /// or a follower.
-    fn joined(&self, master: usize, epoch: u32) -> TermId {
-        match self.state.servers[master].role {
-            Part::Following(id) if id.epoch == epoch => id,
-            _ => TermId { epoch, leader: master },
         }
     }
 
@@ -393,18 +387,25 @@ impl Refines {
         }
     }
 
-    /// A learner reports its epoch to its leader, or to a follower that forwards for its leader.
-    /// `told` is the epoch that the learner was told.
-    pub(crate) fn promises(
-        &mut self,
-        server: usize,
-        master: usize,
-        packet: &QuorumPacket,
-        told: u32,
-    ) -> Held {
+    /// A leader tells a learner its epoch, or a follower that forwards for its leader does. The
+    /// master may have left that leadership, or may have crashed, when the learner answers.
+    pub(crate) fn tells_epoch(&mut self, link: u64, master: usize, epoch: Epoch) {
+        let epoch = epoch.0;
+        let term = match self.state.servers[master].role {
+            Part::Following(id) if id.epoch == epoch => id,
+            _ => TermId { epoch, leader: master },
+        };
+        self.told.insert(link, term);
+    }
+
+    /// A learner reports its epoch to the server that has told it the leader's.
+    pub(crate) fn promises(&mut self, link: u64, server: usize, packet: &QuorumPacket) -> Held {
         if !self.is_on {
             return Ok(());
         }
+        let Some(told) = self.told.remove(&link) else {
+            return Err(format!("model: server {server} answers, and was told no epoch"));
+        };
         let ack = EpochAck::decode(packet.data.as_deref()).ok().and_then(|ack| ack.current_epoch);
         let saved = std::mem::take(&mut self.servers[server].accepted);
         let epoch = self.state.servers[server].accepted.max(saved);
@@ -412,9 +413,10 @@ impl Refines {
             // The disk had accepted this epoch before, and the answer does not count as a promise.
             self.act(Action::Promise { server, epoch })?;
         }
-        match self.joined(master, told) {
-            term if told < epoch && ack.is_none() => self.observes(server, term)?,
-            _ => self.follows(server, self.joined(master, epoch))?,
+        if told.epoch < epoch && ack.is_none() {
+            self.observes(server, told)?;
+        } else {
+            self.follows(server, TermId { epoch, ..told })?;
         }
         let has = &self.state.servers[server];
         let most = has.current.max(has.last().0);
