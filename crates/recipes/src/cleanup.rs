@@ -39,17 +39,22 @@ enum Deleted {
 }
 
 /// The version of the znode's data, if the znode is there and of this session.
+///
+/// A member that is behind can still show the znode of this session after another session has
+/// created one with the same version, so a `sync` precedes each read.
 async fn version(client: &Client, mine: &Mine) -> zebu_client::Result<Option<Version>> {
     match &mine.whose {
         Whose::Unique => Ok(Some(Version::ANY)),
         Whose::Created(created) => {
-            let stat = client.exists(&mine.path).await?;
-            let stat = stat.filter(|stat| stat.czxid == *created);
+            let (synced, found) = (client.sync(&mine.path), client.exists(&mine.path));
+            synced.await?;
+            let stat = found.await?.filter(|stat| stat.czxid == *created);
             Ok(stat.map(|stat| Version(stat.version)))
         }
         Whose::WithData(unique) => {
-            client.sync(&mine.path).await?;
-            match client.get_data(&mine.path).await {
+            let (synced, found) = (client.sync(&mine.path), client.get_data(&mine.path));
+            synced.await?;
+            match found.await {
                 Ok((data, stat)) => Ok((data == **unique).then_some(Version(stat.version))),
                 Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
                 Err(error) => Err(error),
@@ -64,7 +69,7 @@ async fn attempt(client: &Client, mine: &Mine) -> zebu_client::Result<Deleted> {
             Ok(()) => return Ok(Deleted::Now),
             Err(error) if error.kind() == ErrorKind::Gone => return Ok(Deleted::Before),
             // Another client has written the data, or a later znode is in its place.
-            Err(error) if error.code() == ErrorCode::BAD_VERSION => client.sync(&mine.path).await?,
+            Err(error) if error.code() == ErrorCode::BAD_VERSION => {}
             Err(error) => return Err(error),
         }
     }

@@ -369,7 +369,12 @@ impl Driver {
     async fn resolve(&self, name: &Option<String>) {
         let Some(path) = self.name(name) else { return };
         while matches!(*self.state.borrow(), State::Unsettled) {
-            match self.client.exists(path).await {
+            let (synced, found) = (self.client.sync(path), self.client.exists(path));
+            let found = match synced.await {
+                Ok(()) => found.await,
+                Err(error) => Err(error),
+            };
+            match found {
                 Ok(stat) => {
                     let mine = stat.filter(|stat| self.is_ours(stat));
                     return self.settle(mine.as_ref().map(|stat| (path, stat)));
@@ -394,7 +399,7 @@ impl Driver {
     ) -> Result<bool> {
         // A sequential znode has no name before it is created.
         if let Some(path) = self.name(name) {
-            let (stat, changed) = self.client.watch_exists(path).await?;
+            let (stat, changed) = self.look(path).await?;
             if let Some(stat) = stat {
                 let is_ours = self.is_ours(&stat);
                 if !is_ours {
@@ -428,6 +433,18 @@ impl Driver {
             self.bring_up_to_date(&path, &stat, Some(data)).await?;
         }
         Ok(true)
+    }
+
+    /// Reads whether the znode exists, and watches it. An attempt with an unknown outcome may have
+    /// created it, and a member that is behind does not show it yet; so a `sync` precedes that read.
+    async fn look(&self, path: &str) -> zebu_client::Result<(Option<Stat>, Watch)> {
+        let is_unsettled = matches!(*self.state.borrow(), State::Unsettled);
+        let synced = is_unsettled.then(|| self.client.sync(path));
+        let found = self.client.watch_exists(path);
+        if let Some(synced) = synced {
+            synced.await?;
+        }
+        found.await
     }
 
     /// Marks that a create with the returned data may be on its way.

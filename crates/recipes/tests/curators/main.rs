@@ -7,6 +7,7 @@ mod embedded {
 #[allow(dead_code, reason = "these tests hold no request back")]
 mod lossy;
 
+mod behind;
 mod caches;
 mod counts;
 mod discoveries;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zebu_client::{Acls, Client, CreateMode, Version};
 use zebu_recipes::{Barrier, Change, Group, PersistentNode, TtlNode, Value};
 
+use crate::behind::Behind;
 use crate::embedded::Server;
 use crate::gate::Gate;
 use crate::lossy::Lossy;
@@ -113,6 +114,50 @@ async fn a_node_is_kept_once() {
         if !network.heal() {
             return;
         }
+    }
+}
+
+/// A member that is behind shows the znode that another client has deleted. Another session has
+/// created its own znode there, with the same version, and that znode stays.
+#[tokio::test]
+async fn a_closed_node_deletes_no_later_one() {
+    let server = Server::start(&[]);
+    let member = Behind::new(server.address()).await;
+    let (client, other) = (connect(member.address).await, connect(server.address()).await);
+    let (acl, mode) = (Acls::creator(), CreateMode::Ephemeral);
+    let node = soon(PersistentNode::keep(&client, "/node", "a", mode, &acl)).await.unwrap();
+    let mine = client.exists("/node").await.unwrap().unwrap();
+    member.falls_behind();
+    other.delete("/node", Version::ANY).await.unwrap();
+    let theirs = other.create("/node", "b", mode, &acl).await.unwrap().stat;
+    assert_eq!(theirs.version, mine.version);
+    assert_eq!(client.exists("/node").await.unwrap(), Some(mine));
+    soon(node.close()).await.unwrap();
+    assert_eq!(other.exists("/node").await.unwrap(), Some(theirs));
+}
+
+/// The answer to the create is lost, and the next member is behind: it does not show the znode yet.
+/// The znode is deleted nevertheless, also if the future is dropped before the client is connected
+/// again.
+#[tokio::test]
+async fn a_node_that_a_member_does_not_show_yet_is_deleted() {
+    let server = Server::start(&[]);
+    let other = connect(server.address()).await;
+    let (acl, mode) = (Acls::creator(), CreateMode::Persistent);
+    for pause in [Duration::ZERO, Duration::from_millis(500)] {
+        let member = Behind::new(server.address()).await;
+        let client = connect(member.address).await;
+        member.loses_create();
+        let mut keeping = Box::pin(PersistentNode::keep(&client, "/node", "a", mode, &acl));
+        tokio::select! {
+            biased;
+            () = owner(&other, "/node", |owner| owner.is_some()) => {}
+            _ = &mut keeping => {}
+        }
+        let _ = tokio::time::timeout(pause, &mut keeping).await;
+        drop(keeping);
+        owner(&other, "/node", |owner| owner.is_none()).await;
+        assert!(!member.is_behind());
     }
 }
 
