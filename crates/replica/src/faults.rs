@@ -42,6 +42,10 @@ pub(crate) fn pause_leaves_no_time_to_hear() -> bool {
     zebu_proto::mutant!("pause leaves no time to hear")
 }
 
+pub(crate) fn quota_ignored() -> bool {
+    zebu_proto::mutant!("quota ignored")
+}
+
 pub(crate) fn read_overtakes() -> bool {
     zebu_proto::mutant!("read overtakes")
 }

@@ -28,6 +28,7 @@ use zebu_zab::{Peer, config};
 use crate::age::Ages;
 use crate::auth::{EXPANDED_BYTES_MAX, Schemes};
 use crate::counts::Counts;
+use crate::faults;
 use crate::io::Now;
 use crate::outstanding::{Outstanding, View};
 use crate::owned::listed_bytes;
@@ -760,7 +761,8 @@ impl Prep<'_> {
             let will = used.saturating_add(more);
             (more != 0 && limit > -1 && will > limit).then_some((will, kind, limit, names))
         });
-        if rules.enforce_quota && exceeded.iter().flatten().any(|(_, kind, ..)| *kind == "hard") {
+        let is_refused = exceeded.iter().flatten().any(|(_, kind, ..)| *kind == "hard");
+        if rules.enforce_quota && is_refused && !faults::quota_ignored() {
             return Err(ErrorCode::QUOTA_EXCEEDED);
         }
         for (will, kind, limit, [what, name]) in exceeded.into_iter().flatten() {

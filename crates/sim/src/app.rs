@@ -277,7 +277,8 @@ impl World {
         });
         let effect = registration.clone().map_or(Effect::None, Effect::Watch);
         // The session assigns the xid.
-        let asked = Asked { xid: 0, op, path, data: None, completed };
+        let writes = requests::writes(op, &body);
+        let asked = Asked { xid: 0, op, path, data: None, writes, completed };
         // All parts of a request write the same data.
         let tag = requests::tag(it.number, id.0);
         let tag = if op.is_write() { tag.to_vec() } else { Vec::new() };

@@ -12,6 +12,7 @@ pub(crate) mod legality;
 pub(crate) mod order;
 pub(crate) mod progress;
 pub(crate) mod promises;
+pub(crate) mod quotas;
 pub(crate) mod reads;
 pub(crate) mod reference;
 mod refines;
@@ -131,7 +132,7 @@ impl Checks {
             reads: reads::Reads::default(),
             sessions: sessions::Sessions::new(plan.counts_anew),
             staleness: staleness::Staleness::new(plan),
-            reference: reference::Reference::new(plan.counts_anew),
+            reference: reference::Reference::new(plan.counts_anew, plan.quotas),
             handover: handover::Handover::new(plan.hands_over),
             ensembles: ensembles::Ensembles::new(servers),
             refines,
@@ -350,7 +351,10 @@ impl Checks {
             return;
         }
         for output in outputs {
-            if let Output::Append { record, .. } = output {
+            if let Output::Append { zxid, record } = output {
+                if let Some(process) = &it.process {
+                    self.reference.quotas.decided(*zxid, process.tree().last_zxid());
+                }
                 let held = self.expiry.decided(server, record, self.now, self.calm_since);
                 self.hold(held);
             }

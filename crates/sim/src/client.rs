@@ -43,6 +43,8 @@ struct Pending {
 pub(crate) struct Client {
     number: usize,
     random: Random,
+    /// Decides what the client does with quotas.
+    of_quotas: Random,
     phase: Phase,
     conn: Option<u64>,
     attempt: u64,
@@ -76,6 +78,7 @@ impl Client {
             number,
             wished: random.between(2_000, 30_000) as i32,
             random,
+            of_quotas: Random::stream(seed, 400 + number as u64),
             phase: Phase::Idle,
             conn: None,
             attempt: 0,
@@ -294,7 +297,10 @@ impl World {
             let read = requests::read(CONFIG, false);
             return self.request_one(client, OpCode::GET_DATA, CONFIG.to_owned(), None, read);
         }
-        let wish = if it.random.below(100) < self.plan.syncs {
+        let sets_quota = self.plan.quotas && it.of_quotas.one_in(6);
+        let wish = if sets_quota {
+            requests::quota(&mut it.of_quotas)
+        } else if it.random.below(100) < self.plan.syncs {
             Wish::SyncAndRead(requests::some_path(&mut it.random))
         } else {
             let data = it.random.next().to_be_bytes();
@@ -349,7 +355,8 @@ impl World {
             _ => None,
         };
         let data = data.map(<[u8]>::to_vec);
-        let asked = Asked { xid: it.xid, op, path, data, completed };
+        let writes = requests::writes(op, &body);
+        let asked = Asked { xid: it.xid, op, path, data, writes, completed };
         let bytes = header(it.xid, op, |out| out.raw(&body));
         it.pending.push_back(Pending { asked, watch, again: None });
         self.ask(client, bytes);
@@ -384,7 +391,8 @@ impl World {
         });
         let completed = Zxid::ZERO;
         let (path, data) = (String::new(), None);
-        let asked = Asked { xid: Xid::SET_WATCHES.0, op, path, data, completed };
+        let writes = Vec::new();
+        let asked = Asked { xid: Xid::SET_WATCHES.0, op, path, data, writes, completed };
         let again = Some((lost, it.seen));
         it.pending.push_back(Pending { asked, watch: None, again });
         self.ask(client, bytes);
@@ -522,6 +530,9 @@ impl World {
             if let Some(kind) = kind {
                 it.watches.add(&checks.reference, &asked.path, kind, zxid);
             }
+        }
+        if err == ErrorCode::QUOTA_EXCEEDED {
+            self.reached("write refused by a quota");
         }
         if asked.op == OpCode::RECONFIG {
             self.change_answered(Some(err));

@@ -172,6 +172,8 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("touches not relayed", "SES-07"),
     mutant("read overtakes", "ORD-04"),
     aimed("readers may write", "B-22", Aim::Readers),
+    mutant("quota ignored", "quota"),
+    mutant("quota never given back", "quota"),
     aimed("request timeout ignored", "ERR-10", Aim::Impatience),
     aimed("sent request said to be unsent", "ERR-10", Aim::Impatience),
     mutant("watch dropped", "WAT-14"),

@@ -382,6 +382,8 @@ pub struct Plan {
     pub read_only: bool,
     /// Whether some programs cancel a request after a timeout.
     pub impatient: bool,
+    /// Whether servers enforce quotas, and clients set some.
+    pub quotas: bool,
     /// Whether clients restart their xids on each connection.
     pub counts_anew: bool,
     /// Whether clients send further requests after the one that closes their session.
@@ -435,13 +437,15 @@ const SECOND: Duration = Duration::from_secs(1);
 impl Plan {
     /// The plan of a seed. Every other plan has an aim.
     pub fn new(seed: u64) -> Self {
-        if seed.is_multiple_of(2) {
+        let mut plan = if seed.is_multiple_of(2) {
             let mut plan = Self::random(seed);
             plan.draw_rot(&mut Random::stream(seed, 7));
             plan
         } else {
             Self::aimed(AIMS[(seed / 2) as usize % AIMS.len()], seed)
-        }
+        };
+        plan.quotas = Random::stream(seed, 11).one_in(5);
+        plan
     }
 
     /// The plan of a seed with this aim.
@@ -587,6 +591,7 @@ impl Plan {
             local_sessions: false,
             read_only: false,
             impatient: false,
+            quotas: false,
             counts_anew: false,
             asks_behind_end: false,
             copy_pause: Duration::from_millis(10),

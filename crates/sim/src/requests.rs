@@ -1,12 +1,15 @@
 //! The requests of clients.
 
-use zebu_jute::{Encode, Encoder};
+use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
+use zebu_proto::path::reserved::{LIMITS, QUOTA, STATS};
 use zebu_proto::request::{
-    Create, CreateTtl, MultiHeader, PathOnly, PathVersion, PathWatch, SetAcl, SetData,
+    Create, CreateTtl, MultiHeader, MultiOp, PathOnly, PathVersion, PathWatch, SetAcl, SetData,
+    multi_ops,
 };
 use zebu_proto::{Acl, AclRef, OpCode, Version};
 use zebu_testkit::Random;
 
+use crate::checks::quotas::Write;
 use crate::checks::watches::Kind;
 
 /// A client's operation.
@@ -92,6 +95,69 @@ pub(crate) fn is_tag(data: &[u8]) -> bool {
 /// One of the paths that clients use.
 pub(crate) fn some_path(random: &mut Random) -> String {
     (*random.pick(&PATHS)).to_owned()
+}
+
+/// What a request writes; for a multi, one entry for each of its operations.
+pub(crate) fn writes(op: OpCode, body: &[u8]) -> Vec<Option<Write>> {
+    let write = |path: Option<&str>, data: Option<&[u8]>, creates| {
+        let bytes = data.map_or(0, <[u8]>::len);
+        Some(Write { path: path?.to_owned(), bytes, creates })
+    };
+    let from = &mut Decoder::new(body);
+    match op {
+        OpCode::CREATE | OpCode::CREATE2 | OpCode::CREATE_CONTAINER => {
+            let create = Create::decode(from).ok();
+            vec![create.and_then(|it| write(it.path.as_deref(), it.data, true))]
+        }
+        OpCode::SET_DATA => {
+            let set = SetData::decode(from).ok();
+            vec![set.and_then(|it| write(it.path.as_deref(), it.data, false))]
+        }
+        OpCode::MULTI => {
+            let ops = multi_ops(from, false).unwrap_or_default();
+            let writes = ops.iter().map(|op| match op {
+                MultiOp::Create(_, it) => write(it.path.as_deref(), it.data, true),
+                MultiOp::SetData(it) => write(it.path.as_deref(), it.data, false),
+                _ => None,
+            });
+            writes.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A request that sets, changes or removes the quota of a znode.
+///
+/// Limits and usage come and go together, and no quota is below another. Otherwise a server that
+/// counts anew when it starts could get another usage than its leader has.
+pub(crate) fn quota(random: &mut Random) -> Wish {
+    let owner = random.pick(&PARENTS);
+    let top = format!("{QUOTA}{owner}");
+    let (limits, stats) = (format!("{top}/{LIMITS}"), format!("{top}/{STATS}"));
+    let mut limit = |most: u64| if random.one_in(4) { -1 } else { random.below(most) as i64 };
+    let (count, bytes, count_hard, bytes_hard) = (limit(4), limit(20), limit(8), limit(40));
+    let text = format!(
+        "count={count},bytes={bytes}=;byteHardLimit={bytes_hard};countHardLimit={count_hard}"
+    );
+    let (op, path, body) = match random.below(8) {
+        0..2 => (OpCode::CREATE, top.clone(), create(&top, b"", 0)),
+        2..5 => {
+            let ops = [
+                (OpCode::CREATE, create(&limits, text.as_bytes(), 0)),
+                (OpCode::CREATE, create(&stats, b"count=0,bytes=0", 0)),
+            ];
+            (OpCode::MULTI, limits, multi(&ops))
+        }
+        5..7 => {
+            let body = set(&limits, text.as_bytes(), Version::ANY);
+            (OpCode::SET_DATA, limits, body)
+        }
+        _ => {
+            let ops = [(OpCode::DELETE, delete(&stats)), (OpCode::DELETE, delete(&limits))];
+            (OpCode::MULTI, limits, multi(&ops))
+        }
+    };
+    Wish::One(op, path, None, body)
 }
 
 /// The next request of a client. `data` is the data for a write.

@@ -308,6 +308,7 @@ fn replica_options(plan: &Plan, server: usize, process: u64, wall_ms: i64) -> Op
         session_timeout_ms_max: 20 * tick_ms,
         passwords: passwords(plan),
         rules: Rules {
+            enforce_quota: plan.quotas,
             reconfig: plan.reconfig,
             members: zebu_zab::config::Rules { standalone: false, multi_address: false },
             types: types(plan),

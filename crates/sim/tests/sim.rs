@@ -60,6 +60,15 @@ fn an_observer_joins_the_leadership_that_its_master_told_it() {
 }
 
 #[test]
+fn quotas_refuse_what_is_above_a_hard_limit() {
+    let length = Duration::from_secs(120);
+    let outcome = World::new(Plan { quotas: true, length, ..Plan::calm(12) }).run();
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+    assert!(outcome.reached["write refused by a quota"] > 5, "{outcome:?}");
+    assert!(outcome.committed > 50, "{outcome:?}");
+}
+
+#[test]
 fn the_same_seed_does_the_same_twice() {
     for seed in 0..5 {
         let plan = Plan { length: Duration::from_secs(60), ..Plan::new(seed) };

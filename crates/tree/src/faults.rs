@@ -9,3 +9,7 @@ pub(crate) fn digests_trusted_at_once() -> bool {
 pub(crate) fn ephemerals_outlive_their_session() -> bool {
     zebu_proto::mutant!("ephemerals outlive their session")
 }
+
+pub(crate) fn quota_never_given_back() -> bool {
+    zebu_proto::mutant!("quota never given back")
+}

@@ -2,6 +2,7 @@
 //! time, sync makes completed writes visible, and every answer matches the committed history.
 
 use zebu_jute::{Decode as _, Decoder};
+use zebu_proto::answer::{MultiResult, multi_results};
 use zebu_proto::path::reserved::CONFIG;
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::{ErrorCode, OpCode, SessionId, Stat, Zxid};
@@ -11,6 +12,7 @@ use crate::checks::configs::Configs;
 use crate::checks::durability::Durability;
 use crate::checks::joint::Joint;
 use crate::checks::order::Order;
+use crate::checks::quotas::Write;
 use crate::checks::reference::Reference;
 use crate::members::txn_of;
 
@@ -29,6 +31,8 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     /// The data that the request writes, if known.
     pub(crate) data: Option<Vec<u8>>,
+    /// What the request writes; for a multi, one entry for each of its operations.
+    pub(crate) writes: Vec<Option<Write>>,
     /// The newest complete write when the request was sent.
     pub(crate) completed: Zxid,
 }
@@ -128,9 +132,29 @@ impl Reads {
                 reply.payload
             ));
         }
+        if let Some(write) = refused(asked, payload)? {
+            reference.quotas.refused(zxid, write)?;
+        }
         self.completed = self.completed.max(zxid);
         Ok(())
     }
+}
+
+/// The write that a quota has refused, as the answer says.
+fn refused<'a>(asked: &'a Asked, payload: &[u8]) -> Result<Option<&'a Write>, String> {
+    let text = |error: zebu_jute::DecodeError| error.to_string();
+    let mut from = Decoder::new(payload);
+    let header = ReplyHeader::decode(&mut from).map_err(text)?;
+    let at = if header.err == ErrorCode::QUOTA_EXCEEDED {
+        Some(0)
+    } else if asked.op == OpCode::MULTI && !asked.writes.is_empty() {
+        let results = multi_results(&mut from).map_err(text)?;
+        let refused = MultiResult::Failed(ErrorCode::QUOTA_EXCEEDED);
+        results.iter().position(|result| *result == refused)
+    } else {
+        None
+    };
+    Ok(at.and_then(|at| asked.writes.get(at)?.as_ref()))
 }
 
 /// The configuration in an answer may be newer than the tree, but not older, and must be committed.

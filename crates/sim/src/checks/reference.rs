@@ -10,6 +10,7 @@ use zebu_proto::{EventType, SessionId, Stat, Xid, Zxid};
 use zebu_replica::write_reply;
 use zebu_tree::{Silent, Tree};
 
+use crate::checks::quotas::Quotas;
 use crate::requests::is_tag;
 
 /// A znode as clients see it.
@@ -53,10 +54,11 @@ pub(crate) struct Reference {
     unsent: BTreeSet<Vec<u8>>,
     /// Whether clients restart their xids on each connection.
     counts_anew: bool,
+    pub(crate) quotas: Quotas,
 }
 
 impl Reference {
-    pub(crate) fn new(counts_anew: bool) -> Self {
+    pub(crate) fn new(counts_anew: bool, quotas: bool) -> Self {
         let mut reference = Self {
             tree: Tree::new(zebu_tree::Options::default()),
             versions: BTreeMap::new(),
@@ -66,6 +68,7 @@ impl Reference {
             tags: BTreeMap::new(),
             unsent: BTreeSet::new(),
             counts_anew,
+            quotas: Quotas::new(quotas),
         };
         reference.note(Zxid::ZERO, "/");
         reference
@@ -120,6 +123,7 @@ impl Reference {
                 header.cxid, header.session
             ));
         }
+        self.quotas.committed(zxid, &record)?;
         let mut paths = Vec::new();
         if !has_failed(&record.txn) {
             changes(&record.txn, &mut paths);
