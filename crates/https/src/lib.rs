@@ -17,7 +17,7 @@ pub use hyper::{HeaderMap, StatusCode, Uri};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
-use rustls::{ClientConfig, RootCertStore, crypto};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -66,10 +66,7 @@ pub struct Https {
 pub fn trust_of_the_system() -> Result<ClientConfig, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    #[cfg(feature = "fips")]
-    let provider = Arc::new(crypto::default_fips_provider());
-    #[cfg(not(feature = "fips"))]
-    let provider = Arc::new(crypto::ring::default_provider());
+    let provider = Arc::new(zebu_auth::crypto::provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())

@@ -112,7 +112,7 @@ fn entry(dir: &Path, authority: &Path) -> anyhow::Result<Entry> {
 fn without_resumption() -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY.as_bytes())?)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(zebu_auth::crypto::provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_root_certificates(roots)
