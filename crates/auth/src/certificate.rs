@@ -264,6 +264,8 @@ pub(crate) fn time(reader: &mut Reader<'_>) -> Result<Timestamp, DerError> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test reads the fixtures")]
+
     use super::*;
     use crate::store::pem;
 

@@ -122,6 +122,7 @@ impl Jaas {
     ///
     /// # Errors
     /// The file cannot be read or parsed.
+    #[expect(clippy::disallowed_methods, reason = "it is a file")]
     pub fn read(path: &Path, property: &dyn Fn(&str) -> Option<String>) -> Result<Self, JaasError> {
         let fault = |fault: String| JaasError { path: path.to_owned(), line: None, fault };
         let bytes = zeroize::Zeroizing::new(std::fs::read(path).map_err(|error| {

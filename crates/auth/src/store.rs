@@ -221,6 +221,7 @@ impl StoreFile {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "stores are files")]
 fn read_file(path: &Path) -> Result<Vec<u8>, StoreError> {
     let fault = |what: String| Fault::new(what, "check the path and its permissions").at(path);
     let length =

@@ -1,5 +1,7 @@
 //! DIGEST-MD5 against the JDK's own implementation, in both roles.
 
+#![expect(clippy::disallowed_types, reason = "the JDK is a program")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 

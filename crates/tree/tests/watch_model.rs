@@ -1,5 +1,7 @@
 //! Compares the watch table with a naive model.
 
+#![expect(clippy::disallowed_methods, reason = "a test needs threads")]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,8 @@
 //!
 //! Messages on behalf of clients, and the times of pings, are not decided here and are left out.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads the recordings")]
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! Stores of keytool and OpenSSL (`tests/fixtures/make.sh`) that are read, and damaged stores that
 //! are refused with a sentence.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads and writes files")]
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;

@@ -138,6 +138,7 @@ impl fmt::Debug for FileStates {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the state of a file shows a change")]
 fn state(path: &Path) -> Option<(PathBuf, u64, SystemTime)> {
     let path = path.canonicalize().ok()?;
     let metadata = path.metadata().ok()?;

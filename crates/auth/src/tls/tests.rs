@@ -1,6 +1,8 @@
 //! Handshakes in memory between both sides, with certificates that openssl made; and a matrix of
 //! refused certificates.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads the fixtures")]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

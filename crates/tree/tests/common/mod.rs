@@ -1,6 +1,7 @@
 //! Helpers for the tests of the tree: short constructors of transactions, a recorder of events, and
 //! a reader of the original's files.
 
+#![expect(clippy::disallowed_methods, reason = "tests read the fixtures")]
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
 //! Texts, quorums and changes, against what the original does.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads the fixtures")]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

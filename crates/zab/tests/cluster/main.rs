@@ -1,6 +1,8 @@
 //! Ensembles of peers over a small network and disks that fail: safety while there are faults, then
 //! convergence after the last fault.
 
+#![expect(clippy::disallowed_methods, reason = "variables select the seeds")]
+
 mod disk;
 mod world;
 

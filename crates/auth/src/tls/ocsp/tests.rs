@@ -1,5 +1,7 @@
 //! Requests and answers, compared with those of openssl, which `tests/fixtures/ocsp/make.sh` made.
 
+#![expect(clippy::disallowed_methods, reason = "a test reads the fixtures")]
+
 use jiff::ToSpan as _;
 
 use super::*;
