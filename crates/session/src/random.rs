@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 /// A small generator (splitmix64). Not for secrets.
+///
+/// The tests' crate has the same generator. That crate is not published, and the published crates
+/// below this one have the protocols only.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
