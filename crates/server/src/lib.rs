@@ -62,7 +62,7 @@ mod logging;
 mod restoring;
 mod retiring;
 mod run;
-mod sasl;
+mod sasl_mechanisms;
 mod server;
 mod shared;
 mod supervised;

@@ -29,7 +29,7 @@ use crate::ensemble::peers::{self, Peers};
 use crate::error::StartError;
 use crate::metrics::Metrics;
 use crate::retiring;
-use crate::sasl;
+use crate::sasl_mechanisms;
 use crate::shared::{Clock, Failure, ReadHistory, Shared};
 use crate::supervised::Watchdog;
 use crate::threads::{Starting, Threads, spawn};
@@ -78,7 +78,7 @@ impl Server {
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let metrics = Metrics::default();
-        let access = (schemes, sasl::for_clients(&config.auth.sasl)?);
+        let access = (schemes, sasl_mechanisms::for_clients(&config.auth.sasl)?);
         let data = Data::recover(&config, clock, &metrics)?;
         let bound = Ports::bind(&config)?;
         let Continued {

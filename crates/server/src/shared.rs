@@ -4,7 +4,7 @@ mod clients;
 mod counting;
 mod disk;
 mod ending;
-mod ensemble;
+mod other_servers;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub use clients::Clients;
 pub use counting::{Counting, Leading, MarkedProposal, SessionDeadline, Status};
 pub use disk::Disk;
 pub use ending::{Ending, Failure, StopOnPanic};
-pub use ensemble::Ensemble;
+pub use other_servers::Ensemble;
 
 /// The server's clock.
 #[derive(Clone, Copy, Debug)]

@@ -24,7 +24,7 @@ use zebu_proto::quorum::{AuthPacket, AuthStatus, is_auth_packet};
 
 use crate::config::{PeerLogin, PeerPrincipal, PeerSaslConfig, PeerUsers};
 use crate::error::StartError;
-use crate::sasl::{acceptor, gss};
+use crate::sasl_mechanisms::{acceptor, gss};
 
 /// Number of tokens of one side after which the other side gives up, as in the original.
 const ROUNDS_MAX: usize = 5;
