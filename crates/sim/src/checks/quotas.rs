@@ -23,11 +23,14 @@ pub(crate) struct Write {
     pub(crate) creates: bool,
 }
 
+/// The data of a znode after each transaction that changed it.
+type Versions = Vec<(Zxid, Option<Vec<u8>>)>;
+
 /// The znodes after each committed transaction, and what leaders had applied when they decided.
 #[derive(Default)]
 pub(crate) struct Quotas {
-    /// For each path, its data after each transaction that changed it; `None` without a znode.
-    znodes: BTreeMap<String, Vec<(Zxid, Option<Vec<u8>>)>>,
+    /// By path; `None` where a transaction removed the znode.
+    znodes: BTreeMap<String, Versions>,
     /// For each proposed transaction, the last one that its leader had applied by then.
     decided: BTreeMap<Zxid, Zxid>,
     /// Whether servers enforce quotas.
