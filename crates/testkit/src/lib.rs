@@ -6,6 +6,7 @@
 //! - [`ports`]: ports for servers that a test configures before it starts them.
 //! - `gssapi`: simulated contexts of Kerberos.
 //! - [`program`]: a server program that a test runs.
+//! - [`scripts`]: files with inputs and the outputs that they must give.
 //! - `told`: a recovery's listener that keeps everything it is told.
 //! - `fixtures`: the golden files of the original.
 //! - `alone`: a server that runs alone, driven by the engine that ships.
@@ -23,6 +24,7 @@ pub mod gssapi;
 pub mod ports;
 pub mod program;
 pub mod random;
+pub mod scripts;
 #[cfg(feature = "store")]
 pub mod told;
 pub mod wire;

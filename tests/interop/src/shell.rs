@@ -9,6 +9,9 @@ use crate::normalise::text;
 use crate::run::Program;
 use crate::server::{Kind, PATIENCE, java};
 
+/// The line in which a shell reports its connection.
+pub const CONNECTED: &str = "WatchedEvent state:SyncConnected type:None path:null zxid: -1";
+
 /// The kind of shell.
 #[derive(Clone, Copy, Debug)]
 pub enum Shell {

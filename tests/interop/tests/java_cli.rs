@@ -9,6 +9,7 @@ use zebu_interop::normalise::text;
 use zebu_interop::run::{Program, run};
 use zebu_interop::scenario::same;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+use zebu_interop::shell::CONNECTED;
 
 fn options() -> Options {
     Options::default().config("extendedTypesEnabled", true).config("reconfigEnabled", true)
@@ -46,9 +47,6 @@ fn session(version: Kind, server: &Server, script: &str) -> Result<String> {
     let output = program.finish(PATIENCE)?;
     Ok(format!("{}{}\n", apart(&text(&output.text)), output.status))
 }
-
-/// What the original's command line prints of its connection, beside the command.
-const CONNECTED: &str = "WatchedEvent state:SyncConnected type:None path:null zxid: -1\n";
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
@@ -96,7 +94,7 @@ fn single_commands_and_their_exit_codes() {
         for words in commands {
             let output = run(cli(Kind::Java395, server).args(words), Duration::from_secs(120))?;
             // A program for one command may end before its other thread has printed that it is connected.
-            let shown = apart(&text(&output.text)).replace(CONNECTED, "");
+            let shown = apart(&text(&output.text)).replace(&format!("{CONNECTED}\n"), "");
             transcript.push_str(&format!("> {words:?}\n{}\n{}\n", shown.trim_end(), output.status));
         }
         Ok(transcript)

@@ -8,7 +8,7 @@ use zebu_interop::deps;
 use zebu_interop::run::{Program, run};
 use zebu_interop::scenario::compare;
 use zebu_interop::server::{Kind, Options, PATIENCE, Server};
-use zebu_interop::shell::{Shell, said, shown};
+use zebu_interop::shell::{CONNECTED, Shell, said, shown};
 
 fn options() -> Options {
     Options::default().config("extendedTypesEnabled", true).config("reconfigEnabled", true)
@@ -64,9 +64,6 @@ fn odd_forms_print_the_same() {
 fn watches_print_the_same() {
     alike("shell-watches", &script("watches.txt"));
 }
-
-/// The line in which the original's command line reports its connection.
-const CONNECTED: &str = "WatchedEvent state:SyncConnected type:None path:null zxid: -1";
 
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]

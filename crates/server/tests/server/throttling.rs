@@ -4,13 +4,25 @@ use zebu_testkit::connection::Hello;
 use zebu_testkit::wire::{OPEN, Reader, Writer, create, err, op, set_data};
 
 use crate::client::{Client, NoSession};
-use crate::gate::Gate;
+use crate::gate::{Gate, Keeper};
 use crate::running::{Running, wait};
 
 /// Waits until the server has run for this many more milliseconds.
 fn pass(running: &Running, ms: f64) {
     let now = running.metric("uptime").unwrap();
     running.wait_metric("uptime", |uptime| uptime > now + ms);
+}
+
+/// The connection of a client ends while a request of it waits. Then the gate opens.
+fn vanish_waiting(running: &Running, keeper: &mut Keeper) {
+    let mut client = running.client();
+    client.create("/n", b"before").unwrap();
+    keeper.close();
+    client.post(op::SET_DATA, &set_data("/n", b"after"));
+    running.wait_metric("outstanding_requests", |n| n == 2.0);
+    client.vanish();
+    running.wait_metric("num_alive_connections", |n| n == 2.0);
+    keeper.open();
 }
 
 #[test]
@@ -41,14 +53,7 @@ fn a_waiting_request_of_a_connection_that_is_gone_is_dropped_unless_configured_o
         ("request_stale_connection_check=false", 0.0, 0.0),
     ] {
         let (running, mut keeper) = Gate::server(&["request_throttle_max_requests=1", setting]);
-        let mut client = running.client();
-        client.create("/n", b"before").unwrap();
-        keeper.close();
-        client.post(op::SET_DATA, &set_data("/n", b"after"));
-        running.wait_metric("outstanding_requests", |n| n == 2.0);
-        client.vanish();
-        running.wait_metric("num_alive_connections", |n| n == 2.0);
-        keeper.open();
+        vanish_waiting(&running, &mut keeper);
         running.wait_metric("outstanding_requests", |n| n == 0.0);
         assert_eq!(running.metric("stale_requests_dropped"), Some(dropped), "{setting}");
         assert_eq!(running.metric("stale_requests"), Some(stale), "{setting}");
@@ -82,14 +87,7 @@ fn a_request_that_waited_longer_than_its_session_may_is_dropped_with_its_connect
 #[test]
 fn requests_nobody_waits_for_are_counted_without_a_throttle_too() {
     let (running, mut keeper) = Gate::server(&[]);
-    let mut client = running.client();
-    client.create("/n", b"before").unwrap();
-    keeper.close();
-    client.post(op::SET_DATA, &set_data("/n", b"after"));
-    running.wait_metric("outstanding_requests", |n| n == 2.0);
-    client.vanish();
-    running.wait_metric("num_alive_connections", |n| n == 2.0);
-    keeper.open();
+    vanish_waiting(&running, &mut keeper);
     running.wait_metric("stale_requests", |n| n == 1.0);
     running.wait_metric("stale_replies", |n| n == 1.0);
     assert_eq!(running.client().get("/n").unwrap().0, b"after");

@@ -14,17 +14,5 @@ use std::path::Path;
 #[test]
 fn scripts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer/scripts");
-    let mut names: Vec<_> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    assert!(!names.is_empty());
-    for name in names {
-        let expected = std::fs::read_to_string(&name).unwrap();
-        let found = run::script(&expected);
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            std::fs::write(&name, found).unwrap();
-        } else {
-            assert_eq!(found, expected, "{}", name.display());
-        }
-    }
+    zebu_testkit::scripts::check(&folder, run::script);
 }

@@ -142,6 +142,18 @@ pub(super) async fn connect(net: Arc<Net>, addresses: Vec<HostPort>) {
 /// Starts to serve a connection, after `report` has reported it.
 fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab::Input) {
     let link = LinkId(net.id());
+    let (handle, orders) = new_link();
+    net.links.lock().insert(link, handle);
+    net.report(report(link));
+    let task = tokio::spawn(serve(net.clone(), connection, link, orders));
+    // The connection may already be closed; then the task ends by itself.
+    if let Some(handle) = net.links.lock().get_mut(&link) {
+        handle.task = Some(task.abort_handle());
+    }
+}
+
+/// The handle of a new link, and the commands to its writer.
+fn new_link() -> (LinkHandle, Orders) {
     let (to, orders) = unbounded_channel();
     let (line, backlog) = (Arc::new(Line::default()), Arc::new(Backlog::default()));
     let closing = Arc::new(Notify::new());
@@ -152,14 +164,7 @@ fn start(net: &Arc<Net>, connection: Connection, report: fn(LinkId) -> zebu_zab:
         closing: closing.clone(),
         task: None,
     };
-    net.links.lock().insert(link, handle);
-    net.report(report(link));
-    let orders = Orders { orders, line, backlog, closing };
-    let task = tokio::spawn(serve(net.clone(), connection, link, orders));
-    // The connection may already be closed; then the task ends by itself.
-    if let Some(handle) = net.links.lock().get_mut(&link) {
-        handle.task = Some(task.abort_handle());
-    }
+    (handle, Orders { orders, line, backlog, closing })
 }
 
 /// Closes a connection. Waiting packets are sent if the peer receives them soon: one of them may
@@ -604,8 +609,7 @@ mod tests {
         let (to, _from, mut far) = pair().await;
         let data = Bytes::from(vec![7; 1 << 20]);
         let packet = QuorumPacket::with_data(PacketKind::PROPOSAL, Zxid(1), data);
-        let backlog = Arc::new(Backlog::default());
-        let (sender, orders) = unbounded_channel();
+        let (LinkHandle { to: sender, backlog, .. }, orders) = new_link();
         let mut fitting = 0;
         while backlog.add(std::slice::from_ref(&packet)) {
             sender.send(ToLink::Packets(vec![packet.clone()], None)).unwrap();
@@ -616,8 +620,6 @@ mod tests {
         drop(sender);
         backlog.set_learner(ServerId(7));
         let metrics = Arc::new(Metrics::default());
-        let (line, closing) = Default::default();
-        let orders = Orders { orders, line, backlog: backlog.clone(), closing };
         let counted = metrics.clone();
         let moves = Arc::new(AtomicUsize::new(0));
         let progress = counting(&moves);
@@ -636,17 +638,8 @@ mod tests {
     #[tokio::test]
     async fn packets_go_past_the_writer_only_when_nothing_is_in_front_of_them() {
         let (writer, _from, mut far) = pair().await;
-        let (to, orders) = unbounded_channel();
-        let (line, backlog) = (Arc::new(Line::default()), Arc::new(Backlog::default()));
-        let closing = Arc::new(Notify::new());
-        let handle = LinkHandle {
-            to,
-            line: line.clone(),
-            backlog: backlog.clone(),
-            closing: closing.clone(),
-            task: None,
-        };
-        let orders = Orders { orders, line, backlog: backlog.clone(), closing };
+        let (handle, orders) = new_link();
+        let backlog = handle.backlog.clone();
         let progress = counting(&Arc::default());
         let speaking = tokio::spawn(async move {
             speak(&Metrics::default(), writer, orders, progress, || ()).await
@@ -689,15 +682,12 @@ mod tests {
     async fn a_tree_counts_as_sent_when_all_of_it_is() {
         for whole in [true, false] {
             let (to, _from, mut far) = pair().await;
-            let (sender, orders) = unbounded_channel();
+            let (LinkHandle { to: sender, backlog: waiting, .. }, orders) = new_link();
             let (pieces, copy) = tokio::sync::mpsc::channel(1);
             sender.send(ToLink::Copy(copy)).unwrap();
             drop(sender);
             let sent = Arc::new(AtomicUsize::new(0));
-            let backlog = Arc::new(Backlog::default());
-            let (waiting, counter) = (backlog.clone(), sent.clone());
-            let (line, closing) = Default::default();
-            let orders = Orders { orders, line, backlog, closing };
+            let counter = sent.clone();
             let count = move || {
                 counter.fetch_add(1, Ordering::Relaxed);
             };
