@@ -86,15 +86,16 @@ Without any file the server listens on 127.0.0.1:2181 and keeps its data in `./z
 - An unknown key in `zoo.cfg`, and an unknown `-Dzookeeper.*`, is a warning with file and line, and with `--check` an error.
   ZooKeeper says nothing.
 - Properties without the prefix (`jute.maxbuffer`, `readonlymode.enabled`, `znode.container.*`) also work in `zoo.cfg`.
-- A property that must be a number and is not, or is out of range, prevents the start. ZooKeeper uses the default for some of them.
-- A setting that asks for a part this version does not have prevents the start, with file and line, instead of being silently
-  without effect. `zebu.runWithout=plugins,tracing` (own key; parts: plugins, tracing) makes it
-  a warning. An ensemble cannot be waived.
+- A property that must be a number and is not, or is out of range, prevents the start.
+  ZooKeeper uses the default for some of them.
+- A setting that enables a part which this version lacks prevents the start; the error names file and line.
+  `zebu.runWithout` lists parts whose settings are only a warning: `plugins`, `tracing`.
 - One `server.N` line without a `myid` file is enough to take the client port from it.
-- The server reads a file as UTF-8, or as ISO-8859-1 if it is not valid UTF-8. ZooKeeper always reads ISO-8859-1.
+- The server reads a file as UTF-8, or as ISO-8859-1 if it is not valid UTF-8.
+  ZooKeeper always reads ISO-8859-1.
 - The server reports all faults of a configuration at once.
-- `zebu server 0 DIR` and `--set clientPort=0` listen on a port the system chooses. In a file 0 means no listener, as in
-  ZooKeeper.
+- `zebu server 0 DIR` and `--set clientPort=0` listen on a port the system chooses.
+  In a file 0 means no listener, as in ZooKeeper.
 - The HTTP admin server listens on 127.0.0.1 unless `admin.serverAddress` says otherwise; ZooKeeper's listens on all addresses.
 - `DigestAuthenticationProvider.superDigest` and passwords are never printed.
 ";

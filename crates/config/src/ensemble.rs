@@ -276,7 +276,7 @@ impl Reader<'_> {
 pub(super) fn id_note(origin: &Origin, id: i64) -> Option<Note> {
     (!(1..=255).contains(&id)).then(|| {
         Note::warn(format!(
-            "{origin}: session ids have room for server ids from 1 to 255: those of {id} may meet another server's"
+            "{origin}: server id {id} is outside of 1 to 255: its session ids may equal those of another server"
         ))
     })
 }

@@ -645,11 +645,11 @@ fn faults_of_an_ensemble() {
 }
 
 #[test]
-fn a_server_id_that_session_ids_have_no_room_for_is_told() {
+fn a_server_id_outside_of_1_to_255_is_a_warning() {
     let text = format!("dataDir=/d\nclientPort=9\n{THREE}\nserver.256=d:1:2");
     let notes = Case::raw_file(&text).with("/d/myid", "256").notes();
-    let expected = "/d/myid:1: session ids have room for server ids from 1 to 255: \
-                    those of 256 may meet another server's";
+    let expected = "/d/myid:1: server id 256 is outside of 1 to 255: \
+                    its session ids may equal those of another server";
     assert!(notes.contains(&expected.to_owned()), "{notes:?}");
 }
 

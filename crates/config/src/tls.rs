@@ -194,8 +194,8 @@ impl Reader<'_> {
         };
         if is_served && needs_certificates && switch.is_none() {
             let text = format!(
-                "{key}=true: without TLS no client shows a certificate\n\
-                 hint: {FORCE}=true has every client begin TLS",
+                "{key}=true: a client without TLS has no certificate\n\
+                 hint: {FORCE}=true requires TLS from every client",
                 key = ADMIN.client_auth
             );
             self.problem(ADMIN.client_auth, text);
@@ -267,7 +267,7 @@ impl Reader<'_> {
             && self.is_on(reverse_lookup)
         {
             let text = format!(
-                "{reverse_lookup}=true: names are never looked up from addresses, as whoever owns an address says what its name is\n\
+                "{reverse_lookup}=true: this server does not resolve addresses to names: the owner of an address can choose its name\n\
                  hint: issue certificates for the addresses that {} come from",
                 keys.others
             );
@@ -280,8 +280,8 @@ impl Reader<'_> {
             && revocations.is_none()
         {
             let text = format!(
-                "{crl}=true: revocation lists are not fetched from where certificates say\n\
-                 hint: {crl_file} names a file of them, which is read anew when it changes"
+                "{crl}=true: this server does not download revocation lists from the URLs in certificates\n\
+                 hint: set {crl_file} to a file with revocation lists; the server reads it again when it changes"
             );
             fault(crl, text);
         }

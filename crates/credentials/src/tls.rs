@@ -156,8 +156,10 @@ impl Properties {
         });
         match (checks_lists.transpose()?, &self.lists) {
             (Some((true, place)), None) => {
-                return Err(Failure::new(format!("{place}: {SSL}crl: lists are not fetched"))
-                    .with_hint(format!("{LISTS} names a file of revocation lists, PEM or DER")));
+                return Err(Failure::new(format!(
+                    "{place}: {SSL}crl: revocation lists are not downloaded"
+                ))
+                .with_hint(format!("{LISTS} names a file of revocation lists, PEM or DER")));
             }
             // The file by itself is enough, as at a server.
             (_, Some(file)) => tls = tls.revocation_lists(file),
@@ -311,7 +313,7 @@ mod tests {
                 "true",
                 "zookeeper.fips-mode: the cryptography of this program is",
             ),
-            ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: lists are not fetched"),
+            ("zookeeper.ssl.crl", "true", "zookeeper.ssl.crl: revocation lists are not downloaded"),
             ("zookeeper.ssl.ocsp", "yes", "zookeeper.ssl.ocsp is neither true nor false: yes"),
             ("zookeeper.ssl.tcnative.ocsp.stapling", "true", "a setting of OpenSSL"),
             ("zookeeper.ssl.context.supplier.class", "a.B", "classes of Java cannot be used here"),

@@ -54,8 +54,8 @@ fn without_a_switch_the_rest_is_not_looked_at() {
 #[test]
 fn what_is_not_there_is_refused_by_name() {
     for (line, text) in [
-        ("ssl.crl=true", "ssl.crl=true: revocation lists are not fetched"),
-        ("ssl.allowReverseDnsLookup=true", "names are never looked up from addresses"),
+        ("ssl.crl=true", "ssl.crl=true: this server does not download revocation lists"),
+        ("ssl.allowReverseDnsLookup=true", "this server does not resolve addresses to names"),
         ("ssl.context.supplier.class=x.Y", "this server cannot load Java classes"),
         ("ssl.authProvider=mine", "no provider of that scheme knows certificates"),
         (
@@ -182,13 +182,13 @@ fn what_the_admin_server_cannot_have_is_refused_by_name() {
          hint: admin.needClientAuth=false takes clients of the admin server without one",
     );
     Case::file("admin.needClientAuth=true").fails(
-        "zoo.cfg:3: admin.needClientAuth=true: without TLS no client shows a certificate\n\
-         hint: admin.forceHttps=true has every client begin TLS",
+        "zoo.cfg:3: admin.needClientAuth=true: a client without TLS has no certificate\n\
+         hint: admin.forceHttps=true requires TLS from every client",
     );
     // A fault that two ports share is reported once.
     let both = "sslQuorum=true\nadmin.forceHttps=true\nssl.quorum.crl=true";
     let fault = Case::of_three(&format!("{OF_SERVERS}\n{both}")).load().unwrap_err().to_string();
-    assert_eq!(fault.matches("revocation lists are not fetched").count(), 1, "{fault}");
+    assert_eq!(fault.matches("does not download revocation lists").count(), 1, "{fault}");
     // If no port uses TLS, no file is checked.
     let off = "admin.enableServer=false\nadmin.forceHttps=true\nadmin.needClientAuth=true";
     assert_eq!(Case::file(off).config().admin, None);
