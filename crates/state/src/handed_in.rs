@@ -145,7 +145,10 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(into)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            let why = format!("it is longer than {} bytes, for which there is memory", self.limit);
+            let why = format!(
+                "it exceeds {} bytes, the most that fits into this server's memory",
+                self.limit
+            );
             io::Error::other(why)
         })?;
         Ok(read)

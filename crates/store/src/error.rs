@@ -234,7 +234,9 @@ pub enum DamageKind {
     #[error("transaction {0} cannot be replayed")]
     Replay(Zxid),
     /// A pending truncation cannot be finished: the remaining data do not end at this transaction.
-    #[error("to be truncated, and what is left does not end at transaction {0}")]
+    #[error(
+        "an interrupted truncation cannot be completed: the remaining log does not end at transaction {0}"
+    )]
     TruncationLost(Zxid),
     /// This member has followed a leader before, but has neither snapshot nor log.
     #[error("this member was in epoch {}, and there is neither snapshot nor log", .0.0)]
@@ -257,7 +259,7 @@ pub enum Warning {
     #[error("damage accepted, transactions may be lost: {0}")]
     DamageAccepted(Damage),
     /// A log of the original repeats zxids or goes back.
-    #[error("{path}: {records} records do not advance the zxid")]
+    #[error("{path}: the zxids of {records} records are not above the zxid before them")]
     NotAdvancing {
         /// The log.
         path: PathBuf,
@@ -273,7 +275,9 @@ pub enum Warning {
         zxid: Zxid,
     },
     /// A sidecar is unreadable, or vouches for no record.
-    #[error("sidecar cannot be used, its log is checked as the original's: {path}")]
+    #[error(
+        "{path}: unusable sidecar; its log is checked as ZooKeeper checks a log, without the sidecar"
+    )]
     SidecarUnusable {
         /// The file.
         path: PathBuf,
@@ -306,7 +310,7 @@ pub enum Warning {
     )]
     TruncationFinished(Zxid),
     /// An interrupted installation of a leader's snapshot was finished.
-    #[error("{path} has replaced what was there: a leader had sent it before the last stop")]
+    #[error("completed an interrupted snapshot transfer: {path} replaces the older data")]
     InstallationFinished {
         /// The snapshot.
         path: PathBuf,

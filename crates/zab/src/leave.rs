@@ -95,8 +95,8 @@ pub enum Leave {
     /// A quorum of followers has one and the same tree after a transaction, and this leader has
     /// another one.
     #[error(
-        "after {zxid:?} a quorum of followers has another tree than this leader: its own is wrong, and it neither \
-         votes nor serves until a leader elected without it has sent it the whole tree"
+        "at {zxid:?} a quorum of followers agrees on another tree, so the tree of this leader is wrong. This server \
+         neither votes nor serves until a leader elected without it has sent it the whole tree"
     )]
     TreeOutvoted {
         /// The first transaction whose digest differs.
@@ -186,7 +186,7 @@ pub enum Leave {
     },
     /// TRUNC names a position that this server cannot reach from its snapshots and logs.
     #[error(
-        "no snapshot and log of this server reach the transaction at which the leader truncates"
+        "the leader requests a truncation to a transaction that no snapshot and log of this server can restore"
     )]
     TruncatedNowhere,
     /// The leader's history ends before a transaction that this server has and knows to be
