@@ -91,7 +91,7 @@ struct CreateArgs {
     #[arg(long, value_name = "URL", conflicts_with = "dir", value_parser = live::parse_server)]
     server: Option<live::Address>,
 
-    /// A file with what the server asks for, one line: a scheme and a credential, as in `digest root:secret`
+    /// A file with the credentials for the server: one line with scheme and credential, as in `digest root:secret`
     #[arg(long, value_name = "FILE", requires = "server")]
     auth_file: Option<PathBuf>,
 
@@ -103,7 +103,7 @@ struct CreateArgs {
     #[arg(short, long, value_name = "BACKUP")]
     to: PathBuf,
 
-    /// Encrypt for those whose public keys of age are in this file, one a line; the first backup decides for all
+    /// Encrypt to the age public keys in this file, one per line; the choice of the first backup applies to all later ones
     #[arg(long, value_name = "FILE")]
     encrypt_to: Option<PathBuf>,
 

@@ -272,8 +272,8 @@ pub enum BackupError {
         /// The wanted time.
         time: String,
     },
-    /// No snapshot and no log leads to the wanted transaction.
-    #[error("{source_name}: nothing leads to transaction {wanted}:\n{reasons}")]
+    /// No snapshot and logs reach the wanted transaction.
+    #[error("{source_name}: no snapshot and logs reach transaction {wanted}:\n{reasons}")]
     Unreachable {
         /// The source.
         source_name: String,

@@ -50,7 +50,7 @@ pub struct HistoryArgs {
     #[arg(value_name = "PATH")]
     pub path: String,
 
-    /// A data directory (dataDir), its version-2, or a backup; several have their transactions put together
+    /// A data directory (dataDir), its version-2, or a backup; may be given several times: the command merges their transactions
     #[arg(short, long, value_name = "DIR", required = true)]
     pub dir: Vec<PathBuf>,
 

@@ -28,8 +28,8 @@ const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Arguments of `zebu repair`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(
-    about = "Make damaged data of one member whole, from what other members have",
-    long_about = "Make damaged data of one member whole, from what other members have.\n\n\
+    about = "Repair damaged logs and snapshots of one member with the data of other members",
+    long_about = "Repair damaged logs and snapshots of one member with the data of other members.\n\n\
         Reads the data directory of a stopped member and those of other members, or copies of them. Each of them may be damaged \
         somewhere. Writes the repaired files into a new directory, and changes nothing else. The sidecar of each log proves that \
         the repaired log has exactly the transactions that were durable here.",
@@ -37,7 +37,7 @@ const RECORD_BYTES_MAX: usize = 64 << 20;
 Examples:
   zebu repair member1 --from member2 --from member3 --into repaired
 
-Exit codes: 0 repaired, 1 not: a transaction is whole nowhere, or nothing proves what it was; 2 wrong options."
+Exit codes: 0 repaired, 1 not repaired: no source has an intact copy of a transaction, or no sidecar proves it;\n2 wrong options."
 )]
 pub struct RepairArgs {
     /// The data directory (dataDir) of the member, or its version-2
@@ -181,14 +181,15 @@ fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -
         {
             fs::rename(&temporary, into.join(&name)).at(&temporary)?;
             let (found, wanted) = (damaged.found(), damaged.records());
-            return Ok(format!("{found} of {wanted} transactions are from others"));
+            return Ok(format!("{found} of {wanted} transactions are from other members"));
         }
         damaged.begin_anew();
     }
     let lacks: Vec<String> =
         damaged.lacks().iter().map(|it| format!("{} to {}", it.after, it.up_to)).collect();
     let what = format!(
-        "not all of its {} transactions are whole somewhere, or they are not those that were here; missing between {}",
+        "no source has an intact copy of some of its {} transactions, or the copies differ from the original ones; \
+         missing between {}",
         damaged.records(),
         lacks.join(", ")
     );

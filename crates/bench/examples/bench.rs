@@ -2,7 +2,7 @@
 
 use clap::Parser;
 
-/// Measures ZooKeeper-compatible servers
+/// Measure ZooKeeper-compatible servers
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]

@@ -86,7 +86,7 @@ impl Load {
     }
 }
 
-/// Runs the same load through several client libraries in turn and prints requests per second
+/// Run the same load through several client libraries in turn, and print requests per second
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClientsArgs {
     /// Client libraries; ratios are the first one's against each other one

@@ -34,7 +34,7 @@ mod wire;
 
 pub use echo::EchoServer;
 
-/// Measures ZooKeeper-compatible servers
+/// Measure ZooKeeper-compatible servers
 #[derive(Clone, Debug, clap::Args)]
 pub struct BenchArgs {
     #[command(subcommand)]

@@ -115,7 +115,7 @@ impl LoadArgs {
     }
 }
 
-/// Puts load on a running server or ensemble and prints throughput and latency
+/// Put load on a running server or ensemble, and print throughput and latency
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
     /// Server, or servers separated by commas; connections are dealt out in turn
@@ -137,7 +137,7 @@ pub(crate) struct RunArgs {
     load: LoadArgs,
 }
 
-/// Measures this machine's upper bound: the same load on a server that only answers
+/// Measure this machine's upper bound: the same load on a server that only answers
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EchoArgs {
     /// Only serve, on this address, until the process is ended

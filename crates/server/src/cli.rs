@@ -30,7 +30,7 @@ Examples:
   zebu server zoo.cfg --set clientPort=2182 --set '4lw.commands.whitelist=*'
       override keys of the file
   zebu server zoo.cfg -D jute.maxbuffer=4194304 -D zookeeper.snapCount=10000
-      set properties; keys of the file win
+      set properties; keys of the file override them
 
 Exit codes: 0 stopped as asked, 1 unexpected fault, 2 bad arguments or configuration, 3 data directory not usable,\n4 the admin server that is configured has no port."
 )]
@@ -39,11 +39,11 @@ pub struct ServerArgs {
     #[arg(value_name = "CFG | PORT DIR [TICK [MAXCNXNS]]", num_args = 0..=4)]
     pub arguments: Vec<String>,
 
-    /// Set a Java system property; the configuration file wins over it
+    /// Set a Java system property; the configuration file overrides it
     #[arg(short = 'D', value_name = "NAME=VALUE", num_args = 1, action = clap::ArgAction::Append)]
     pub define: Vec<String>,
 
-    /// Set a key of zoo.cfg; wins over everything
+    /// Set a key of zoo.cfg; overrides every other source
     #[arg(long, value_name = "KEY=VALUE", num_args = 1, action = clap::ArgAction::Append)]
     pub set: Vec<String>,
 

@@ -45,7 +45,7 @@ Examples:
   zebu doctor /etc/zookeeper/conf/zoo.cfg
   zebu doctor --offline zoo.cfg                    ask no other machine
   zebu doctor --only disks,directories zoo.cfg
-  zebu doctor --json --strict zoo.cfg              for CI: warnings fail, too
+  zebu doctor --json --strict zoo.cfg              for CI: exit with 1 for warnings, too
   zebu doctor --client-configuration client.properties zoo.cfg    ask servers over TLS
 
 Exit codes: 0 no error was found, 1 an error was found (with --strict: or a warning), 2 bad arguments."
@@ -80,7 +80,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Let warnings fail, too
+    /// Also exit with 1 for warnings
     #[arg(long)]
     pub strict: bool,
 }

@@ -31,7 +31,7 @@ Examples:
 Exit codes: 0 the leader has handed over, 1 it has not."
 )]
 pub struct HandOverArgs {
-    /// Where the admin port of the leader is; the port is 8080 where none is given
+    /// Host and admin port of the leader; default port: 8080
     #[arg(value_name = "HOST[:PORT]")]
     pub server: String,
 

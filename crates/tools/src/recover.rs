@@ -39,7 +39,7 @@ use crate::failure::{Failure, end};
 Examples:
   zebu recover /etc/zookeeper/conf/zoo.cfg                          show what there is, and what may be decided
   zebu recover --also /mnt/old-disk/zookeeper zoo.cfg               look at a copy of another member's dataDir, too
-  zebu recover --newest 0x500000007 zoo.cfg                         this server is empty; the others have so much
+  zebu recover --newest 0x500000007 zoo.cfg                         this server is empty; the newest history of the others ends there
   zebu recover --newest 0x500000007 --lose all-behind-0x500000007 zoo.cfg
 
 Exit codes: 0 shown, or carried out; 1 refused, or failed; 2 bad arguments."
@@ -57,11 +57,11 @@ pub struct RecoverArgs {
     #[arg(long, value_name = "DIR", num_args = 1, action = clap::ArgAction::Append)]
     pub also: Vec<PathBuf>,
 
-    /// The newest history of all members, as this command shows it at each of them
+    /// Zxid at which the newest history of all members ends; run this command at each member to find it
     #[arg(long, value_name = "ZXID", value_parser = parse_zxid)]
     pub newest: Option<i64>,
 
-    /// Carry out the decision; the name of the loss, as this command has shown it
+    /// Carry out the decision; NAME is the loss that this command has printed
     #[arg(long, value_name = "NAME")]
     pub lose: Option<String>,
 
@@ -118,7 +118,7 @@ fn decide_and_act(
         (Verdict::May { decision, name, .. }, Some(lose)) if lose == name => (*decision, name),
         (Verdict::May { name, .. }, Some(lose)) => {
             return Err(Failure::new(format!(
-                "error: --lose {lose}: what is lost is {name}; nothing was changed"
+                "error: --lose {lose} does not match this decision, whose name is {name}; nothing was changed"
             )));
         }
     };

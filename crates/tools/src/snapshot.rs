@@ -70,7 +70,7 @@ struct SummaryArgs {
     /// Where to begin
     path: String,
 
-    /// How far down znodes are shown, all when 0; they are counted however deep they are
+    /// Show znodes down to this depth, 0: all; deeper znodes still count
     depth: usize,
 }
 

@@ -76,7 +76,7 @@ struct MembersArgs {
     #[arg(long, value_name = "MS", default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     timeout: u64,
 
-    /// Show so many of the znodes that differ
+    /// Show at most COUNT znodes that differ
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
 
@@ -109,7 +109,7 @@ struct DirectoriesArgs {
     #[arg(long)]
     znodes: bool,
 
-    /// Show so many of the znodes that differ
+    /// Show at most COUNT znodes that differ
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: usize,
 

@@ -22,10 +22,10 @@ Examples:
   zebu word --timeout 1000 zk1 ruok
   zebu word --client-configuration client.properties zk1:2281 srvr    over TLS
 
-Exit codes: 0 answered, 1 not."
+Exit codes: 0 the server has answered, 1 it has not."
 )]
 pub struct WordArgs {
-    /// Where the server's client port is
+    /// Host and client port of the server
     #[arg(value_name = "HOST[:PORT]")]
     pub server: String,
 

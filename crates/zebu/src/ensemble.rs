@@ -53,7 +53,8 @@ pub struct EnsembleArgs {
     #[arg(long, value_name = "DIR", default_value = "zebu-ensemble")]
     pub data_dir: PathBuf,
 
-    /// The first server's client port; the others' follow, the ports between servers are 100 and 200 above
+    /// Client port of the first server; the next servers use the next ports. Quorum and election ports are 100 and 200
+    /// above the client port
     #[arg(long, value_name = "PORT", default_value_t = 2181)]
     pub base_port: u16,
 }

@@ -37,7 +37,7 @@ enum Command {
     Backup(zebu_backup::backup::BackupArgs),
     /// Restore a data directory as it was at a point.
     Restore(zebu_backup::restore::RestoreArgs),
-    /// Make damaged data of one member whole, from what other members have.
+    /// Repair damaged logs and snapshots of one member with the data of other members.
     Repair(zebu_backup::repair::RepairArgs),
     /// Show who changed a znode, when, from which session.
     History(zebu_backup::history::HistoryArgs),

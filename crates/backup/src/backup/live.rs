@@ -306,7 +306,7 @@ fn zxid_of(head: &Parts) -> Result<Zxid, ServerError> {
 fn refusal(status: StatusCode) -> String {
     let hint = match status.as_u16() {
         401 | 403 => {
-            "\nhint: --auth-file names a file with what the server asks for, as in: digest root:secret"
+            "\nhint: --auth-file names a file with the credentials for the server, as in: digest root:secret"
         }
         429 => "\nhint: the server sends one snapshot in admin.rateLimiterIntervalInMS (5 minutes)",
         503 => "\nhint: set admin.snapshot.enabled=true on the server",

@@ -34,8 +34,8 @@ pub enum Mismatch {
     Empty,
     /// The source ends before the backup.
     #[error(
-        "it ends with transaction {last}, and the backup ends with {copied}: its server has taken transactions back or is \
-         behind, or it belongs to another ensemble"
+        "it ends with transaction {last}, and the backup ends with {copied}: its server has truncated transactions, or it \
+         lags behind, or it belongs to another ensemble"
     )]
     Behind {
         /// The last transaction of the source.
@@ -45,7 +45,7 @@ pub enum Mismatch {
     },
     /// A log and its copy have different records.
     #[error(
-        "{log} has other transactions than its copy in the backup: its server has taken transactions back, or it belongs to \
+        "{log} has other transactions than its copy in the backup: its server has truncated transactions, or it belongs to \
          another ensemble"
     )]
     Rewritten {

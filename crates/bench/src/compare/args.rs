@@ -104,7 +104,7 @@ impl Suite {
     }
 }
 
-/// Runs the same work on Zebu and on the Java server in turn and prints both and their ratio
+/// Run the same work on Zebu and on the Java server in turn, and print both figures and their ratio
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Servers; ratios are the first one's against each other one
@@ -116,7 +116,7 @@ pub(crate) struct CompareArgs {
     /// How often each server runs each suite, in turn
     #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"))]
     pub(super) rounds: usize,
-    /// Small numbers and short windows, to see that everything works; options that are given count
+    /// Small numbers and short windows, to see that everything works; explicit options still apply
     #[arg(long)]
     quick: bool,
     /// znodes, watches, sessions, neighbours, rejoin, moving: one server with each of these numbers of znodes, watches,

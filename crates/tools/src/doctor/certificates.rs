@@ -85,7 +85,10 @@ pub(super) fn judge(port: &PortFacts, now: Timestamp) -> Vec<Finding> {
     dates(&format!("the certificate for {seen_by} ({})", own.subject), own, now, &mut findings);
     for facts in trusted {
         dates(
-            &format!("the certificate that {seen_by} must have theirs from ({})", facts.subject),
+            &format!(
+                "the certificate of the authority that must sign the certificates of {seen_by} ({})",
+                facts.subject
+            ),
             facts,
             now,
             &mut findings,

@@ -87,12 +87,8 @@ pub(super) fn judge(names: &Names) -> Vec<Finding> {
             && host.server != names.me
         {
             findings.error(
-                format!(
-                    "{line}: {} is an address of every machine itself ({})",
-                    host.host,
-                    list(found)
-                ),
-                "use a name that leads to that server from everywhere",
+                format!("{line}: {} is a loopback address ({})", host.host, list(found)),
+                "use a name that resolves to that server on every machine",
             );
         }
     }
@@ -103,7 +99,7 @@ pub(super) fn judge(names: &Names) -> Vec<Finding> {
             if is_shared && host.server != other.server && host.ports == other.ports {
                 findings.error(
                     format!(
-                        "server.{} and server.{} lead to the same address and ports: {} and {}",
+                        "server.{} and server.{} resolve to the same address and ports: {} and {}",
                         other.server.0, host.server.0, other.host, host.host
                     ),
                     "correct the DNS or /etc/hosts: each server needs a different address",
@@ -124,12 +120,12 @@ fn own(
     let name = &host.host;
     if !found.values().any(|is_own| *is_own) {
         findings.error(
-            format!("{line}: this server's own name {name} leads to {}, which is no address of this machine", list(found)),
+            format!("{line}: this server's own name {name} resolves to {}, which is no address of this machine", list(found)),
             "repair the name or myid; behind address translation, set quorumListenOnAllIPs=true",
         );
     } else if found.keys().all(IpAddr::is_loopback) && !is_all_loopback {
         findings.error(
-            format!("{line}: this server's own name {name} leads to {} here: it listens where no other server can reach it", list(found)),
+            format!("{line}: this server's own name {name} resolves to {} here: it listens where no other server can reach it", list(found)),
             format!("remove {name} from the line of {} in /etc/hosts, or set quorumListenOnAllIPs=true", list(found)),
         );
     }
@@ -189,11 +185,11 @@ mod tests {
 
         let mut names = fine();
         names.hosts[1] = host(2, "localhost", "127.0.0.1", true);
-        assert!(found(&names, "server.2: localhost is an address of every machine itself"));
+        assert!(found(&names, "server.2: localhost is a loopback address"));
 
         let mut names = fine();
         names.hosts.push(host(3, "c", "10.0.0.2", false));
-        assert!(found(&names, "server.2 and server.3 lead to the same address"));
+        assert!(found(&names, "server.2 and server.3 resolve to the same address"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) struct CompareArgs {
     #[arg(short, long, allow_negative_numbers = true)]
     pub(super) nodes: i64,
 
-    /// Say of every znode what it is compared with
+    /// For each znode, print the znode that it is compared with
     #[arg(short, long)]
     pub(super) debug: bool,
 
