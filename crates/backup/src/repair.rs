@@ -181,7 +181,7 @@ fn repair_log(own: &Directory, others: &[Directory], first: Zxid, into: &Path) -
         {
             fs::rename(&temporary, into.join(&name)).at(&temporary)?;
             let (found, wanted) = (damaged.found(), damaged.records());
-            return Ok(format!("{found} of {wanted} transactions are from other members"));
+            return Ok(format!("{found} of {wanted} transactions are from other sources"));
         }
         damaged.begin_anew();
     }

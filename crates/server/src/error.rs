@@ -38,10 +38,10 @@ pub enum StartError {
     Empty(PathBuf),
     /// The configuration has other voters than the ensemble of these data, and more than one.
     #[error(
-        "{origin}: the data are those of an ensemble with voters {then:?}, not {now:?}: \
-         to change more than one at a time can lose what was acknowledged\n\
+        "{origin}: the data belong to an ensemble with voters {then:?}, but the configuration names {now:?}: \
+         changing more than one voter at a time can lose acknowledged writes\n\
          hint: change one server at a time, or use reconfig (reconfigEnabled=true); \
-         zebu.acceptMembers=true starts all the same"
+         zebu.acceptMembers=true skips this check"
     )]
     OtherVoters {
         /// The source of the configuration.
@@ -53,10 +53,10 @@ pub enum StartError {
     },
     /// The data belong to a member of an ensemble, but the configuration names no other servers.
     #[error(
-        "{}: the data are those of an ensemble with voters {then:?}, but this server would run alone: \
-         what it acknowledges would be lost to the others\n\
+        "{}: the data belong to an ensemble with voters {then:?}, but this server would run alone: \
+         the other members would never receive the writes that it acknowledges\n\
          hint: add the server lines of the ensemble; \
-         zebu.acceptMembers=true starts alone all the same",
+         zebu.acceptMembers=true skips this check",
         file.display()
     )]
     WithoutEnsemble {
@@ -177,7 +177,7 @@ pub enum RunError {
     #[error("damaged logs cannot be repaired")]
     Repair(#[source] StoreError),
     /// This number of damaged logs has been repaired, and the server must restart with them.
-    #[error("{0} damaged logs are whole again: the server has to start with them")]
+    #[error("{0} damaged logs are repaired; this server restarts to load them")]
     Repaired(usize),
     /// The system reported an error.
     #[error("{what}")]

@@ -89,8 +89,8 @@ pub fn restore(
     take_over(shared, &driver, (tree, file))?;
     shared.metrics.restore_time.add(began.elapsed().as_millis() as i64);
     info!(
-        "a snapshot that ends at {newest} is this server's state now, at {}: {} znodes in place of {before}, {} sessions; \
-         the files of the old state begin with old.",
+        "restored a snapshot that ends at {newest}: the state of this server now ends at {}, with {} znodes (before: \
+         {before}) and {} sessions; the names of the old state's files begin with `old.`",
         restored.zxid, restored.znodes, restored.sessions
     );
     Ok(restored)

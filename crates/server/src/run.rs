@@ -143,8 +143,8 @@ fn try_run(args: &ServerArgs, history: Option<ReadHistory>) -> Result<(), Ended>
                 let waits = room::is_missing(failure.cause());
                 if waits {
                     error!(
-                        "stepping aside: {failure}; hint: make room, or make the file system writable: this server goes on \
-                         by itself then"
+                        "not serving: {failure}; hint: free disk space, or make the file system writable; the server then \
+                         starts again by itself"
                     );
                 } else {
                     info!("{failure}");

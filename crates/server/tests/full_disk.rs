@@ -145,7 +145,7 @@ fn a_server_on_a_full_disk_waits_for_room_and_serves_again() {
     let mut log = String::new();
     server.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
     assert_eq!(server.child.wait().unwrap().code(), Some(0), "{log}");
-    assert!(log.contains("stepping aside: ") && log.contains("there is room again"), "{log}");
+    assert!(log.contains("not serving: ") && log.contains("there is room again"), "{log}");
 
     // A server that is asked to stop while it waits stops.
     let mut server = Server::start(&disk.0.join("data"));

@@ -539,7 +539,7 @@ fn each_start_says_what_it_cut_and_in_which_mode_it_recovered() {
             "log.1: a record that was being written when the machine or the process stopped begins at offset {end}"
         );
         assert!(said.contains(&at), "{said}");
-        let weaker = said.contains("weaker mode: no sidecar says where ");
+        let weaker = said.contains("weaker mode: log ");
         assert_eq!(weaker, of_the_original, "{said}");
     }
 }

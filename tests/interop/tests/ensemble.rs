@@ -313,7 +313,7 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     fs::write(&remembered, line).unwrap();
     member.spawn().unwrap();
     member.wait_until_serving().unwrap();
-    assert!(member.log().contains("put back to an older state"), "{}", member.log());
+    assert!(member.log().contains("somebody restored an older state"), "{}", member.log());
     assert_eq!(ensemble.agreed_tree().unwrap(), tree);
 }
 
@@ -417,7 +417,7 @@ fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
     add(&mut ensemble, &member(5));
     add(&mut ensemble, &member(6));
     ensemble.member(0).spawn().unwrap();
-    until(&mut ensemble, "not {1, 2, 3, 4, 5, 6}: to change more than one at a time");
+    until(&mut ensemble, "names {1, 2, 3, 4, 5, 6}: changing more than one voter at a time");
     let start = Instant::now();
     while ensemble.member(0).is_alive() {
         assert!(start.elapsed() < PATIENCE, "it does not end");
@@ -425,5 +425,5 @@ fn voters_are_changed_by_hand_one_at_a_time_unless_more_are_accepted() {
     }
     add(&mut ensemble, "zebu.acceptMembers=true");
     ensemble.member(0).spawn_if_ended().unwrap();
-    until(&mut ensemble, "which was accepted");
+    until(&mut ensemble, "because zebu.acceptMembers is set");
 }

@@ -321,10 +321,14 @@ fn all_recover_together(options: Options) -> Result<()> {
         .config("admin.serverPort", 0);
     let (mut ensemble, before) = damaged_everywhere(&options)?;
     ensemble.member(0).spawn()?;
-    wait_for_words(&mut ensemble, 0, "waits for transactions that no reachable member has whole")?;
+    wait_for_words(
+        &mut ensemble,
+        0,
+        "no reachable member has an intact copy of these transactions",
+    )?;
     let ready = get(admin_port(&ensemble.member(0).log())?, "/health/ready")?;
     let reasons = ready.json()?["reasons"].to_string();
-    ensure!(reasons.contains("waits for transactions that no reachable"), "{reasons}");
+    ensure!(reasons.contains("no reachable member has an intact copy"), "{reasons}");
     let said = ensemble.member(0).four_letter_word("srvr")?;
     ensure!(said.contains("not currently serving"), "{said}");
     for index in [1, 2] {
@@ -334,7 +338,7 @@ fn all_recover_together(options: Options) -> Result<()> {
     // An election requires two of these members, and no member had further transactions to send.
     let repaired = (0..3).filter(|index| {
         let log = ensemble.member(*index).log();
-        log.contains("whole again: ") && log.contains("transactions are from other members")
+        log.contains(": repaired: other members supplied ")
     });
     ensure!(repaired.count() >= 2, "{}", ensemble.member(0).log());
     write_all(&mut ensemble, 1, 300..320)?;
@@ -359,7 +363,7 @@ fn all_are_repaired_by_their_operator() -> Result<()> {
             command.arg("--from").arg(member(other));
         }
         let said = succeed(&mut command, PATIENCE)?;
-        ensure!(said.contains("transactions are from others"), "{said}");
+        ensure!(said.contains("transactions are from other sources"), "{said}");
         copy_history(&into, ensemble.member(index).data())?;
     }
     for index in 0..3 {

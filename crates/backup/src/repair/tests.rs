@@ -79,7 +79,7 @@ fn members_with_damage_at_different_places_repair_each_other() {
         let others: Vec<&PathBuf> = dirs.iter().filter(|other| *other != dir).collect();
         let into = place.path().join(format!("repaired-{index}"));
         let said = repair(dir, &others, &into).unwrap();
-        assert!(said.contains("transactions are from other members"), "{said}");
+        assert!(said.contains("transactions are from other sources"), "{said}");
         assert!(said.contains("whole up to transaction 0x48"), "{said}");
         assert_eq!(content(&into.join(names::VERSION_DIR)), before[index]);
         let mut store = Store::open(Arc::new(OsVfs), Options::new(&into)).unwrap();

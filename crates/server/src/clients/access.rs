@@ -67,7 +67,7 @@ pub fn failed(shared: &Shared, peer: IpAddr) {
         let most = shared.config.auth.failures_per_minute;
         warn!(
             "{peer} has failed to authenticate more often than zebu.authFailuresPerMinute={most} allows: \
-             its next attempts are turned away for a while"
+             this server refuses further attempts from this address for a while"
         );
     }
 }

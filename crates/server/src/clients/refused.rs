@@ -24,9 +24,12 @@ impl Refused {
     /// Logs the first refused client.
     pub fn say(&self, peer: SocketAddr) {
         if self.count() {
-            info!(connection = %peer, "closing the connection from {peer}, and those that follow: not serving");
+            info!(
+                connection = %peer,
+                "this server does not serve: it closes the connection from {peer}, and all others until it serves"
+            );
         } else {
-            debug!("closing the connection from {peer}: not serving");
+            debug!("this server does not serve: it closes the connection from {peer}");
         }
     }
 

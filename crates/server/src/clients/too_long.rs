@@ -18,8 +18,8 @@ impl TooLong {
     pub fn say(&self, op: OpCode, now: Duration) {
         if self.is_due(now) {
             warn!(
-                "an answer to {op} was too long, and its client got an error instead; hint: what is \
-                 listed at once must stay below 64 times jute.maxbuffer, or 64 MiB where that is more"
+                "the answer to {op} is too long, so the client gets an error; an answer has at most 64 times \
+                 jute.maxbuffer, or 64 MiB if that is more; hint: read fewer children at a time"
             );
         }
     }

@@ -50,14 +50,16 @@ impl Digests {
         match self.news(now, mismatches, matches) {
             News::Nothing => {}
             News::Recovered => {
-                info!("after {zxid} the digest of the tree is the one in the transaction again");
+                info!(
+                    "at {zxid} the digest of this server's tree matches the transaction's digest again"
+                );
             }
             News::Differing(untold) => {
                 let expected =
                     expected.map_or("a different one".to_owned(), |it| format!("{it:#x}"));
                 error!(
                     "after {zxid} the digest of this server's tree is {tree:#x}, but {expected} was expected: \
-                     znodes differ from those of other servers ({untold} such transactions since this was said last)"
+                     znodes differ from those of other servers ({untold} mismatches since the previous such line)"
                 );
             }
         }

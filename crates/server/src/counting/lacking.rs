@@ -31,8 +31,8 @@ pub(super) fn in_words(lacks: Lacks, repair: &[String]) -> Vec<String> {
 pub(crate) fn who_has_forgotten(lacks: &Lacks) -> Vec<String> {
     let Leave::WouldForget { certain, .. } = lacks.why else { return Vec::new() };
     let mut words = vec![format!(
-        "voters whose history, or the history that they elect or follow, lacks {certain:?}: {} (this server cannot \
-         know which of them have lost it, and which never had it)",
+        "voters without {certain:?}, in their own history or in that of their leader: {}; this server cannot tell \
+         whether they lost {certain:?} or never received it",
         ids(&lacks.without_certain)
     )];
     if !lacks.may_have_certain.is_empty() {

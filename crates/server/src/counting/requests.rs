@@ -194,15 +194,15 @@ pub fn count_replica(
     }
     if let Some(ahead_ms) = counts.clock_ahead_ms {
         warn!(
-            "the clock is {} s ahead of the newest transaction and the time since: znodes with a time \
-             to live, and unused containers, do not age by that",
+            "the wall clock is {} s ahead of the time that this server has counted itself; TTL znodes and unused \
+             containers do not age by this difference; hint: check this machine's clock",
             ahead_ms / 1000
         );
     }
     if let Some(session) = counts.session_full {
         warn!(
-            "an ephemeral znode was refused: the end of session {session} could not list any more \
-             paths in one record of the log; hint: raise jute.maxbuffer on all servers"
+            "refused an ephemeral znode of session {session}: the transaction that closes the session would exceed one \
+             log record; hint: raise jute.maxbuffer on all servers"
         );
     }
     if !counts.quota_warnings.is_empty() {

@@ -230,14 +230,14 @@ fn run_job(
         Job::Truncate(zxid) => {
             info!("truncating everything after {zxid}: the leader does not have it");
         }
-        Job::Reload => info!("this server gets a vote: it starts again from its disk"),
+        Job::Reload => info!("this server becomes a voter: it reloads its state from its disk"),
         Job::Identity(_) | Job::SaveEpoch(..) | Job::Committed(_) | Job::Restore(_) => {}
     }
     let remakes = job.remakes();
     let Done { input: done, replaced } =
         job.run(log, files, shared.tree(), shared.clock.now().wall_ms)?;
     if let Some(zebu_zab::Input::Restored { zxid, .. }) = &done {
-        info!("the leader's snapshot {zxid} is this server's state now");
+        info!("installed the leader's snapshot: the state of this server is now that of {zxid}");
         let differing = shared.disk.differing.lock().take();
         if let (Some(since), Some(old)) = (differing, replaced) {
             evidence::name_znodes(shared.clone(), since, old);

@@ -68,7 +68,7 @@ fn repair(
                 let path = path.display();
                 match what {
                     Repaired::Whole => info!(
-                        "{path}: whole again: {found} of its {records} transactions are from other members"
+                        "{path}: repaired: other members supplied {found} of its {records} transactions"
                     ),
                     Repaired::Differs => warn!(
                         "{path}: the records from other members differ from those that the sidecar describes"
@@ -109,7 +109,7 @@ fn in_words(waiting: &Waiting) -> String {
         named.push(format!("and {} further ranges", missing.len() - NAMED_MAX));
     }
     format!(
-        "{name} waits for transactions that no reachable member has whole: {}",
+        "{name}: no reachable member has an intact copy of these transactions: {}",
         named.join(", ")
     )
 }

@@ -68,7 +68,8 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
         let last = shared.tree().read().last_zxid();
         if incidents.ask(&files, shared.clock.monotonic(), last) {
             info!(
-                "scrub: a start would need a damaged file: a snapshot is taken, behind which it does not"
+                "scrub: the next start would need a damaged file, so this server takes a snapshot now; later starts do not \
+                 need the file"
             );
             shared.inbox().push(Input::SnapshotWanted);
         }

@@ -103,14 +103,16 @@ impl Snapshotter {
             }
             step = taking.step(&shared.tree().read(), STEP_ZNODES, STEP_BYTES);
             if step == Step::Replaced {
-                info!("a snapshot is given up: this server's state has been replaced");
+                info!(
+                    "the snapshot is abandoned: the leader's snapshot has replaced this server's state meanwhile"
+                );
                 return Ok(None);
             }
             taking.flush().map_err(SnapshotError::store("written"))?;
         }
         let written = match taking.finish(config.digest, config.last_zxid) {
             Err(superseded @ StoreError::Superseded { .. }) => {
-                info!("a snapshot is given up: {superseded}");
+                info!("the snapshot is abandoned: {superseded}");
                 return Ok(None);
             }
             finished => finished.map_err(SnapshotError::store("finished"))?,

@@ -171,8 +171,8 @@ impl World for Effects<'_> {
             }
             zebu_zab::Output::SendCopy(link) => peers.send_copy(link),
             zebu_zab::Output::AbsurdEpoch { server, epoch } => warn!(
-                "server {} is sent away: it says that it has promised epoch {}, far above all others; \
-                 hint: look into the file acceptedEpoch in its data directory",
+                "refusing server {}: it reports accepted epoch {}, far above the epochs of all other servers; \
+                 hint: check the file acceptedEpoch in its data directory",
                 server.0, epoch.0
             ),
             output => peers.carry_out(output),

@@ -75,14 +75,16 @@ impl Effects<'_> {
         self.update_status();
         let Some(TreeDigest { zxid, tree }) = since else {
             *self.shared.disk.differing.lock() = None;
-            info!("this server's tree is the leader's again: clients are served");
+            info!("this server's tree equals the leader's tree again; it serves clients");
             return;
         };
         let what = format!(
             "this server's tree differs from the leader's since {zxid} (its digest is {tree:#x} there): no client is \
              served until a digest agrees, or the leader has sent its whole tree"
         );
-        error!("{what}; hint: keep the files of both");
+        error!(
+            "{what}; hint: copy the data directories of this server and of the leader before they change"
+        );
         self.keep_evidence(what, Some(zxid));
     }
 

@@ -152,20 +152,20 @@ impl Evidence {
     pub fn keep(self, dir: PathBuf) {
         let write = move || match self.write(&OsVfs, &dir) {
             Ok(Some(path)) => {
-                error!("the last transactions and their digests are kept: {}", path.display())
+                error!("wrote the last transactions and their digests to {}", path.display())
             }
             Ok(None) => warn!(
-                "the last transactions and their digests are not kept: {KEPT_MAX} files {NAME}*.txt are in {}; hint: \
-                 move them away once they have been looked at",
+                "did not write the last transactions and their digests, because {} has {KEPT_MAX} files {NAME}*.txt; hint: \
+                 move them to another directory once somebody has examined them",
                 dir.display()
             ),
             Err(error) => warn!(
-                "the last transactions and their digests are not kept in {}: {error}",
+                "cannot write the last transactions and their digests into {}: {error}",
                 dir.display()
             ),
         };
         if let Err(error) = std::thread::Builder::new().name("evidence".to_owned()).spawn(write) {
-            warn!("the last transactions and their digests are not kept: {error}");
+            warn!("cannot write the last transactions and their digests: {error}");
         }
     }
 

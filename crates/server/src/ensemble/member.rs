@@ -32,8 +32,8 @@ pub fn peer(
     let loaded = loaded.map_err(StartError::Epochs)?;
     if loaded.logged > loaded.current {
         warn!(
-            "a synchronization was interrupted: there are transactions of epoch {:x}, and no leader was followed after \
-             that of epoch {:x}",
+            "a synchronization was interrupted: the log has transactions of epoch {:x}, but the last leader that this \
+             server completed a synchronization with was that of epoch {:x}",
             loaded.logged.0, loaded.current.0
         );
     }
@@ -53,23 +53,23 @@ pub fn peer(
     };
     if found.has_forgotten() {
         warn!(
-            "there are no data, but the ensemble has agreed on its configuration already (version {:x}): \
-             this server neither votes nor serves until a leader has brought it up to date",
+            "this server has no data, but an existing ensemble has committed its configuration (version {:x}), so it may \
+             have lost its data: this server neither votes nor serves until a leader has brought it up to date",
             ensemble.members.version().0
         );
     }
     if let Some(certain) = found.put_back() {
         warn!(
-            "the data end at {}, and this server has served {certain} before: they were put back to an older state. This \
-             server neither votes nor serves until a leader has brought it up to date; to start with these data all \
-             the same, remove the file `committed` beside the logs",
+            "the data end at {}, but this server has already served {certain}: somebody restored an older state, or data \
+             were lost. This server neither votes nor serves until a leader has brought it up to date; to start with \
+             these data nevertheless, remove the file `committed` beside the logs",
             recovered.last_zxid
         );
     }
     if let Some(known) = found.hand_made() {
         warn!(
-            "{}: this server knows a configuration that the ensemble has agreed on (version {:x}), which counts as well: \
-             change the members by reconfig, not here",
+            "{}: the ensemble has committed configuration version {:x}, which also applies to this server; hint: change \
+             members with reconfig, not in this file",
             ensemble.origin,
             known.version().0
         );

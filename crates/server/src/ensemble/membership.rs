@@ -29,7 +29,9 @@ pub fn check_hand_made(
         return Ok(changed > 0);
     }
     if config.data.accept_members {
-        warn!("the data are those of an ensemble with voters {then:?}, which was accepted");
+        warn!(
+            "starting although the data belong to an ensemble with voters {then:?}, because zebu.acceptMembers is set"
+        );
         return Ok(true);
     }
     Err(StartError::OtherVoters { origin: ensemble.origin.to_string(), then, now })
@@ -49,8 +51,7 @@ pub fn check_alone(
     if then.len() > 1 {
         if config.data.accept_members {
             warn!(
-                "the data are those of an ensemble with voters {then:?}, and this server runs alone, \
-                 which was accepted"
+                "starting alone on the data of an ensemble with voters {then:?}, because zebu.acceptMembers is set"
             );
             return Ok(());
         }

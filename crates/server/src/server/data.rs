@@ -242,7 +242,7 @@ fn report(recovered: &Recovered, mismatches: u64) {
     let mode = match &recovered.mode {
         Recovery::Verified => "everything that was durable once is there".to_owned(),
         Recovery::Weaker { log } => format!(
-            "weaker mode: no sidecar says where {} ended, so damage at its end would look like a torn record",
+            "weaker mode: log {} has no sidecar, so a start cannot distinguish damage at its end from an incomplete record",
             log.display()
         ),
     };
