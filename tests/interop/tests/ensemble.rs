@@ -273,8 +273,8 @@ fn a_member_keeps_what_is_committed_when_the_others_are_put_back() {
     }
     assert!(!ensemble.member(2).four_letter_word("srvr").unwrap().contains("Mode:"));
     let said = ensemble.member(2).log_lines(&[REFUSES]);
-    assert!(said.contains("that they elect or follow, lacks 0x"), "{said}");
-    assert!(said.contains(": 1, 2 (this server cannot know"), "{said}");
+    assert!(said.contains("voters without 0x"), "{said}");
+    assert!(said.contains("their leader: 1, 2; this server cannot tell"), "{said}");
     // It remembers this after a restart.
     ensemble.member(2).kill().unwrap();
     let refusals =

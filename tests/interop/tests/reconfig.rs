@@ -375,7 +375,7 @@ fn an_ensemble_that_has_agreed_does_not_let_its_members_be_changed_by_hand() {
     std::fs::write(&file, format!("{text}{old}{}", lines.concat())).unwrap();
     members.server(3).spawn().unwrap();
     let start = std::time::Instant::now();
-    while !members.server(3).log().contains("change the members by reconfig") {
+    while !members.server(3).log().contains("change members with reconfig") {
         assert!(start.elapsed() < PATIENCE, "{}", members.server(3).log());
         std::thread::sleep(std::time::Duration::from_millis(50));
     }

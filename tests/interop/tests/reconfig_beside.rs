@@ -264,7 +264,7 @@ fn vote_without_a_log(kind: Kind) -> Result<()> {
     members.server(2).stop()?;
     members.expect(&[1, 3], &config)?;
     members.write(&[1, 3], "logged")?;
-    let begun = members.server(3).log_lines(&["it starts again from its disk"]);
+    let begun = members.server(3).log_lines(&["it reloads its state from its disk"]);
     ensure!(begun.lines().count() == 1, "{begun}");
 
     // The leader has all acknowledged transactions, and both members have them.

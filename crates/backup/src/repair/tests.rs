@@ -109,7 +109,7 @@ fn a_log_that_is_gone_is_made_again_and_what_is_nowhere_is_named() {
     damage(&two.join("log.1"), at, 64);
     let failed = repair(&one, &[&two], &place.path().join("other")).unwrap_err().to_string();
     assert!(
-        failed.contains(&format!("{log}: ")) && failed.contains("are whole somewhere"),
+        failed.contains(&format!("{log}: ")) && failed.contains("no source has an intact copy"),
         "{failed}"
     );
 }

@@ -120,7 +120,7 @@ fn members_speak_tls_where_they_are_told_to() {
 #[test]
 fn what_members_cannot_have_is_refused_by_name() {
     for (line, text) in [
-        ("ssl.quorum.crl=true", "hint: zebu.ssl.quorum.crlFile names a file"),
+        ("ssl.quorum.crl=true", "hint: set zebu.ssl.quorum.crlFile to a file"),
         (
             "ssl.quorum.allowReverseDnsLookup=true",
             "issue certificates for the addresses that servers",
