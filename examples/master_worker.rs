@@ -7,8 +7,8 @@
 //! cargo run --example master_worker -- show
 //! ```
 //!
-//! Start several masters and workers, and kill them as you like: see `README.md`. The roles themselves are in
-//! `src/master_worker`.
+//! Start several masters and workers, and kill them as you like: see `README.md`. The roles
+//! themselves are in `src/master_worker`.
 
 use std::process::ExitCode;
 use std::time::Duration;

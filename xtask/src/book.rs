@@ -1,8 +1,8 @@
 //! The book: the pages of `docs/SUMMARY.md`, built by mdBook.
 //!
-//! Pages stay where they are in the repository, some of them outside of `docs`, and link to each other there. So the book is
-//! built from a copy of the pages, and of the files they link to, at the same places. What the book cannot have, such as a
-//! folder, is linked at the forge.
+//! Pages stay where they are in the repository, some of them outside of `docs`, and link to each
+//! other there. So the book is built from a copy of the pages, and of the files they link to, at
+//! the same places. What the book cannot have, such as a folder, is linked at the forge.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,8 @@ fn copy(root: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The page with links to the forge in place of those to folders and to pages that are not in the book.
+/// The page with links to the forge in place of those to folders and to pages that are not in the
+/// book.
 fn with_forge(root: &Path, page: &Path, text: &str, pages: &[PathBuf]) -> String {
     let mut text = text.to_owned();
     for (_, link) in Page::read(&text).links.iter().filter(|(_, link)| !pages::is_outside(link)) {

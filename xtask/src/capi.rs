@@ -1,4 +1,5 @@
-//! The two shared libraries of the C client's ABI: built, linked, and laid out as a package would install them.
+//! The two shared libraries of the C client's ABI: built, linked, and laid out as a package would
+//! install them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +14,8 @@ use crate::steps::{cargo, root, run, target};
 const SONAME: &str = "2";
 const FILE: &str = "2.0.0";
 
-/// The system libraries that the archive of a Rust library needs. A compiler for C adds its own library, shared or static.
+/// The system libraries that the archive of a Rust library needs. A compiler for C adds its own
+/// library, shared or static.
 const SYSTEM: [&str; 5] = ["-lpthread", "-ldl", "-lm", "-lrt", "-lc"];
 
 /// One of the two libraries.
@@ -34,7 +36,8 @@ pub(crate) struct Options {
     /// Build without optimisation.
     #[arg(long)]
     debug: bool,
-    /// The folder that gets the libraries, headers and pkg-config files; `target/capi` unless given.
+    /// The folder that gets the libraries, headers and pkg-config files; `target/capi` unless
+    /// given.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
     /// The folder where the files will be installed.
@@ -104,8 +107,8 @@ impl Flavour {
         Ok(fs::remove_file(object)?)
     }
 
-    /// Makes the static library: one object, whose other names than those of the C client are hidden, so that a
-    /// program may contain another library of Rust.
+    /// Makes the static library: one object, whose other names than those of the C client are
+    /// hidden, so that a program may contain another library of Rust.
     fn archive(&self, archive: &Path, object: &Path, names: &[&str], lib: &Path) -> Result<()> {
         let whole = lib.join(format!("lib{}-whole.o", self.name));
         let mut join = Command::new("ld");
@@ -116,7 +119,8 @@ impl Flavour {
         for name in names {
             hide.arg(format!("--keep-global-symbol={name}"));
         }
-        // Rust's own libraries have bitcode, which archivers with another version of LLVM cannot read.
+        // Rust's own libraries have bitcode, which archivers with another version of LLVM cannot
+        // read.
         hide.args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"]).arg(&whole);
         run(hide)?;
         let library = lib.join(format!("lib{}.a", self.name));

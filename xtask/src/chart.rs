@@ -1,7 +1,8 @@
-//! `cargo xtask chart`: the Helm chart in `deploy/helm`, rendered by helm and held against Kubernetes' own schemas, and the
-//! plain manifests that are made of it.
+//! `cargo xtask chart`: the Helm chart in `deploy/helm`, rendered by helm and held against
+//! Kubernetes' own schemas, and the plain manifests that are made of it.
 //!
-//! helm and kubectl-validate are built by `go`, which takes minutes, so this is no part of `cargo xtask test`.
+//! helm and kubectl-validate are built by `go`, which takes minutes, so this is no part of
+//! `cargo xtask test`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

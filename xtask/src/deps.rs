@@ -1,7 +1,8 @@
 //! Installs the third-party programs the interop tests use, each once, through its ordinary client.
 //!
-//! Debian's packages go to the system, everything else below `.deps`. What is there is not touched again; a
-//! change of a version below changes the name of a stamp, and with it brings a new installation.
+//! Debian's packages go to the system, everything else below `.deps`. What is there is not touched
+//! again; a change of a version below changes the name of a stamp, and with it brings a new
+//! installation.
 
 mod c_suite;
 
@@ -179,8 +180,8 @@ const NODE: &str = "node-zookeeper-client@1.1.3";
 /// Its `go.mod` contains the version.
 const PORCUPINE: &str = "tests/interop/clients/porcupine";
 
-/// The folder of our Go program over Grafana's published schema of dashboards. Its `go.mod` contains
-/// the version.
+/// The folder of our Go program over Grafana's published schema of dashboards. Its `go.mod`
+/// contains the version.
 const GRAFANA: &str = "tests/interop/clients/grafana";
 
 /// The folder of our Rust program over `zookeeper-client` with TLS. Its `Cargo.lock` contains the

@@ -1,6 +1,8 @@
-//! `cargo xtask dist`: everything that a release hands out, from one build, without a daemon and without root.
+//! `cargo xtask dist`: everything that a release hands out, from one build, without a daemon and
+//! without root.
 //!
-//! The same commit and the same compiler give the same bytes: times come from the commit, orders are fixed.
+//! The same commit and the same compiler give the same bytes: times come from the commit, orders
+//! are fixed.
 
 mod archive;
 mod debian;
@@ -34,7 +36,8 @@ struct Parts {
     version: String,
     /// The time of the commit, in seconds.
     time: u64,
-    /// The newest symbol version of the C library that the program needs; none for a static program.
+    /// The newest symbol version of the C library that the program needs; none for a static
+    /// program.
     libc: Option<String>,
     /// The machine, as in the names of the files.
     machine: &'static str,
@@ -82,7 +85,8 @@ pub(crate) struct Options {
     /// Build a static program for this target; tar and bill only.
     #[arg(long, value_name = "TRIPLE", value_parser = STATIC.map(|it| it.triple))]
     target: Option<String>,
-    /// A program of the same commit that runs here. It prints the manual pages and completions where the built one cannot.
+    /// A program of the same commit that runs here. It prints the manual pages and completions
+    /// where the built one cannot.
     #[arg(long, value_name = "FILE")]
     documents_from: Option<PathBuf>,
     /// The version that the files carry.

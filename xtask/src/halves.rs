@@ -1,7 +1,7 @@
 //! The blocking half of the Python package, which is made from the half for asyncio.
 //!
-//! A method of the one awaits what the same method of the other waits for. So one half is the source, and the other
-//! half is the source without the words of asyncio.
+//! A method of the one awaits what the same method of the other waits for. So one half is the
+//! source, and the other half is the source without the words of asyncio.
 
 use std::fmt::Write as _;
 

@@ -58,9 +58,11 @@ enum Task {
     Counted(Further),
     /// Write the tables and plots of docs/performance.md and of the README.
     ///
-    /// The task keeps the figures of the files in docs/measured, and writes the pages from all figures there.
+    /// The task keeps the figures of the files in docs/measured, and writes the pages from all
+    /// figures there.
     BenchReport {
-        /// Files that `zebu bench compare --json FILE` wrote, for example with `--suite all --rounds 5`.
+        /// Files that `zebu bench compare --json FILE` wrote, for example with
+        /// `--suite all --rounds 5`.
         #[arg(value_name = "FILE")]
         files: Vec<String>,
     },

@@ -1,8 +1,8 @@
-//! `cargo xtask bench-report [FILE...]`: what `zebu bench compare --json FILE` measured, as tables in the docs and
-//! the README and as plots beside them.
+//! `cargo xtask bench-report [FILE...]`: what `zebu bench compare --json FILE` measured, as tables
+//! in the docs and the README and as plots beside them.
 //!
-//! The task keeps the figures in `docs/measured`, and writes the pages from everything there. The same files give the
-//! same bytes, so a test compares the pages with the figures.
+//! The task keeps the figures in `docs/measured`, and writes the pages from everything there. The
+//! same files give the same bytes, so a test compares the pages with the figures.
 
 mod about;
 mod aims;
@@ -30,7 +30,8 @@ const MEASURED: &str = "docs/measured";
 const BEGIN: &str = "<!-- measured: what follows is written by `cargo xtask bench-report` -->";
 const END: &str = "<!-- measured: end -->";
 
-/// Keeps the figures of these files in the repository at `root`, and writes the tables and plots of all kept figures.
+/// Keeps the figures of these files in the repository at `root`, and writes the tables and plots of
+/// all kept figures.
 pub(crate) fn write(root: &Path, files: &[String]) -> Result<()> {
     for file in files {
         let text = fs::read_to_string(file).with_context(|| format!("read {file}"))?;
@@ -65,7 +66,8 @@ pub(crate) fn write(root: &Path, files: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The figures in the repository. Those of a file replace those of files whose names are before its name.
+/// The figures in the repository. Those of a file replace those of files whose names are before its
+/// name.
 fn kept(root: &Path) -> Result<Figures> {
     let dir = root.join(MEASURED);
     let mut files = Vec::new();

@@ -54,6 +54,9 @@ const TEXTS: [&str; 8] = ["c", "java", "md", "py", "rs", "sh", "toml", "txt"];
 
 const LINES_MAX: usize = 1000;
 
+/// The width of a comment, which `rustfmt` keeps only in code.
+const WIDTH_MAX: usize = 100;
+
 /// Words that mark unfinished code. They are split, so that this file passes.
 const UNFINISHED: [&str; 3] = [concat!("dbg", "!("), concat!("todo", "!("), concat!("FIX", "ME")];
 
@@ -107,7 +110,27 @@ fn file_faults(text: &str) -> Vec<String> {
             }
         }
     }
+    faults.extend(
+        wide_comments(text)
+            .map(|line| format!("line {line}: {WIDTH_MAX} characters are the limit")),
+    );
     faults
+}
+
+/// The numbers of the lines with comments that are too wide. Code in a comment, links and words
+/// cannot be broken everywhere, so they may be wider.
+fn wide_comments(text: &str) -> impl Iterator<Item = usize> {
+    let mut is_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let line = line.trim_end();
+        let comment = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim();
+        if comment.starts_with("```") {
+            is_code = !is_code;
+        }
+        let may_be_wide =
+            is_code || comment.contains("://") || comment.starts_with(['|', '[', '#']);
+        (!may_be_wide && line.chars().count() > WIDTH_MAX).then_some(index + 1)
+    })
 }
 
 fn text_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
@@ -202,4 +225,13 @@ fn faults_of_a_file_are_named() {
     let faults = file_faults(&text);
     assert_eq!(faults.len(), 2, "{faults:?}");
     assert!(file_faults("//! Fine.\n").is_empty());
+}
+
+#[test]
+fn comments_are_as_wide_as_code() {
+    let comment = |width: usize| format!("//! {}\n", "w".repeat(width - 4));
+    assert!(file_faults(&comment(WIDTH_MAX)).is_empty());
+    assert_eq!(file_faults(&comment(WIDTH_MAX + 1)).len(), 1);
+    let code = format!("//! ```\n//! {}\n//! ```\n", "word(); ".repeat(20));
+    assert!(file_faults(&code).is_empty());
 }

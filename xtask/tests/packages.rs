@@ -103,7 +103,8 @@ fn calls_of(set: &str, sets: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<St
     calls
 }
 
-/// What the kernel would refuse in the sandbox of the unit shows in no test that runs without systemd.
+/// What the kernel would refuse in the sandbox of the unit shows in no test that runs without
+/// systemd.
 #[test]
 #[ignore = "needs strace and systemd-analyze"]
 fn the_server_makes_only_system_calls_that_the_unit_allows() {

@@ -81,7 +81,8 @@ pub struct ChildrenPage<'a> {
 pub struct Children {
     /// The children.
     pub children: Vec<Child>,
-    /// On the first page, the child whose name is exactly the prefix. It is also in its place among the children.
+    /// On the first page, the child whose name is exactly the prefix. It is also in its place among
+    /// the children.
     pub exact: Option<Child>,
     /// The number of all children of the znode.
     pub total: u32,

@@ -110,8 +110,8 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// # Errors
     /// Why the file cannot be opened, as a text for the log.
     fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String>;
-    /// Counts bytes of files and snapshots that were sent. Returns the time until more may be sent, so
-    /// that clients do not wait for the disk or the network.
+    /// Counts bytes of files and snapshots that were sent. Returns the time until more may be sent,
+    /// so that clients do not wait for the disk or the network.
     fn pause_shipping(&self, bytes: u64) -> Duration;
     /// Reads the changes of a znode, and with `below` those of all its descendants, from the logs
     /// on the disk. Blocks for some seconds, and reads slowly enough not to delay clients.

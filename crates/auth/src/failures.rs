@@ -10,7 +10,8 @@ use std::time::Duration;
 const ADDRESSES_MAX: usize = 10_000;
 /// The period for which an address has its number of attempts.
 const SPAN: Duration = Duration::from_secs(60);
-/// Leading bits of an IPv6 address that count: addresses with the same leading bits are one network.
+/// Leading bits of an IPv6 address that count: addresses with the same leading bits are one
+/// network.
 const NETWORK_BITS: u32 = 64;
 
 /// Counts failures of each address, and forgets them over time.

@@ -1,4 +1,5 @@
-//! Decryption with a password, as PKCS12 files and encrypted PEM keys use it: PBES2, and PKCS12's own older schemes.
+//! Decryption with a password, as PKCS12 files and encrypted PEM keys use it: PBES2, and PKCS12's
+//! own older schemes.
 //!
 //! Sources: RFC 8018 (PBES2, PBKDF2), RFC 7292 appendix B (PKCS12's key derivation).
 

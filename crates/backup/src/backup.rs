@@ -91,7 +91,8 @@ struct CreateArgs {
     #[arg(long, value_name = "URL", conflicts_with = "dir", value_parser = live::parse_server)]
     server: Option<live::Address>,
 
-    /// A file with the credentials for the server: one line with scheme and credential, as in `digest root:secret`
+    /// A file with the credentials for the server: one line with scheme and credential, as in
+    /// `digest root:secret`
     #[arg(long, value_name = "FILE", requires = "server")]
     auth_file: Option<PathBuf>,
 
@@ -103,7 +104,8 @@ struct CreateArgs {
     #[arg(short, long, value_name = "BACKUP")]
     to: PathBuf,
 
-    /// Encrypt to the age public keys in this file, one per line; the choice of the first backup applies to all later ones
+    /// Encrypt to the age public keys in this file, one per line; the choice of the first backup
+    /// applies to all later ones
     #[arg(long, value_name = "FILE")]
     encrypt_to: Option<PathBuf>,
 
@@ -111,7 +113,8 @@ struct CreateArgs {
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
     keep_days: Option<u32>,
 
-    /// Read no more of a directory per second, in KiB, so that its server does not wait for the disk
+    /// Read no more of a directory per second, in KiB, so that its server does not wait for the
+    /// disk
     #[arg(long, value_name = "KIB", default_value_t = 32768, requires = "dir")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=u64::MAX / 1024))]
     rate_in_kb: u64,
@@ -196,7 +199,8 @@ fn now_ms() -> i64 {
 }
 
 fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
-    // Servers on this machine get the processor and the disk first. A system that does not permit that lets this compete.
+    // Servers on this machine get the processor and the disk first. A system that does not permit
+    // that lets this compete.
     let _ = setpriority_process(None, LOWEST_PRIORITY);
     let now_ms = now_ms();
     let horizon_ms = args.keep_days.map(|days| now_ms - i64::from(days) * DAY_MS);

@@ -50,7 +50,8 @@ pub struct HistoryArgs {
     #[arg(value_name = "PATH")]
     pub path: String,
 
-    /// A data directory (dataDir), its version-2, or a backup; may be given several times: the command merges their transactions
+    /// A data directory (dataDir), its version-2, or a backup; may be given several times: the
+    /// command merges their transactions
     #[arg(short, long, value_name = "DIR", required = true)]
     pub dir: Vec<PathBuf>,
 
@@ -82,7 +83,8 @@ pub struct HistoryArgs {
     #[arg(long)]
     pub data: bool,
 
-    /// An audit log, or a server log, that tells from which address a session was used; may be given several times
+    /// An audit log, or a server log, that tells from which address a session was used; may be
+    /// given several times
     #[arg(long, value_name = "FILE")]
     pub audit: Vec<PathBuf>,
 

@@ -5,8 +5,8 @@
 //! BACKUP/files/log.1.<sha256>     the files, each named for its content
 //! ```
 //!
-//! A file gets its name only when all of it is durable, and only when nothing has that name. So two writers cannot
-//! overwrite each other: of two that make the same manifest, one is refused.
+//! A file gets its name only when all of it is durable, and only when nothing has that name. So two
+//! writers cannot overwrite each other: of two that make the same manifest, one is refused.
 
 mod bucket;
 mod cipher;

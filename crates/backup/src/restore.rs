@@ -86,7 +86,8 @@ pub struct RestoreArgs {
     #[arg(long, requires = "subtree")]
     pub apply: bool,
 
-    /// A file with an identity that may read and write the subtree, one line: a scheme and a credential, as in `digest root:secret`
+    /// A file with an identity that may read and write the subtree, one line: a scheme and a
+    /// credential, as in `digest root:secret`
     #[arg(long, value_name = "FILE", requires = "subtree")]
     pub auth_file: Option<PathBuf>,
 

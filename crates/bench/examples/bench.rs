@@ -1,4 +1,5 @@
-//! `zebu bench` without the rest of `zebu`: `cargo run --release -p zebu-bench --example bench -- run`.
+//! `zebu bench` without the rest of `zebu`:
+//! `cargo run --release -p zebu-bench --example bench -- run`.
 
 use clap::Parser;
 

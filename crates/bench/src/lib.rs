@@ -1,12 +1,12 @@
-//! The library behind `zebu bench`: a load generator for any ZooKeeper-compatible server, and a comparison of two servers
-//! on one machine.
+//! The library behind `zebu bench`: a load generator for any ZooKeeper-compatible server, and a
+//! comparison of two servers on one machine.
 //!
-//! Owns load, timing and reports. It has its own small implementation of the protocol, so it shares no code, and no
-//! mistakes, with the servers that it measures. It uses our client library only to measure client libraries, rustls for
-//! TLS, and `zebu-auth` for SASL.
+//! Owns load, timing and reports. It has its own small implementation of the protocol, so it shares
+//! no code, and no mistakes, with the servers that it measures. It uses our client library only to
+//! measure client libraries, rustls for TLS, and `zebu-auth` for SASL.
 //!
-//! **Rule:** per request the generator costs far less than any server: frames are built once, replies are read no
-//! further than their header, and one system call serves a whole batch.
+//! **Rule:** per request the generator costs far less than any server: frames are built once,
+//! replies are read no further than their header, and one system call serves a whole batch.
 
 mod board;
 mod cleanup;

@@ -1,4 +1,5 @@
-//! getData and setData on a set of znodes: the load that `run`, `echo` and the `pipeline` suite share.
+//! getData and setData on a set of znodes: the load that `run`, `echo` and the `pipeline` suite
+//! share.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -204,8 +205,8 @@ fn kind_json(kind: &KindTally, seconds: f64) -> serde_json::Value {
             "mean": kind.latency.mean() / 1e3,
             "p50": us(0.5), "p90": us(0.9), "p99": us(0.99), "p999": us(0.999), "max": us(1.0),
         },
-        // For each interval, its start in seconds and the longest latency in µs of the requests that
-        // began in it.
+        // For each interval, its start in seconds and the longest latency in µs of the requests
+        // that began in it.
         "longest_us": kind.timeline.to_json(),
         // The upper edge in µs and the count of each non-empty bucket.
         "histogram_us": kind.latency.iter_recorded()

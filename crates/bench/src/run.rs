@@ -67,8 +67,8 @@ pub(crate) struct LoadArgs {
     /// Znodes the requests are spread over, evenly and at random
     #[arg(long, value_name = "N", default_value_t = 1000)]
     keys: usize,
-    /// Open loop: send this many requests per second whatever the replies do, and count latency from
-    /// when each was due
+    /// Open loop: send this many requests per second whatever the replies do, and count latency
+    /// from when each was due
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
     /// Threads of the load generator
@@ -143,8 +143,8 @@ pub(crate) struct EchoArgs {
     /// Only serve, on this address, until the process is ended
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<SocketAddr>,
-    /// Make every write durable before it is answered, in a file of 4 MiB in this directory, many with one
-    /// fdatasync: the upper bound of durable writes
+    /// Make every write durable before it is answered, in a file of 4 MiB in this directory, many
+    /// with one fdatasync: the upper bound of durable writes
     #[arg(long, value_name = "DIR")]
     durable: Option<PathBuf>,
     #[command(flatten)]

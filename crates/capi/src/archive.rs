@@ -57,7 +57,8 @@ pub struct InArchive {
 
 /// The output of a Zebu archive. The memory comes from `malloc`, because C may keep it.
 ///
-/// Laid out as the C client's: programs without `get_buffer`, such as its test suite, read the fields.
+/// Laid out as the C client's: programs without `get_buffer`, such as its test suite, read the
+/// fields.
 #[repr(C)]
 struct Written {
     room: i32,

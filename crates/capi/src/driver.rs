@@ -456,8 +456,9 @@ impl Driver {
         self.step(Input::Resolved(self.hosts.candidates()));
     }
 
-    /// The next step of the SASL exchange, if there is one. The caller carries it out without the lock, because it calls
-    /// functions of the program or asks a ticket server, and reports it with [`Driver::proved`].
+    /// The next step of the SASL exchange, if there is one. The caller carries it out without the
+    /// lock, because it calls functions of the program or asks a ticket server, and reports it with
+    /// [`Driver::proved`].
     pub(crate) fn take_challenge(&mut self) -> Option<(Attempt, Challenge, Exchange)> {
         let exchange = self.exchange.take_if(|_| self.challenge.is_some())?;
         let (attempt, challenge) = self.challenge.take()?;

@@ -172,7 +172,8 @@ impl Handle {
     /// Logs why a call is refused. Returns its code.
     pub(crate) fn refuse(&self, from: &'static str, refused: Refused) -> c_int {
         let Refused(code, text) = refused;
-        // The C client writes nothing when it refuses the arguments of a call. Programs compare their output.
+        // The C client writes nothing when it refuses the arguments of a call. Programs compare
+        // their output.
         let level = match code {
             errors::SYSTEM_ERROR => log::Level::Error,
             _ => log::Level::Debug,

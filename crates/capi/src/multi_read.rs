@@ -1,4 +1,5 @@
-//! Several reads in one request, which the C client does not have: their C structures, and their results.
+//! Several reads in one request, which the C client does not have: their C structures, and their
+//! results.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int};
@@ -61,7 +62,8 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// Stores the results, in memory that C frees. Returns the code of the whole: without an answer, each read has it, too.
+    /// Stores the results, in memory that C frees. Returns the code of the whole: without an
+    /// answer, each read has it, too.
     pub(crate) fn fill(&self, code: c_int, body: &[u8]) -> c_int {
         if self.count == 0 {
             return code;
@@ -171,7 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// An answer as the original's server 3.9.5 gives it: children, data, and a znode that is not there.
+    /// An answer as the original's server 3.9.5 gives it: children, data, and a znode that is not
+    /// there.
     #[test]
     fn an_answer_is_stored_and_freed() {
         let mut body = Vec::new();

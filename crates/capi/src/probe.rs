@@ -1,4 +1,5 @@
-//! The question to another server whether it has a quorum, asked while a session is on a server that only reads.
+//! The question to another server whether it has a quorum, asked while a session is on a server
+//! that only reads.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! SASL of a handle: the parameters of `zookeeper_init_sasl`, and the exchange of each connection.
 //!
-//! The program's functions say who the client is, as in Cyrus SASL, whose types these are. The tokens are `zebu-auth`'s.
+//! The program's functions say who the client is, as in Cyrus SASL, whose types these are. The
+//! tokens are `zebu-auth`'s.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::fmt;
@@ -105,7 +106,8 @@ impl Callbacks {
             return Ok(None);
         };
         let (mut result, mut length, number) = (std::ptr::null(), 0, id as c_int);
-        // SAFETY: a program gives these ids a function of this type, which takes room for a pointer and a length.
+        // SAFETY: a program gives these ids a function of this type, which takes room for a pointer
+        // and a length.
         let code = unsafe {
             if id == ask::REALM {
                 let function: RealmFn = std::mem::transmute(function);
@@ -142,7 +144,8 @@ impl Callbacks {
         if code != code::OK || secret.is_null() {
             return Err(format!("the program gives no password: code {code}"));
         }
-        // SAFETY: the program gives a length and as many bytes behind it, which live until its next call.
+        // SAFETY: the program gives a length and as many bytes behind it, which live until its next
+        // call.
         let bytes = unsafe {
             let length = usize::try_from((*secret).length).unwrap_or_default();
             std::slice::from_raw_parts((&raw const (*secret).first).cast::<u8>(), length)
@@ -178,7 +181,8 @@ enum Side {
 
 impl Exchange {
     /// # Errors
-    /// No mechanism of the list is supported, or the system has no Kerberos. The text is for people.
+    /// No mechanism of the list is supported, or the system has no Kerberos. The text is for
+    /// people.
     ///
     /// # Safety
     /// The pointers are null, or valid in the sense of `zookeeper.h`.
@@ -210,7 +214,8 @@ impl Exchange {
         })
     }
 
-    /// Begins or continues the exchange with a server. It may call functions of the program, and ask a ticket server.
+    /// Begins or continues the exchange with a server. It may call functions of the program, and
+    /// ask a ticket server.
     pub(crate) fn answer(&mut self, challenge: &Challenge, server: Option<SocketAddr>) -> Outcome {
         let answered = match (challenge, &mut self.side) {
             (Challenge::First, _) => {

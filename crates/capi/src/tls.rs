@@ -1,7 +1,7 @@
 //! TLS of a handle: the certificate string of `zookeeper_init_ssl`, and the files that it names.
 //!
-//! As in the C client, the certificate of a server must be of the given authority, and need not be for the name that is
-//! connected to. The meaning of failed handshakes is `zebu-auth`'s.
+//! As in the C client, the certificate of a server must be of the given authority, and need not be
+//! for the name that is connected to. The meaning of failed handshakes is `zebu-auth`'s.
 
 use std::fmt::Display;
 use std::fs;
@@ -32,7 +32,8 @@ struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Parses `authority` or `authority,certificate,key,password`. The password may be missing, and may contain commas.
+    /// Parses `authority` or `authority,certificate,key,password`. The password may be missing, and
+    /// may contain commas.
     fn parse(text: &'a str) -> Result<Self, String> {
         let mut parts = text.splitn(4, ',').map(|part| (!part.is_empty()).then_some(part));
         let authority =

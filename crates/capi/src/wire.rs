@@ -224,7 +224,8 @@ impl Wire {
         }
     }
 
-    /// Reads once, and takes all data of the records that are complete: the socket will not report them again.
+    /// Reads once, and takes all data of the records that are complete: the socket will not report
+    /// them again.
     fn read_over_tls(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(false) };
         if !read_tls(tls, &mut self.stream)? {
@@ -276,9 +277,11 @@ impl Drop for Wire {
     }
 }
 
-/// A socket for writing that never raises SIGPIPE: that signal would end the program of the application.
+/// A socket for writing that never raises SIGPIPE: that signal would end the program of the
+/// application.
 ///
-/// The standard library asks the system for this in `write`, but not in `write_vectored`, which TLS uses.
+/// The standard library asks the system for this in `write`, but not in `write_vectored`, which TLS
+/// uses.
 struct NoSignal<'a>(&'a TcpStream);
 
 impl io::Write for NoSignal<'_> {

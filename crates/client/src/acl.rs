@@ -7,8 +7,8 @@ use zebu_proto::{Acl, Id, Perms};
 
 /// The access control list of a znode: the permissions of each identity.
 ///
-/// Every create names one; there is no default. An ACL concerns one znode only: it is not inherited by
-/// children, and reaching a znode needs no permission on its parent.
+/// Every create names one; there is no default. An ACL concerns one znode only: it is not inherited
+/// by children, and reaching a znode needs no permission on its parent.
 ///
 /// ```
 /// use zebu_client::{Acls, Perms};

@@ -64,7 +64,8 @@ pub(crate) fn created(call: Call, answer: Answer) -> Result<Created> {
     Ok(Created { path: call.chroot.relative(&path).to_owned(), stat })
 }
 
-/// The answer of a server of 3.4, which is the path. The request and the zxid decide the stat, except for the times.
+/// The answer of a server of 3.4, which is the path. The request and the zxid decide the stat,
+/// except for the times.
 pub(crate) fn created_as_asked(call: Call, answer: Answer) -> Result<Created> {
     let created: zebu_proto::answer::Created<'_> = call.record(&answer)?;
     let (data_length, is_ephemeral) = match call.seat {

@@ -1,7 +1,8 @@
-//! The client for programs without an asynchronous runtime, with every operation of the asynchronous client.
+//! The client for programs without an asynchronous runtime, with every operation of the
+//! asynchronous client.
 //!
-//! A method that has to wait blocks its caller. Watches and streams are those of the asynchronous client;
-//! [`Client::wait`] blocks until one of them has a value.
+//! A method that has to wait blocks its caller. Watches and streams are those of the asynchronous
+//! client; [`Client::wait`] blocks until one of them has a value.
 //!
 //! ```
 //! # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -369,8 +369,8 @@ impl Client {
     /// A znode's data and stat.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
-    /// the permission to read.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied)
+    /// without the permission to read.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -412,8 +412,9 @@ impl Client {
     /// Replaces a znode's data, if they have this version.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for
-    /// another version, [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to write.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone),
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) for another version,
+    /// [`ErrorKind::Denied`](crate::ErrorKind::Denied) without the permission to write.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -439,8 +440,8 @@ impl Client {
     /// Without the permission ADMIN, the hashes of the scheme `digest` are shown as `x`.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
-    /// the permission to read or to administer.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied)
+    /// without the permission to read or to administer.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -486,8 +487,8 @@ impl Client {
     /// The names of a znode's children, in no order, and its stat.
     ///
     /// # Errors
-    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied) without
-    /// the permission to read.
+    /// [`ErrorKind::Gone`](crate::ErrorKind::Gone), [`ErrorKind::Denied`](crate::ErrorKind::Denied)
+    /// without the permission to read.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }
@@ -622,8 +623,8 @@ impl Client {
 
     // Watches.
 
-    /// Watches a znode, or a whole subtree, for all changes until the watch is dropped. The znode need not
-    /// exist.
+    /// Watches a znode, or a whole subtree, for all changes until the watch is dropped. The znode
+    /// need not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) from servers before 3.6.

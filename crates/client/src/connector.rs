@@ -325,14 +325,16 @@ impl Connector {
         self
     }
 
-    /// The oldest release of ZooKeeper among the servers, major and minor number. Only needed for servers before 3.7.
+    /// The oldest release of ZooKeeper among the servers, major and minor number. Only needed for
+    /// servers before 3.7.
     ///
     /// A request that servers of that release do not know fails with the code
-    /// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) and is not sent: such a server would close the connection, and
-    /// with it all other requests. Watches that are dropped are not removed at servers of 3.4.
+    /// [`UNIMPLEMENTED`](crate::ErrorCode::UNIMPLEMENTED) and is not sent: such a server would
+    /// close the connection, and with it all other requests. Watches that are dropped are not
+    /// removed at servers of 3.4.
     ///
-    /// Servers of 3.4 tell only the path of a created znode. [`Created::stat`](crate::Created::stat) is complete except
-    /// for the times, which are 0.
+    /// Servers of 3.4 tell only the path of a created znode.
+    /// [`Created::stat`](crate::Created::stat) is complete except for the times, which are 0.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -1,7 +1,8 @@
 //! The task that owns a session's connection. It carries out what `zebu-session` decides.
 //!
-//! The driver is one future. Each time it is polled, it encodes all queued commands and sends them with one system call.
-//! It reads all received bytes with one system call and decodes the answers in place.
+//! The driver is one future. Each time it is polled, it encodes all queued commands and sends them
+//! with one system call. It reads all received bytes with one system call and decodes the answers
+//! in place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;

@@ -1,7 +1,7 @@
 //! How long the drop of a session's last client waits for the end of the session.
 //!
-//! The program, and all of its threads, may end right after the drop. So the drop returns when the server knows that the
-//! session is over, or after a bounded time.
+//! The program, and all of its threads, may end right after the drop. So the drop returns when the
+//! server knows that the session is over, or after a bounded time.
 
 use std::time::{Duration, Instant};
 

@@ -307,7 +307,8 @@ mod tests {
         assert!(found.iter().all(|server| server.port() == 7 && server.ip().is_loopback()));
     }
 
-    /// PAI-46: a name whose resolver is silent does not hold up the others, and loses no server that it had.
+    /// PAI-46: a name whose resolver is silent does not hold up the others, and loses no server
+    /// that it had.
     #[tokio::test(start_paused = true)]
     async fn a_silent_resolver_holds_up_nobody() {
         let at = |n| SocketAddr::from(([10, 0, 0, n], 7));

@@ -188,9 +188,9 @@ impl Client {
 
     /// A client of the same session whose root is this znode below the root of this client.
     ///
-    /// The session, its watches and its ephemerals are shared: the session lasts until the last client is
-    /// dropped. Each client names znodes from its own root, in requests, results, errors and events. The
-    /// znode need not exist yet.
+    /// The session, its watches and its ephemerals are shared: the session lasts until the last
+    /// client is dropped. Each client names znodes from its own root, in requests, results, errors
+    /// and events. The znode need not exist yet.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for an invalid path.

@@ -1,4 +1,5 @@
-//! A bounded queue with one reader. When it is full, one mark stands for all entries that do not fit.
+//! A bounded queue with one reader. When it is full, one mark stands for all entries that do not
+//! fit.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -20,8 +20,8 @@ macro_rules! counts {
         #[non_exhaustive]
         pub struct Metrics {
             $($(#[$doc])* pub $name: u64,)*
-            /// How long the newest answer took, from the moment at which its request was made or its heartbeat sent. `None`
-            /// before the first answer.
+            /// How long the newest answer took, from the moment at which its request was made or
+            /// its heartbeat sent. `None` before the first answer.
             pub round_trip: Option<Duration>,
         }
 

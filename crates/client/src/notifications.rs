@@ -106,8 +106,8 @@ impl Stream for Notifications {
 
 impl Client {
     /// Every notification from now on that fires one of the session's watches, each once, also
-    /// those of removed watches. Dropped watches are removed nevertheless. A znode that is not below
-    /// this client's root has the path that the servers call it.
+    /// those of removed watches. Dropped watches are removed nevertheless. A znode that is not
+    /// below this client's root has the path that the servers call it.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/embedded.in")); }

@@ -1,7 +1,8 @@
 //! Finds out whether a request whose answer was lost was executed.
 //!
-//! A lost connection leaves the outcome of a write unknown. The session continues on another connection, and servers
-//! accept nothing more from the old one. So after a `sync`, reads show whether the write was executed.
+//! A lost connection leaves the outcome of a write unknown. The session continues on another
+//! connection, and servers accept nothing more from the old one. So after a `sync`, reads show
+//! whether the write was executed.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

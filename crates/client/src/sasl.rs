@@ -435,7 +435,8 @@ fn digest(
 mod tests {
     use super::*;
 
-    /// The principal that a ticket is for. Source: `SaslServerPrincipal`, `SecurityUtils.createSaslClient`.
+    /// The principal that a ticket is for. Source: `SaslServerPrincipal`,
+    /// `SecurityUtils.createSaslClient`.
     #[test]
     fn servers_have_the_principals_of_the_original() {
         let service = |principal: Option<&str>, realm: Option<&str>, is_canonical| Service {

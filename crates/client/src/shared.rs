@@ -164,7 +164,8 @@ impl Shared {
         op.since() <= self.server_version
     }
 
-    /// The operation for this kind of create: servers of 3.4 answer every create with its path alone.
+    /// The operation for this kind of create: servers of 3.4 answer every create with its path
+    /// alone.
     pub(crate) fn create_op(&self, op: OpCode) -> OpCode {
         if op == OpCode::CREATE2 && !self.knows(op) { OpCode::CREATE } else { op }
     }

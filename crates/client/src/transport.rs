@@ -58,7 +58,8 @@ pub type Dialed<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Connection>
 /// # Ok(()) });
 /// ```
 pub trait Transport: Send + Sync + 'static {
-    /// Connects to a server. The future is polled on the session's thread, and dropped when the client gives the attempt up.
+    /// Connects to a server. The future is polled on the session's thread, and dropped when the
+    /// client gives the attempt up.
     ///
     /// ```
     /// use std::net::SocketAddr;

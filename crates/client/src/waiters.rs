@@ -1,7 +1,9 @@
-//! A bounded number of threads for calls that may block for long, such as those of the Kerberos library.
+//! A bounded number of threads for calls that may block for long, such as those of the Kerberos
+//! library.
 //!
-//! A silent key distribution centre blocks such a thread until the library gives up. A session that reconnects meanwhile
-//! must not block another thread each time, and a thousand sessions must not block a thousand threads.
+//! A silent key distribution centre blocks such a thread until the library gives up. A session that
+//! reconnects meanwhile must not block another thread each time, and a thousand sessions must not
+//! block a thousand threads.
 
 use std::collections::VecDeque;
 use std::io;

@@ -93,7 +93,8 @@ fn computed(key: &str, config: &Config) -> Option<String> {
 }
 
 impl fmt::Display for Effective {
-    /// Two lines per setting, the origin as a comment, so that the text is a `zoo.cfg` again (masked secrets apart).
+    /// Two lines per setting, the origin as a comment, so that the text is a `zoo.cfg` again
+    /// (masked secrets apart).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for setting in &self.settings {
             let effect = if setting.has_effect { "" } else { ", no effect" };

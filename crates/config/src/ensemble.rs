@@ -43,7 +43,8 @@ pub struct EnsembleConfig {
     pub init_ticks: u32,
     /// `syncLimit`: ticks that a learner may be silent or lag, at least 1.
     pub sync_ticks: u32,
-    /// `connectToLearnerMasterLimit`: ticks that connecting to a leader may take; `initLimit` unless set.
+    /// `connectToLearnerMasterLimit`: ticks that connecting to a leader may take; `initLimit`
+    /// unless set.
     pub connect_ticks: u32,
     /// `leaderConnectDelayDuringRetryMs`: pause between two attempts.
     pub connect_pause: Duration,
@@ -58,7 +59,8 @@ pub struct EnsembleConfig {
     /// `leader.maxTimeToWaitForEpoch`: how long a leader waits for a quorum although voters that
     /// elected it look for a leader again; `None` is the whole `initLimit`.
     pub epoch_wait_max: Option<Duration>,
-    /// `zebu.leaderSilence`: how long a leader may be silent while all voters are Zebu servers; `None` is `syncLimit`.
+    /// `zebu.leaderSilence`: how long a leader may be silent while all voters are Zebu servers;
+    /// `None` is `syncLimit`.
     pub leader_silence: Option<Duration>,
     /// `testingonly.initialZxid`: the first counter of a new leader, for tests of its overflow.
     pub first_counter: Option<u32>,

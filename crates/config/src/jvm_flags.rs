@@ -50,7 +50,8 @@ pub fn define_pair(define: &str) -> (String, String) {
     (name.trim().to_owned(), value.to_owned())
 }
 
-/// Splits at blanks, except within single or double quotes and after a backslash. A quote left open ends with the text.
+/// Splits at blanks, except within single or double quotes and after a backslash. A quote left open
+/// ends with the text.
 fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

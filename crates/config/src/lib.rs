@@ -1,10 +1,13 @@
-//! The configuration of a server: from `zoo.cfg`, properties, environment and command line to typed settings.
+//! The configuration of a server: from `zoo.cfg`, properties, environment and command line to typed
+//! settings.
 //!
-//! Owns every key of the original (the table in `table`), the sources of a value and their precedence (`sources`), errors
-//! that refuse a configuration (`ConfigError`), and notes about accepted ones (`Note`). It reads the files that it is given.
-//! It creates and checks data directories only on request (`dirs`).
+//! Owns every key of the original (the table in `table`), the sources of a value and their
+//! precedence (`sources`), errors that refuse a configuration (`ConfigError`), and notes about
+//! accepted ones (`Note`). It reads the files that it is given. It creates and checks data
+//! directories only on request (`dirs`).
 //!
-//! Sources: `QuorumPeerConfig.java`, `ServerConfig.java`, the administrator's guide; CFG-01 to CFG-34.
+//! Sources: `QuorumPeerConfig.java`, `ServerConfig.java`, the administrator's guide; CFG-01 to
+//! CFG-34.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -60,7 +63,8 @@ const PERIODS: &[&str] = &["never", "hourly", "daily"];
 /// The provider whose names `mntr` prints.
 const DEFAULT_METRICS: &str = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider";
 
-/// A configuration that cannot be used: every fault that was found, so that the operator can correct all of them at once.
+/// A configuration that cannot be used: every fault that was found, so that the operator can
+/// correct all of them at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// Not empty.

@@ -1,5 +1,5 @@
-//! The authentication schemes that `authProvider.*` names: classes of the original that are built in, and programs behind a
-//! Unix socket.
+//! The authentication schemes that `authProvider.*` names: classes of the original that are built
+//! in, and programs behind a Unix socket.
 
 use std::path::{Path, PathBuf};
 

@@ -13,7 +13,8 @@ pub const PREFIX: &str = "zookeeper.";
 /// Families whose keys are known, and keys of them without a row of their own. Any other name is a
 /// typing error.
 ///
-/// Source: `X509Util`, `LearnerHandler`, `CommitProcessor`, `QuorumAuth`, `ZKClientConfig`, `KerberosName`.
+/// Source: `X509Util`, `LearnerHandler`, `CommitProcessor`, `QuorumAuth`, `ZKClientConfig`,
+/// `KerberosName`.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("leader.*", &["closeSocketAsync"]),
     ("learner.*", &["asyncSending", "closeSocketAsync"]),

@@ -1,7 +1,9 @@
 //! The settings of SASL, for clients and between servers.
 //!
 //! The sections of the JAAS file are read once, with the configuration, as in the original.
-//! Sources: `QuorumPeerConfig`, `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`, `ServerCnxnFactory.configureSaslLogin`, `ZooKeeperSaslServer`, `SaslServerCallbackHandler`, `KerberosName`.
+//! Sources: `QuorumPeerConfig`, `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`,
+//! `ServerCnxnFactory.configureSaslLogin`, `ZooKeeperSaslServer`, `SaslServerCallbackHandler`,
+//! `KerberosName`.
 
 use std::path::{Path, PathBuf};
 

@@ -271,7 +271,8 @@ pub struct ClientTlsConfig {
     /// `netty.server.earlyDropSecureConnectionHandshakes`: no handshake while the server does not
     /// serve clients.
     pub drop_early: bool,
-    /// `ssl.clientHostnameVerification`: a client's certificate must be for the address that it comes from.
+    /// `ssl.clientHostnameVerification`: a client's certificate must be for the address that it
+    /// comes from.
     pub verifies_clients_hosts: bool,
     /// `client.certReload`: the files are reloaded when they change.
     pub reloads: bool,
@@ -435,8 +436,8 @@ pub struct AuthConfig {
     pub digest_algorithm: &'static str,
     /// `DigestAuthenticationProvider.superDigest`: the whole text `user:hash`.
     pub super_digest: Option<Secret>,
-    /// `enforce.auth.enabled` with `enforce.auth.schemes`: a session without an id of one of these schemes is closed. Empty: not
-    /// enforced.
+    /// `enforce.auth.enabled` with `enforce.auth.schemes`: a session without an id of one of these
+    /// schemes is closed. Empty: not enforced.
     pub enforced_schemes: Vec<String>,
     /// SASL for clients.
     pub sasl: SaslConfig,
@@ -621,7 +622,8 @@ pub struct AdminConfig {
 pub struct AdminTlsConfig {
     /// `admin.portUnification` without `admin.forceHttps`: requests without TLS are also answered.
     pub accepts_plain: bool,
-    /// Certificates, versions, cipher suites: `ssl.quorum.*`. Clients are asked for a certificate with `admin.needClientAuth`.
+    /// Certificates, versions, cipher suites: `ssl.quorum.*`. Clients are asked for a certificate
+    /// with `admin.needClientAuth`.
     pub files: PortFiles,
     /// `sslQuorumReloadCertFiles`: the files are reloaded when they change.
     pub reloads: bool,

@@ -1,8 +1,9 @@
 //! The sources of settings, and their precedence.
 //!
-//! Weakest first: built-in default, `SERVER_JVMFLAGS`, `JVMFLAGS`, `-D` on the command line, `zoo.cfg` (CFG-02: the file
-//! beats the property), `--set`. The order of the two variables is that of the original's start script, which puts
-//! `SERVER_JVMFLAGS` in front of `JVMFLAGS`, so that a later `-D` wins.
+//! Weakest first: built-in default, `SERVER_JVMFLAGS`, `JVMFLAGS`, `-D` on the command line,
+//! `zoo.cfg` (CFG-02: the file beats the property), `--set`. The order of the two variables is that
+//! of the original's start script, which puts `SERVER_JVMFLAGS` in front of `JVMFLAGS`, so that a
+//! later `-D` wins.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -210,7 +210,8 @@ impl Reader<'_> {
     /// TLS of the Prometheus page; `None` without TLS. Faults are reported only if the page is
     /// enabled.
     ///
-    /// Source: `PrometheusMetricsProvider`, which asks for certificates unless both switches are off.
+    /// Source: `PrometheusMetricsProvider`, which asks for certificates unless both switches are
+    /// off.
     pub(super) fn prometheus_tls(&self, has_it: bool, port: u16) -> Option<PrometheusTlsConfig> {
         let wants = self.is_on("metricsProvider.ssl.want.client.auth");
         let client_auth = match (self.is_on(PROMETHEUS.client_auth), wants) {

@@ -1,7 +1,8 @@
 //! How a command-line program connects to a server, and which identity it presents.
 //!
-//! Owns the properties for TLS and SASL that ZooKeeper's clients have, the option that names a file of them, and blocking
-//! connections that use them. The shell, `zebu bench` and the tools share this crate, so one file serves all of them.
+//! Owns the properties for TLS and SASL that ZooKeeper's clients have, the option that names a file
+//! of them, and blocking connections that use them. The shell, `zebu bench` and the tools share
+//! this crate, so one file serves all of them.
 
 mod door;
 mod failure;
@@ -88,7 +89,8 @@ impl Credentials {
 /// The option that names a file of properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 pub struct CredentialArgs {
-    /// Properties of ZooKeeper's clients: zookeeper.client.secure, zookeeper.ssl.*, java.security.auth.login.config
+    /// Properties of ZooKeeper's clients: zookeeper.client.secure, zookeeper.ssl.*,
+    /// java.security.auth.login.config
     #[arg(long, value_name = "FILE")]
     pub client_configuration: Option<PathBuf>,
 }

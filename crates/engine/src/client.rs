@@ -50,8 +50,8 @@ const KEPT_BYTES: usize = 64 << 10;
 /// Unsent bytes above which no more requests are read from a connection (back-pressure).
 pub(crate) const OUTBOX_BYTES_HIGH: usize = 1 << 20;
 
-/// Bytes that a connection sends in one turn. With a longer answer, other connections get their turn
-/// in between.
+/// Bytes that a connection sends in one turn. With a longer answer, other connections get their
+/// turn in between.
 const TURN_BYTES_MAX: usize = 128 << 10;
 
 /// What a connection needs from its network worker: the time, a way into the replica, and counters.

@@ -8,8 +8,8 @@ use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// One connection may always have 1/`SHARES` of the permitted requests in flight.
 const SHARES: u32 = 32;
 
-/// Most requests that one connection may have in flight while others have some, too. Requests of others wait behind all
-/// that are in flight: for a client with one at a time, that is its latency.
+/// Most requests that one connection may have in flight while others have some, too. Requests of
+/// others wait behind all that are in flight: for a client with one at a time, that is its latency.
 const BESIDE_OTHERS_MAX: u32 = 256;
 
 /// Limits on requests in flight.

@@ -14,8 +14,8 @@ const PIECE_BYTES_MIN: usize = 4 << 10;
 /// The bytes to send, and whether the connection ends after them.
 ///
 /// **Invariant:** a thread that locks the tree and an outbox locks the tree first. Checked by
-/// `every_request_is_answered_in_order_whoever_has_the_turn`: with another order, threads would wait
-/// for each other for ever.
+/// `every_request_is_answered_in_order_whoever_has_the_turn`: with another order, threads would
+/// wait for each other for ever.
 #[derive(Debug)]
 pub struct Outbox {
     /// Pieces of frames that come before `bytes`, in order. None is empty.

@@ -68,8 +68,8 @@ impl Kept {
         is_busy
     }
 
-    /// Whether the thread keeps `count` more inputs to run them itself. If not, the replica's thread
-    /// must be woken, and runs those kept before too.
+    /// Whether the thread keeps `count` more inputs to run them itself. If not, the replica's
+    /// thread must be woken, and runs those kept before too.
     pub fn keeps(&mut self, count: usize) -> bool {
         if !self.is_allowed || self.waiting + count > INPUTS_MAX {
             self.waiting = 0;

@@ -18,7 +18,8 @@ pub(crate) struct Credentials {
     pointer: CredPointer,
 }
 
-// SAFETY: the library guards credentials with a lock of their own, and allows their use from any thread.
+// SAFETY: the library guards credentials with a lock of their own, and allows their use from any
+// thread.
 unsafe impl Send for Credentials {}
 // SAFETY: as above.
 unsafe impl Sync for Credentials {}
@@ -45,8 +46,8 @@ impl Credentials {
         let mechanisms = OidSet { count: 1, elements: KRB5.pointer() };
         let name = name.map_or(ptr::null_mut(), Name::pointer);
         let (mut minor, mut pointer) = (0, ptr::null_mut());
-        // SAFETY: the name, the set and the store with its texts outlive the call; the credentials are written into a local;
-        // the last two results are not wanted, which null says.
+        // SAFETY: the name, the set and the store with its texts outlive the call; the credentials
+        // are written into a local; the last two results are not wanted, which null says.
         let major = unsafe {
             api.gss_acquire_cred_from(
                 &mut minor,

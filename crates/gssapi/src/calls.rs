@@ -1,8 +1,8 @@
 //! Calls into the library, and the end of the process.
 //!
-//! When a process ends, the library destroys its locks, although other threads may still be inside it. If one of them
-//! takes a lock afterwards, the library aborts the process. So the end of the process first waits for calls in progress,
-//! up to [`PATIENCE`], and no call begins after that.
+//! When a process ends, the library destroys its locks, although other threads may still be inside
+//! it. If one of them takes a lock afterwards, the library aborts the process. So the end of the
+//! process first waits for calls in progress, up to [`PATIENCE`], and no call begins after that.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub(crate) fn end_with_the_process() {
         let waited = ENDED.wait_timeout_while(calls, PATIENCE, |calls| calls.in_progress > 0);
         drop(waited);
     }
-    // SAFETY: the function is there until the process ends, and does not unwind: a poisoned lock is taken as well.
-    // It fails only without memory, and then nothing is registered.
+    // SAFETY: the function is there until the process ends, and does not unwind: a poisoned lock is
+    // taken as well. It fails only without memory, and then nothing is registered.
     unsafe { libc::atexit(end) };
 }

@@ -57,7 +57,8 @@ enum State {
     Failed,
 }
 
-// SAFETY: the library allows the use of a context from any thread, by one at a time; `&mut self` sees to that.
+// SAFETY: the library allows the use of a context from any thread, by one at a time; `&mut self`
+// sees to that.
 unsafe impl Send for Context {}
 
 impl fmt::Debug for Context {
@@ -105,8 +106,8 @@ impl Context {
         let (mut minor, mut out) = (0, Owned::new(api));
         let (mut source, mut mechanism) = (ptr::null_mut(), ptr::null_mut());
         let token = lent(token);
-        // SAFETY: the context is null or live, the credentials are live, the token outlives the call, results are written
-        // into locals, and null says which are not wanted.
+        // SAFETY: the context is null or live, the credentials are live, the token outlives the
+        // call, results are written into locals, and null says which are not wanted.
         let major = unsafe {
             api.gss_accept_sec_context(
                 &mut minor,
@@ -151,8 +152,9 @@ impl Context {
         };
         let (mut minor, mut out, mut flags) = (0, Owned::new(api), 0);
         let token = lent(token);
-        // SAFETY: the context is null or live, the credentials and the name are live, the mechanism is a static, the token
-        // outlives the call, results are written into locals, and null says which are not wanted.
+        // SAFETY: the context is null or live, the credentials and the name are live, the mechanism
+        // is a static, the token outlives the call, results are written into locals, and null says
+        // which are not wanted.
         let major = unsafe {
             api.gss_init_sec_context(
                 &mut minor,
@@ -191,8 +193,8 @@ impl Context {
         self.needs_to_be_established()?;
         let (mut minor, mut out) = (0, Owned::new(self.api));
         let message = lent(message);
-        // SAFETY: the context is live, the message outlives the call, and the result is written into a buffer that is given
-        // back; null says that the other result is not wanted.
+        // SAFETY: the context is live, the message outlives the call, and the result is written
+        // into a buffer that is given back; null says that the other result is not wanted.
         let major = unsafe {
             self.api.gss_wrap(&mut minor, self.pointer, 0, 0, &message, ptr::null_mut(), out.slot())
         };
@@ -239,7 +241,8 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the context is null or live, and not used again; null says that no last token is wanted.
+        // SAFETY: the context is null or live, and not used again; null says that no last token is
+        // wanted.
         unsafe { self.api.gss_delete_sec_context(&mut minor, &mut self.pointer, ptr::null_mut()) };
     }
 }

@@ -77,7 +77,8 @@ fn display(api: &Api, status: Uint, kind: c_int) -> String {
     let mut more: Uint = 0;
     for _ in 0..MESSAGES_MAX {
         let (mut minor, mut text) = (0, Owned::new(api));
-        // SAFETY: all pointers are to live values of the types that RFC 2744 says; the mechanism is a static.
+        // SAFETY: all pointers are to live values of the types that RFC 2744 says; the mechanism is
+        // a static.
         let major = unsafe {
             api.gss_display_status(&mut minor, status, kind, KRB5.pointer(), &mut more, text.slot())
         };

@@ -133,7 +133,8 @@ impl Drop for Login {
         if unsafe { self.api.krb5_init_context(&mut context) } != 0 {
             return;
         }
-        // SAFETY: the context is live, the name outlives the call, and the cache is written into a local.
+        // SAFETY: the context is live, the name outlives the call, and the cache is written into a
+        // local.
         if unsafe { self.api.krb5_cc_resolve(context, name.as_ptr(), &mut cache) } == 0 {
             // SAFETY: both are live, and the cache is not used again. It need not have tickets.
             unsafe { self.api.krb5_cc_destroy(context, cache) };

@@ -1,15 +1,19 @@
-//! Kerberos through MIT's libraries `libgssapi_krb5` and `libkrb5`, which are loaded when they are first needed.
+//! Kerberos through MIT's libraries `libgssapi_krb5` and `libkrb5`, which are loaded when they are
+//! first needed.
 //!
-//! Owns every call into them, and gives back types that are safe: an [`Acceptor`] with the keys of a service, an
-//! [`Initiator`] with the credentials of a client, and the contexts that both sides establish. A program starts without the
-//! libraries; [`Gss::load`] then says which package has them. It leaves SASL to its callers, who also bound the length of
-//! tokens. Only it and `capi` have `unsafe` code.
+//! Owns every call into them, and gives back types that are safe: an [`Acceptor`] with the keys of
+//! a service, an [`Initiator`] with the credentials of a client, and the contexts that both sides
+//! establish. A program starts without the libraries; [`Gss::load`] then says which package has
+//! them. It leaves SASL to its callers, who also bound the length of tokens. Only it and `capi`
+//! have `unsafe` code.
 //!
-//! The libraries read `krb5.conf` by themselves, again when it has changed; the variable `KRB5_CONFIG` names another file.
-//! An [`Initiator`] asks the key distribution centre over the network, which may take many seconds. An [`Acceptor`] asks
-//! nobody: it reads its key table, and notes in a file of the library's which tickets it has seen.
+//! The libraries read `krb5.conf` by themselves, again when it has changed; the variable
+//! `KRB5_CONFIG` names another file. An [`Initiator`] asks the key distribution centre over the
+//! network, which may take many seconds. An [`Acceptor`] asks nobody: it reads its key table, and
+//! notes in a file of the library's which tickets it has seen.
 //!
-//! Sources: RFC 2743, RFC 2744, RFC 4121; the headers `gssapi.h`, `gssapi_ext.h` and `krb5.h` of MIT Kerberos 1.20.
+//! Sources: RFC 2743, RFC 2744, RFC 4121; the headers `gssapi.h`, `gssapi_ext.h` and `krb5.h` of
+//! MIT Kerberos 1.20.
 
 mod acceptor;
 mod buffer;

@@ -31,7 +31,8 @@ impl Name {
         c_string(text)?;
         let (mut minor, mut pointer) = (0, ptr::null_mut());
         let bytes = lent(text.as_bytes());
-        // SAFETY: the bytes outlive the call, the kind is a static, and the name is written into a local.
+        // SAFETY: the bytes outlive the call, the kind is a static, and the name is written into a
+        // local.
         let major =
             unsafe { api.gss_import_name(&mut minor, &bytes, kind.pointer(), &mut pointer) };
         let name = Self { api, pointer };
@@ -47,7 +48,8 @@ impl Name {
     /// The name in Kerberos' form, with a realm.
     pub(crate) fn canonical(&self) -> Result<Self, Error> {
         let (mut minor, mut pointer) = (0, ptr::null_mut());
-        // SAFETY: `self.pointer` is a live name, the mechanism is a static, and the name is written into a local.
+        // SAFETY: `self.pointer` is a live name, the mechanism is a static, and the name is written
+        // into a local.
         let major = unsafe {
             self.api.gss_canonicalize_name(&mut minor, self.pointer, KRB5.pointer(), &mut pointer)
         };
@@ -59,7 +61,8 @@ impl Name {
     /// The name as text.
     pub(crate) fn text(&self) -> Result<String, Error> {
         let (mut minor, mut text) = (0, Owned::new(self.api));
-        // SAFETY: `self.pointer` is a live name, and the text is written into a buffer that is given back.
+        // SAFETY: `self.pointer` is a live name, and the text is written into a buffer that is
+        // given back.
         let major = unsafe {
             self.api.gss_display_name(&mut minor, self.pointer, text.slot(), ptr::null_mut())
         };

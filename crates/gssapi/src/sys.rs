@@ -1,4 +1,5 @@
-//! The functions and types of the libraries, as their headers declare them, and the loaded libraries.
+//! The functions and types of the libraries, as their headers declare them, and the loaded
+//! libraries.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -120,8 +121,8 @@ macro_rules! functions {
                         let symbol = concat!(stringify!($name), "\0").as_bytes();
                         let mut reason = String::new();
                         let found = libraries.iter().find_map(|library| {
-                            // SAFETY: the declarations are those of the libraries' headers, which do not change within
-                            // the version that the names of their files carry.
+                            // SAFETY: the declarations are those of the libraries' headers, which
+                            // do not change within the version that the names of their files carry.
                             let found = unsafe {
                                 library.get::<unsafe extern "C" fn($($type),*) -> $result>(symbol)
                             };
@@ -187,7 +188,8 @@ pub(crate) fn load(files: [&'static str; 2]) -> Result<Api, Error> {
     let missing = |library, reason| Error::Missing { library, reason };
     let mut libraries = Vec::new();
     for file in files {
-        // SAFETY: the initialization of these libraries makes locks and tables of their own and needs nothing of this process.
+        // SAFETY: the initialization of these libraries makes locks and tables of their own and
+        // needs nothing of this process.
         let library = unsafe { Library::new(file) };
         libraries.push(library.map_err(|error| missing(file, why(&error)))?);
     }

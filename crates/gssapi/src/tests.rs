@@ -1,7 +1,8 @@
 //! Tests without a key distribution centre: the library itself, key tables, and invalid tokens.
 //!
-//! `tests/fixtures/zookeeper.keytab` was made by MIT's `kadmin.local`, with `ktadd` for `zookeeper/localhost@ZEBU.TEST`.
-//! Contexts that are established are tested against a centre: `tests/interop/tests/kerberos.rs`.
+//! `tests/fixtures/zookeeper.keytab` was made by MIT's `kadmin.local`, with `ktadd` for
+//! `zookeeper/localhost@ZEBU.TEST`. Contexts that are established are tested against a centre:
+//! `tests/interop/tests/kerberos.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -110,7 +111,8 @@ fn a_client_without_credentials_is_told_what_is_missing() {
     assert_eq!(both, "No key table entry found for amy@ZEBU.TEST");
 }
 
-/// A process may end while another of its threads is in the library, which would abort it: it takes its locks apart first.
+/// A process may end while another of its threads is in the library, which would abort it: it takes
+/// its locks apart first.
 #[test]
 fn a_process_ends_in_good_order_during_calls() {
     const CHILD: &str = "ZEBU_GSSAPI_TEST_ENDS";

@@ -28,7 +28,8 @@ pub fn address(text: &str, default_path: &str) -> Result<Uri, String> {
 
 /// Reads pairs `name=value,name=value`. Values may have percent-encoded characters.
 ///
-/// Source: the variables `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` in OpenTelemetry's specification.
+/// Source: the variables `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` in
+/// OpenTelemetry's specification.
 ///
 /// # Errors
 /// One of them is not a pair. The text does not contain a value.

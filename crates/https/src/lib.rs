@@ -1,7 +1,8 @@
-//! Requests over HTTP/1.1 and plain TCP or TLS to services beside ZooKeeper: object stores, collectors of logs.
+//! Requests over HTTP/1.1 and plain TCP or TLS to services beside ZooKeeper: object stores,
+//! collectors of logs.
 //!
-//! Each request has its own connection. [`Https::send`] needs a tokio runtime, and the caller chooses it.
-//! [`mod@given`] reads addresses and headers from a configuration.
+//! Each request has its own connection. [`Https::send`] needs a tokio runtime, and the caller
+//! chooses it. [`mod@given`] reads addresses and headers from a configuration.
 
 pub mod given;
 
@@ -78,7 +79,8 @@ impl Https {
         Self { tls: Arc::new(tls), patience }
     }
 
-    /// Sends a request to the host in its address, and returns the answer as soon as its head has come.
+    /// Sends a request to the host in its address, and returns the answer as soon as its head has
+    /// come.
     ///
     /// # Errors
     /// There is no answer. Each status is an answer.

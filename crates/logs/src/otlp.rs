@@ -1,8 +1,8 @@
 //! The log of the process for a collector of OpenTelemetry: OTLP over HTTP, in protobuf.
 //!
 //! The thread that logs only adds a record to a [`queue`](crate::queue), which is bounded. The
-//! thread `zebu-otlp` encodes records and sends them, so a slow collector costs records, but no time
-//! of a client.
+//! thread `zebu-otlp` encodes records and sends them, so a slow collector costs records, but no
+//! time of a client.
 //!
 //! Source: the specification of OTLP 1.x, sections "OTLP/HTTP" and "Failures".
 

@@ -1,5 +1,5 @@
-//! The log at a collector of OpenTelemetry. The test plays the collector, and decodes what it receives with the published
-//! definitions of the protocol.
+//! The log at a collector of OpenTelemetry. The test plays the collector, and decodes what it
+//! receives with the published definitions of the protocol.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -54,7 +54,8 @@ fn value(of: &[KeyValue], key: &str) -> Option<String> {
     of.iter().find(|pair| pair.key == key).map(|pair| text(pair.value.as_ref()))
 }
 
-/// A collector. It answers a request when the test says how: a status with further headers, and a body.
+/// A collector. It answers a request when the test says how: a status with further headers, and a
+/// body.
 struct Stage {
     otlp: Arc<Otlp>,
     arrived: Receiver<Arrived>,

@@ -162,8 +162,8 @@ metrics! {
     cnxn_closed_without_zk_server_running: Counter,
     /// Connections without TLS at an admin port that takes both kinds (`admin.portUnification`).
     insecure_admin_count: Counter,
-    /// Connections between servers that ended because of TLS, SASL, a certificate of another server,
-    /// or because the other server did not say in time who it is.
+    /// Connections between servers that ended because of TLS, SASL, a certificate of another
+    /// server, or because the other server did not say in time who it is.
     peer_connections_refused: Counter,
     /// Authentication attempts refused without a check, because their address had failed too often.
     /// A rising value suggests guessed passwords.

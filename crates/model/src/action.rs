@@ -66,7 +66,8 @@ pub enum Action {
         /// The transaction.
         txn: Txn,
     },
-    /// A server, leader or follower, has the leader's initial history on its disk, and makes the epoch its current one.
+    /// A server, leader or follower, has the leader's initial history on its disk, and makes the
+    /// epoch its current one.
     FollowerProcessNEWLEADER {
         /// The server.
         server: usize,

@@ -1,4 +1,5 @@
-//! Visits every state that a small ensemble can reach, breadth first, and checks the invariants in each.
+//! Visits every state that a small ensemble can reach, breadth first, and checks the invariants in
+//! each.
 //!
 //! Servers that differ only in their index are equal: of the states that a permutation of the
 //! servers maps onto each other, the search visits one. It remembers a state by 64 bits of a hash.
@@ -118,7 +119,8 @@ fn named(state: &State, names: &[usize], hashes: &FixedState) -> u64 {
     sum
 }
 
-/// The epochs that a server may choose: one more than the newest that some quorum with it has accepted.
+/// The epochs that a server may choose: one more than the newest that some quorum with it has
+/// accepted.
 fn epochs(state: &State, leader: usize) -> Vec<u32> {
     let mut others: Vec<u32> = (0..state.servers.len())
         .filter(|server| *server != leader)

@@ -4,7 +4,8 @@
 use crate::rules::{Quorums, Rules};
 use crate::state::{Role, State, Txn, common};
 
-/// An invariant that does not hold: its name in ZooKeeper's specifications where it has one, and its id.
+/// An invariant that does not hold: its name in ZooKeeper's specifications where it has one, and
+/// its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// Its name.

@@ -1,9 +1,9 @@
-//! Zab as an abstract state machine, in the style of a TLA+ specification: a state, named actions with guards and
-//! effects, and invariants. `docs/model.md` explains it.
+//! Zab as an abstract state machine, in the style of a TLA+ specification: a state, named actions
+//! with guards and effects, and invariants. `docs/model.md` explains it.
 //!
-//! The machine knows no packets, connections, clocks or files. [`explore`] visits every state of a small ensemble. The
-//! simulator replays the steps of its servers as actions of this machine. A refused action is a fault in the code or in
-//! the machine.
+//! The machine knows no packets, connections, clocks or files. [`explore`] visits every state of a
+//! small ensemble. The simulator replays the steps of its servers as actions of this machine. A
+//! refused action is a fault in the code or in the machine.
 
 pub mod action;
 pub mod explore;

@@ -1,4 +1,5 @@
-//! Explores the model at a scope from the command line: `zebu-model [servers] [epochs] [txns] [disk-loss] [late] [deliveries]`.
+//! Explores the model at a scope from the command line:
+//! `zebu-model [servers] [epochs] [txns] [disk-loss] [late] [deliveries]`.
 
 use std::process::ExitCode;
 

@@ -47,8 +47,8 @@ pub enum Fault {
     EmptyPromises,
     /// A leader commits transactions that only it has.
     CommitsAlone,
-    /// A leader counts acknowledgements of servers that have not adopted its history, and histories are compared by the
-    /// current epoch alone, as the original's servers do.
+    /// A leader counts acknowledgements of servers that have not adopted its history, and histories
+    /// are compared by the current epoch alone, as the original's servers do.
     CountsUnproven,
     /// A follower keeps transactions that its leader does not have.
     NotTruncated,

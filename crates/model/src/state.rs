@@ -139,7 +139,8 @@ impl Server {
     }
 }
 
-/// A promise to follow no leader of an earlier epoch, with the promising server's epoch and end of history.
+/// A promise to follow no leader of an earlier epoch, with the promising server's epoch and end of
+/// history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Promise {
     /// The server that has promised.

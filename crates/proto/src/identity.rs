@@ -11,7 +11,8 @@ use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 use crate::Epoch;
 
-/// Which ensemble a server or its data belong to: 128 random bits. Written as 32 hexadecimal digits.
+/// Which ensemble a server or its data belong to: 128 random bits. Written as 32 hexadecimal
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EnsembleId(pub u128);
 
@@ -44,7 +45,8 @@ impl FromStr for EnsembleId {
 
 /// A member's knowledge of the id of its ensemble.
 ///
-/// Members agree on the id as on a single value in Paxos: leaders propose it, their epochs are the ballots.
+/// Members agree on the id as on a single value in Paxos: leaders propose it, their epochs are the
+/// ballots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// The member knows no id.

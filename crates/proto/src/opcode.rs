@@ -114,8 +114,8 @@ impl OpCode {
         )
     }
 
-    /// The first release of ZooKeeper, major and minor number, whose servers know the operation. Releases before 3.4 are
-    /// not told apart.
+    /// The first release of ZooKeeper, major and minor number, whose servers know the operation.
+    /// Releases before 3.4 are not told apart.
     ///
     /// Source: `ZooDefs.OpCode` of the releases.
     pub fn since(self) -> (u16, u16) {

@@ -67,12 +67,14 @@ impl PacketKind {
     /// [`LeaderInfo::exact_digests`]; the original has no such packet.
     pub const TREE_DIFFERS: Self = Self(0x5a01);
 
-    /// What a leader, or a follower with observers, knows of the ensemble's id: its data are an [`Identity`](crate::Identity).
-    /// Sent to learners whose [`LearnerInfo::identity`] says that they know the packet; the original has none such.
+    /// What a leader, or a follower with observers, knows of the ensemble's id: its data are an
+    /// [`Identity`](crate::Identity). Sent to learners whose [`LearnerInfo::identity`] says that
+    /// they know the packet; the original has none such.
     pub const ENSEMBLE: Self = Self(0x5a02);
 
-    /// The leader is alive, and says how long it may be silent from now on: the data are an [`Alive`]. Sent to learners
-    /// whose [`LearnerInfo::identity`] shows that they are Zebu servers; the original has no such packet.
+    /// The leader is alive, and says how long it may be silent from now on: the data are an
+    /// [`Alive`]. Sent to learners whose [`LearnerInfo::identity`] shows that they are Zebu
+    /// servers; the original has no such packet.
     pub const ALIVE: Self = Self(0x5a03);
 }
 

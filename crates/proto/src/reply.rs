@@ -33,7 +33,8 @@ pub struct ConnectResponse {
     pub password: [u8; PASSWORD_BYTES],
     /// Whether this server is read-only; `None` for clients that did not send the flag.
     pub read_only: Option<bool>,
-    /// The id of the server's ensemble, for clients that have asked for it; servers of the original tell none.
+    /// The id of the server's ensemble, for clients that have asked for it; servers of the original
+    /// tell none.
     pub ensemble: Option<EnsembleId>,
 }
 

@@ -35,8 +35,8 @@ pub struct ConnectRequest<'a> {
     pub password: Data<'a>,
     /// Whether a read-only server is acceptable; `None` from clients before 3.4.
     pub read_only: Option<bool>,
-    /// Whether the server is asked for the id of its ensemble, behind everything else: servers of the original do not read
-    /// that far. Only after [`Self::read_only`].
+    /// Whether the server is asked for the id of its ensemble, behind everything else: servers of
+    /// the original do not read that far. Only after [`Self::read_only`].
     pub asks_ensemble: bool,
 }
 

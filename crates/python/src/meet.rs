@@ -1,4 +1,5 @@
-//! Barriers, parties and partitions: where programs wait for each other, see each other, and share work.
+//! Barriers, parties and partitions: where programs wait for each other, see each other, and share
+//! work.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

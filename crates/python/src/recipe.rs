@@ -1,4 +1,5 @@
-//! Locks, semaphores and elections, and the objects that represent a held lock, lease or leadership.
+//! Locks, semaphores and elections, and the objects that represent a held lock, lease or
+//! leadership.
 
 use std::sync::{Mutex, PoisonError};
 

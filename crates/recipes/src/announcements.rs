@@ -105,8 +105,8 @@ impl Announcements {
 
     /// Announces the holder of the resource's lock, which was granted with this term.
     ///
-    /// This replaces an announcement of an earlier session of the same leader, and one that the same
-    /// program still has for this term.
+    /// This replaces an announcement of an earlier session of the same leader, and one that the
+    /// same program still has for this term.
     ///
     /// # Errors
     /// The errors of [`Client::create`](zebu_client::Client::create).
@@ -237,9 +237,9 @@ fn term_of(name: &str) -> Option<u64> {
 }
 
 impl Announced {
-    /// Waits until the announcement is gone: the session has ended, or another client has deleted or
-    /// replaced it. A leader that still has the resource's lock should then announce itself again, in a
-    /// new session if the old one has ended.
+    /// Waits until the announcement is gone: the session has ended, or another client has deleted
+    /// or replaced it. A leader that still has the resource's lock should then announce itself
+    /// again, in a new session if the old one has ended.
     ///
     /// The future may be dropped and called again.
     ///

@@ -22,8 +22,8 @@ const READY: &str = "ready";
 /// ```
 ///
 /// The processes that had come when `ready` was written are inside. A process that comes later and
-/// joins them rewrites its own znode and that of a process inside, in one transaction. The last process inside deletes its znode
-/// together with `ready`, if nobody has joined it meanwhile.
+/// joins them rewrites its own znode and that of a process inside, in one transaction. The last
+/// process inside deletes its znode together with `ready`, if nobody has joined it meanwhile.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -62,17 +62,17 @@ impl DoubleBarrier {
         Self { client, path: path.to_owned(), size, acl, is_kazoos: false }
     }
 
-    /// A barrier for `size` processes, together with programs that use `DoubleBarrier` of the Python
-    /// package kazoo with the same path and size.
+    /// A barrier for `size` processes, together with programs that use `DoubleBarrier` of the
+    /// Python package kazoo with the same path and size.
     ///
     /// ```text
     /// PATH/ID      ephemeral: a process that is inside, or waits to enter; its data are the name
     /// PATH/ready   enough processes have come
     /// ```
     ///
-    /// kazoo's znodes do not tell one round from the next: a process that enters again should first wait
-    /// until its former round is over. A process that comes while others are inside waits for the next
-    /// round.
+    /// kazoo's znodes do not tell one round from the next: a process that enters again should first
+    /// wait until its former round is over. A process that comes while others are inside waits for
+    /// the next round.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -304,7 +304,8 @@ async fn inside(client: &Client, path: &str, round: Zxid) -> zebu_client::Result
 pub struct Inside {
     barrier: DoubleBarrier,
     place: Place,
-    /// The transaction that opened the barrier: the last one that wrote `ready`. Not with kazoo's znodes.
+    /// The transaction that opened the barrier: the last one that wrote `ready`. Not with kazoo's
+    /// znodes.
     round: Zxid,
 }
 
@@ -351,7 +352,8 @@ impl Inside {
         }
         let ready = path::join(&self.barrier.path, READY);
         loop {
-            // In this order, a process that joins this one after the list was made changes the version.
+            // In this order, a process that joins this one after the list was made changes the
+            // version.
             let look = || async {
                 let (mine, ready) = (
                     self.barrier.client.exists(self.place.path()),

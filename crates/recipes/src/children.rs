@@ -81,8 +81,8 @@ impl Children {
         }
     }
 
-    /// Waits until the names have not changed for this time, and returns them. `None` if the znode does
-    /// not exist.
+    /// Waits until the names have not changed for this time, and returns them. `None` if the znode
+    /// does not exist.
     ///
     /// The future may be dropped and called again; the time then begins again.
     ///

@@ -1,5 +1,5 @@
-//! Deliberate faults, one function each, to prove that the simulation finds them. Without the feature `mutants`, each
-//! function returns a constant.
+//! Deliberate faults, one function each, to prove that the simulation finds them. Without the
+//! feature `mutants`, each function returns a constant.
 
 /// A place in line takes its turn when its predecessor leaves, without looking at the line again.
 pub(crate) fn believes_its_predecessor() -> bool {

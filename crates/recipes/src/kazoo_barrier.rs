@@ -33,8 +33,8 @@ impl KazooBarrier {
     pub(crate) async fn enter(&self, name: &str) -> Result<Place> {
         Retry::default().reads(|| self.client.create_all(&self.path, &self.acl)).await?;
         let ready = path::join(&self.path, READY);
-        // The watch is set before this process comes: others may enter and leave, and so delete `ready`,
-        // before this process looks.
+        // The watch is set before this process comes: others may enter and leave, and so delete
+        // `ready`, before this process looks.
         let watch = || self.client.watch_exists(&ready);
         let (_, mut opened) = Retry::default().reads(watch).await?;
         let (mode, name) = (CreateMode::Ephemeral, name.as_bytes());
@@ -88,8 +88,8 @@ impl KazooBarrier {
         }
         let mut inside: BTreeSet<String> =
             others(&self.names().await?, place.name()).map(str::to_owned).collect();
-        // The lowest process stays until all others have left, and the others wait for it: each process
-        // watches one znode.
+        // The lowest process stays until all others have left, and the others wait for it: each
+        // process watches one znode.
         let is_lowest = inside.first().is_none_or(|lowest| place.name() < lowest.as_str());
         if !is_lowest {
             place.leave().await?;
@@ -125,8 +125,8 @@ fn others<'a>(names: &'a [String], own: &'a str) -> impl Iterator<Item = &'a str
     names.iter().map(String::as_str).filter(move |name| *name != READY && *name != own)
 }
 
-/// Waits for the event of a watch. `None` if the connection is lost: then no event arrives, and a new read
-/// finds out whether a server is reachable.
+/// Waits for the event of a watch. `None` if the connection is lost: then no event arrives, and a
+/// new read finds out whether a server is reachable.
 async fn next_event(watch: &mut Watch) -> Result<Option<EventKind>> {
     loop {
         match watch.next().await? {

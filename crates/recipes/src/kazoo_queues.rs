@@ -17,16 +17,16 @@ fn name(priority: u16) -> Result<String> {
     Ok(order::of_entry(priority))
 }
 
-/// A queue that removes an item before the worker has it. It is compatible with `Queue` of the Python
-/// package kazoo with the same path.
+/// A queue that removes an item before the worker has it. It is compatible with `Queue` of the
+/// Python package kazoo with the same path.
 ///
 /// ```text
 /// PATH/entry-PPP-NUMBER   an item: the name is its priority and its sequence number
 /// PATH-__marks__/         ephemeral, for a moment: an item is being put in or removed
 /// ```
 ///
-/// No item is given out twice. An item is lost if its worker crashes. [`KazooLockingQueue`] keeps an
-/// item until it is finished.
+/// No item is given out twice. An item is lost if its worker crashes. [`KazooLockingQueue`] keeps
+/// an item until it is finished.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -67,8 +67,8 @@ impl KazooQueue {
         Self { client, path: path.to_owned(), marks: format!("{path}-__marks__"), acl }
     }
 
-    /// Puts an item into the queue once, even if the connection is lost meanwhile. Priorities are 0 to
-    /// 999, and items with a lower one come first; kazoo's default is 100.
+    /// Puts an item into the queue once, even if the connection is lost meanwhile. Priorities are 0
+    /// to 999, and items with a lower one come first; kazoo's default is 100.
     ///
     /// # Errors
     /// [`Error::Name`] for a larger priority; those of [`Queue::put`].
@@ -185,8 +185,8 @@ impl KazooQueue {
     }
 }
 
-/// A queue that keeps an item until its worker has finished it. It is compatible with `LockingQueue` of the
-/// Python package kazoo with the same path.
+/// A queue that keeps an item until its worker has finished it. It is compatible with
+/// `LockingQueue` of the Python package kazoo with the same path.
 ///
 /// ```text
 /// PATH/entries/entry-PPP-NUMBER   an item: the name is its priority and its sequence number
@@ -195,8 +195,8 @@ impl KazooQueue {
 /// PATH/taken/puts/                ephemeral, for a moment: an item is being put in
 /// ```
 ///
-/// Workers with kazoo do not stand in the line of the workers with this crate; each item still has one
-/// worker at a time.
+/// Workers with kazoo do not stand in the line of the workers with this crate; each item still has
+/// one worker at a time.
 ///
 /// ```
 /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -233,8 +233,8 @@ impl KazooLockingQueue {
         Self { queue: Queue::ordered(client, &items, &taken, acl, Order::Kazoo) }
     }
 
-    /// Puts an item into the queue once, even if the connection is lost meanwhile. Priorities are 0 to
-    /// 999, and items with a lower one come first; kazoo's default is 100.
+    /// Puts an item into the queue once, even if the connection is lost meanwhile. Priorities are 0
+    /// to 999, and items with a lower one come first; kazoo's default is 100.
     ///
     /// # Errors
     /// [`Error::Name`] for a larger priority; those of [`Queue::put`].

@@ -115,9 +115,9 @@ impl Lock {
         Self::in_layout(client, path, acl, Layout::Own)
     }
 
-    /// The lock below this znode, together with programs that use `Lock`, `ReadLock` and `WriteLock`
-    /// of the Python package kazoo with the same path. An exclusive lock is kazoo's `WriteLock`: it
-    /// also waits for readers, which kazoo's `Lock` does not.
+    /// The lock below this znode, together with programs that use `Lock`, `ReadLock` and
+    /// `WriteLock` of the Python package kazoo with the same path. An exclusive lock is kazoo's
+    /// `WriteLock`: it also waits for readers, which kazoo's `Lock` does not.
     ///
     /// The znode of a requester is `PATH/_c_ID-__lock__NUMBER`, or `PATH/_c_ID-__rlock__NUMBER` for
     /// the shared lock.

@@ -289,8 +289,8 @@ impl PersistentNode {
     /// Deletes the znode, and returns when it is gone.
     ///
     /// # Errors
-    /// The errors of deleting, if repeated attempts failed; deletion then continues in the background.
-    /// If the znode was no longer kept, the reason for that.
+    /// The errors of deleting, if repeated attempts failed; deletion then continues in the
+    /// background. If the znode was no longer kept, the reason for that.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -436,7 +436,8 @@ impl Driver {
     }
 
     /// Reads whether the znode exists, and watches it. An attempt with an unknown outcome may have
-    /// created it, and a member that is behind does not show it yet; so a `sync` precedes that read.
+    /// created it, and a member that is behind does not show it yet; so a `sync` precedes that
+    /// read.
     async fn look(&self, path: &str) -> zebu_client::Result<(Option<Stat>, Watch)> {
         let is_unsettled = matches!(*self.state.borrow(), State::Unsettled);
         let synced = is_unsettled.then(|| self.client.sync(path));

@@ -5,15 +5,15 @@ use zebu_client::{Acls, Client, CreateMode, ErrorKind, Retry, Transaction};
 use crate::cleanup::{self, Mine, Whose};
 use crate::{Result, path};
 
-/// Commits a transaction with the operations that `add` adds, once. `marks` is a znode for marks, created
-/// with this ACL if it is missing. `is_trusting` is a deliberate fault.
+/// Commits a transaction with the operations that `add` adds, once. `marks` is a znode for marks,
+/// created with this ACL if it is missing. `is_trusting` is a deliberate fault.
 ///
-/// Each transaction creates a mark as its first operation, and the mark stays until the outcome is known.
-/// So the mark proves that an earlier attempt was executed, whatever others have done since.
+/// Each transaction creates a mark as its first operation, and the mark stays until the outcome is
+/// known. So the mark proves that an earlier attempt was executed, whatever others have done since.
 ///
 /// # Errors
-/// Those of the added operations, whose numbers begin with 1. [`ErrorKind::Unknown`] if the connection was
-/// lost repeatedly.
+/// Those of the added operations, whose numbers begin with 1. [`ErrorKind::Unknown`] if the
+/// connection was lost repeatedly.
 pub(crate) async fn once(
     client: &Client,
     marks: &str,

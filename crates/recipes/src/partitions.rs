@@ -14,8 +14,8 @@ use crate::{Children, Held, Lock, News, Party, PartyMember, Result, Token, fault
 /// Source: kazoo's `SetPartitioner.time_boundary`.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// Divides a set of items among the members of a party. It is compatible with `SetPartitioner` of the
-/// Python package kazoo with the same path, items and `partition_func`.
+/// Divides a set of items among the members of a party. It is compatible with `SetPartitioner` of
+/// the Python package kazoo with the same path, items and `partition_func`.
 ///
 /// ```text
 /// PATH/party/ID-NAME   ephemeral: a member
@@ -61,8 +61,8 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// The partitions below this znode. Missing znodes are created with this ACL. An item is the name of
-    /// a znode.
+    /// The partitions below this znode. Missing znodes are created with this ACL. An item is the
+    /// name of a znode.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -148,11 +148,11 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Waits until the members have not changed for a while, then for the locks of this member's items.
-    /// If the members change meanwhile, this begins again.
+    /// Waits until the members have not changed for a while, then for the locks of this member's
+    /// items. If the members change meanwhile, this begins again.
     ///
-    /// The items go to the members in turn, both in alphabetical order. A member owns no item if there
-    /// are more members than items.
+    /// The items go to the members in turn, both in alphabetical order. A member owns no item if
+    /// there are more members than items.
     ///
     /// Dropping the future releases the locks that it has already acquired.
     ///
@@ -178,9 +178,9 @@ impl Participant {
         .await
     }
 
-    /// As [`Participant::acquire`], with another division: `part` gets the place of this member among the
-    /// members, the names of the members, and the items, and returns the items of this member. All
-    /// members must use the same function.
+    /// As [`Participant::acquire`], with another division: `part` gets the place of this member
+    /// among the members, the names of the members, and the items, and returns the items of this
+    /// member. All members must use the same function.
     ///
     /// # Errors
     /// As for [`Participant::acquire`].
@@ -217,7 +217,8 @@ impl Participant {
             };
             let names: Vec<String> = standing.iter().map(|(name, _)| (*name).to_owned()).collect();
             let mut items = part(place, &names, &partitions.items);
-            // One order for all members, so that none waits for a lock of another that waits for it.
+            // One order for all members, so that none waits for a lock of another that waits for
+            // it.
             items.sort_unstable();
             items.dedup();
             let mut held = Vec::with_capacity(items.len());
@@ -346,8 +347,8 @@ impl Part {
         self.held.iter().map(Held::token).collect()
     }
 
-    /// Waits for news: [`News::Wanted`] when the members have changed and this part should be released
-    /// soon, the others as for [`Held::news`].
+    /// Waits for news: [`News::Wanted`] when the members have changed and this part should be
+    /// released soon, the others as for [`Held::news`].
     ///
     /// The future may be dropped and called again. After [`News::Lost`] there is no other news.
     ///

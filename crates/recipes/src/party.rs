@@ -9,8 +9,8 @@ use crate::{Error, PersistentNode, Result, path};
 /// Source: kazoo's `Party._NODE_NAME`.
 const MEMBER: &str = "__party__";
 
-/// A party whose members see each other's names. It is compatible with `Party` and `ShallowParty` of
-/// the Python package kazoo with the same path.
+/// A party whose members see each other's names. It is compatible with `Party` and `ShallowParty`
+/// of the Python package kazoo with the same path.
 ///
 /// ```text
 /// PATH/ID__party__   ephemeral: a member; its data are the name
@@ -41,8 +41,8 @@ pub struct Party {
 }
 
 impl Party {
-    /// The party below this znode. Joining creates the znode with this ACL if it is missing. The names
-    /// of the members are the data of their znodes, so a name may be any text.
+    /// The party below this znode. Joining creates the znode with this ACL if it is missing. The
+    /// names of the members are the data of their znodes, so a name may be any text.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -57,8 +57,8 @@ impl Party {
         Self { client, path: path.to_owned(), acl, is_shallow: false }
     }
 
-    /// The shallow party below this znode: the names of the members are in the names of their znodes,
-    /// so one request reads them all.
+    /// The shallow party below this znode: the names of the members are in the names of their
+    /// znodes, so one request reads them all.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -73,8 +73,8 @@ impl Party {
         Self { is_shallow: true, ..Self::new(client, path, acl) }
     }
 
-    /// Joins the party; returns when this member's znode exists. If another client deletes the znode,
-    /// the member creates it again.
+    /// Joins the party; returns when this member's znode exists. If another client deletes the
+    /// znode, the member creates it again.
     ///
     /// # Errors
     /// [`Error::Name`] in a shallow party for a name that no znode can have; those of

@@ -62,8 +62,8 @@ impl Place {
         .await
     }
 
-    /// Creates a znode with a unique name below `parent`, on condition that the znode `guard` exists. If
-    /// the answer is lost, the attempt is repeated and finds the znode.
+    /// Creates a znode with a unique name below `parent`, on condition that the znode `guard`
+    /// exists. If the answer is lost, the attempt is repeated and finds the znode.
     ///
     /// # Errors
     /// [`Error::Deleted`] without the guard; those of the request.

@@ -90,8 +90,8 @@ impl Semaphore {
         Self::of(client, path, Max::Counted(leases.clone()), acl)
     }
 
-    /// The semaphore below this znode, together with programs that use `Semaphore` of the Python package
-    /// kazoo with the same path and number of leases.
+    /// The semaphore below this znode, together with programs that use `Semaphore` of the Python
+    /// package kazoo with the same path and number of leases.
     ///
     /// ```text
     /// PATH              data: the number of leases, as text
@@ -148,8 +148,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// The errors of [`Client::create_protected`] and of reading. [`Error::Deleted`] if another
-    /// process deleted the place in line. [`Error::Leases`] with kazoo's znodes, if they name another
-    /// number of leases.
+    /// process deleted the place in line. [`Error::Leases`] with kazoo's znodes, if they name
+    /// another number of leases.
     ///
     /// ```
     /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
@@ -276,7 +276,8 @@ impl Semaphore {
         Ok(Retry::default().reads(read).await?)
     }
 
-    /// kazoo creates a lease's znode only when a lease is free. Only the holder of the lock may do so.
+    /// kazoo creates a lease's znode only when a lease is free. Only the holder of the lock may do
+    /// so.
     async fn acquire_beside_kazoo(&self, max: usize) -> Result<Lease> {
         self.agree(max).await?;
         let first = if faults::grants_without_lock() {
@@ -314,8 +315,8 @@ impl Semaphore {
         Place::guarded(&self.client, &self.leases, &self.data, &self.acl, first.path()).await
     }
 
-    /// Writes the number of leases into the znode of the semaphore, or compares it with the number there.
-    /// Data that are no number belong to the program.
+    /// Writes the number of leases into the znode of the semaphore, or compares it with the number
+    /// there. Data that are no number belong to the program.
     ///
     /// Source: kazoo's `Semaphore._ensure_path`.
     async fn agree(&self, max: usize) -> Result<()> {

@@ -86,7 +86,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until the barrier is open, as the leader knows it. Dropping the future removes its watch.
+    /// Waits until the barrier is open, as the leader knows it. Dropping the future removes its
+    /// watch.
     ///
     /// # Errors
     /// The errors of reading; the session has ended.

@@ -1,7 +1,7 @@
 //! The four steps of a request, each by itself: decode, prepare, apply, encode.
 //!
-//! `cargo bench -p zebu-replica` measures them. `cargo test -p zebu-replica --bench requests` runs each
-//! once, without a clock.
+//! `cargo bench -p zebu-replica` measures them. `cargo test -p zebu-replica --bench requests` runs
+//! each once, without a clock.
 
 use std::cell::RefCell;
 

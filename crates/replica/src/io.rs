@@ -166,8 +166,9 @@ pub enum Input {
         /// Deadline for [`Output::Retired`], on the monotonic clock.
         by: Duration,
     },
-    /// Another server should lead, and this one follow it. It orders nothing new, finishes what is in
-    /// progress, and ends its role. Each of these inputs is answered by one [`Output::HandedOver`].
+    /// Another server should lead, and this one follow it. It orders nothing new, finishes what is
+    /// in progress, and ends its role. Each of these inputs is answered by one
+    /// [`Output::HandedOver`].
     HandOver {
         /// The next leader; otherwise the best follower.
         to: Option<ServerId>,
@@ -183,7 +184,8 @@ pub enum Input {
     SnapshotDone,
     /// A snapshot could not be written: the server tries again after a while.
     SnapshotFailed,
-    /// A snapshot is needed, whatever the counts say: it begins at once, or as soon as this server serves.
+    /// A snapshot is needed, whatever the counts say: it begins at once, or as soon as this server
+    /// serves.
     SnapshotWanted,
     /// An event between the servers of the ensemble.
     Zab(zebu_zab::Input),
@@ -262,13 +264,14 @@ pub enum Output {
     /// Start or stop serving read-only clients. On stop, close every client connection and admit
     /// none until the next role.
     ReadOnly(bool),
-    /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`] or [`Input::SnapshotFailed`].
+    /// Start a new log file and take a snapshot; report [`Input::SnapshotDone`] or
+    /// [`Input::SnapshotFailed`].
     Snapshot,
     /// Everything in progress at [`Input::Retire`] is finished, or its deadline has passed: the
     /// server may stop.
     Retired,
-    /// The answer to the oldest [`Input::HandOver`] without an answer: this server has ended its role
-    /// and votes for that server, or why not.
+    /// The answer to the oldest [`Input::HandOver`] without an answer: this server has ended its
+    /// role and votes for that server, or why not.
     HandedOver(Result<ServerId, NotHandedOver>),
     /// Carry out an effect between servers or on disk. Effects on transactions or clients are the
     /// other outputs.

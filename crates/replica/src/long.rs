@@ -197,8 +197,8 @@ impl Listed {
         self.bytes += 4 + text.len();
     }
 
-    /// Removes the first such name of a child. The caller notices by the number of names if there is
-    /// none.
+    /// Removes the first such name of a child. The caller notices by the number of names if there
+    /// is none.
     fn remove(&mut self, czxid: Zxid, name: &str) {
         let first = self.pieces.partition_point(|piece| piece.last < czxid);
         for piece in &mut self.pieces[first..] {

@@ -187,7 +187,8 @@ impl Replica {
     /// Sessions that are not in the tree are over; the others start with their full timeout.
     ///
     /// # Panics
-    /// If something is in progress, the server is a member of an ensemble, or the tree is not later.
+    /// If something is in progress, the server is a member of an ensemble, or the tree is not
+    /// later.
     pub fn restored(&mut self, tree: &Tree, now: Now) {
         assert!(self.work.is_empty() && self.outstanding.len() == 0, "something is in progress");
         let Order::Alone { logged, .. } = self.order else {

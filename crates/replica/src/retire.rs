@@ -2,9 +2,9 @@
 //!
 //! If a leader just stopped, its learners' requests would stay unanswered, and clients would not
 //! know their outcome. So a leader that stops, or lets another server lead, orders nothing new and
-//! waits until all its proposals are committed and those have them who lead next. Then it closes all
-//! connections at once. A server that stops is gone then; a leader that hands over follows the next
-//! leader.
+//! waits until all its proposals are committed and those have them who lead next. Then it closes
+//! all connections at once. A server that stops is gone then; a leader that hands over follows the
+//! next leader.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Decides when a snapshot is due: at a random point in the second half of the configured number of
 //! transactions or bytes, so that a quorum never snapshots together. Never two at once (STO-24).
 //!
-//! The number of transactions alone would write a large tree again and again for few changes: ten million znodes for each
-//! hundred thousand transactions. So the log must also have a share of the snapshot's bytes: a snapshot saves the replay of
-//! the log, and nothing else.
+//! The number of transactions alone would write a large tree again and again for few changes: ten
+//! million znodes for each hundred thousand transactions. So the log must also have a share of the
+//! snapshot's bytes: a snapshot saves the replay of the log, and nothing else.
 //!
 //! Source: `SyncRequestProcessor.shouldSnapshot`.
 

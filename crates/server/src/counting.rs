@@ -1,4 +1,5 @@
-//! Metrics of requests, replication and commits; digests; quotas; and the facts that four-letter words show.
+//! Metrics of requests, replication and commits; digests; quotas; and the facts that four-letter
+//! words show.
 
 pub mod commit_stage;
 pub mod digests;

@@ -1,7 +1,7 @@
 //! A server: the threads, sockets and files around an engine.
 //!
-//! It makes no decision about the protocol: `zebu-replica` knows the meaning of a request, `zebu-engine` its execution, and
-//! `zebu-store` the files on disk.
+//! It makes no decision about the protocol: `zebu-replica` knows the meaning of a request,
+//! `zebu-engine` its execution, and `zebu-store` the files on disk.
 //!
 //! | module | content |
 //! |---|---|
@@ -15,7 +15,8 @@
 //! | `logging`, `audit` | the log of the process, and the audit log |
 //! | `supervised` | messages to systemd |
 //!
-//! This crate can be used as a library, to test an application against a real server for the time of a test:
+//! This crate can be used as a library, to test an application against a real server for the time
+//! of a test:
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -44,8 +45,8 @@
 //! ```
 //!
 //! While a server runs, a second server cannot use its directory. A later server can, and continues
-//! with the data of the last one. Log lines go to the `tracing` subscriber of the process, if it has
-//! one.
+//! with the data of the last one. Log lines go to the `tracing` subscriber of the process, if it
+//! has one.
 //!
 //! **Rule:** no thread uses a file or a socket while it holds the tree's write lock.
 

@@ -49,7 +49,8 @@ impl Restoring {
     }
 }
 
-/// Replaces the state by a snapshot; blocking. `fuzzy`: also by one with traces of later transactions.
+/// Replaces the state by a snapshot; blocking. `fuzzy`: also by one with traces of later
+/// transactions.
 ///
 /// # Errors
 /// The reason why the state was not replaced; or the disk failed, and the server ends.

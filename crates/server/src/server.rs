@@ -227,7 +227,8 @@ impl Drop for Server {
     }
 }
 
-/// Starts what decides and logs: the log's thread, the network between servers, and the replica's thread.
+/// Starts what decides and logs: the log's thread, the network between servers, and the replica's
+/// thread.
 fn start_core(
     shared: &Arc<Shared>,
     starting: &mut Starting,
@@ -292,7 +293,8 @@ fn start_serving(
     Ok(())
 }
 
-/// Starts what nobody waits for: the scrub, the repair of damaged logs, and the removal of old files.
+/// Starts what nobody waits for: the scrub, the repair of damaged logs, and the removal of old
+/// files.
 fn start_upkeep(
     shared: &Arc<Shared>,
     starting: &mut Starting,

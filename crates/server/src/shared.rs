@@ -64,8 +64,8 @@ impl Clock {
 
 /// State that all threads of a running server share, grouped by the task of the threads.
 ///
-/// A field that only one group of threads uses belongs to that group. A function takes the groups that
-/// it uses; it takes all of them only if it uses many or starts a thread.
+/// A field that only one group of threads uses belongs to that group. A function takes the groups
+/// that it uses; it takes all of them only if it uses many or starts a thread.
 pub struct Shared {
     /// The settings with which the server was started. Every thread reads them, and none changes
     /// them.
@@ -97,7 +97,8 @@ pub struct Shared {
     pub http: HttpPorts,
     /// Whether and why the server must stop. Every waiting thread also waits for this.
     pub ending: Ending,
-    /// For the admin server's command `restore`, at a standalone server: the driver that it waits for.
+    /// For the admin server's command `restore`, at a standalone server: the driver that it waits
+    /// for.
     pub restoring: Restoring,
 }
 

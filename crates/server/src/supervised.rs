@@ -52,8 +52,8 @@ fn tell(state: &[NotifyState<'_>]) {
     }
 }
 
-/// The thread that feeds the watchdog. Dropping this ends the thread, and does not wait for it: a supervisor that reads
-/// nothing holds up the thread, and must not hold up the end of the server.
+/// The thread that feeds the watchdog. Dropping this ends the thread, and does not wait for it: a
+/// supervisor that reads nothing holds up the thread, and must not hold up the end of the server.
 pub(crate) struct Watchdog {
     _ended: Sender<()>,
 }

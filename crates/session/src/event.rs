@@ -45,13 +45,14 @@ pub struct Options {
     pub restore_watches: bool,
     /// Whether the client authenticates with SASL at the start of each connection.
     pub sasl: bool,
-    /// Whether servers are asked for the id of their ensemble. Those that know no such ids, as all of the original's, ignore
-    /// the question.
+    /// Whether servers are asked for the id of their ensemble. Those that know no such ids, as all
+    /// of the original's, ignore the question.
     pub asks_ensemble: bool,
-    /// The ensemble that the servers are to belong to; `None`: that of the first server that tells its own.
+    /// The ensemble that the servers are to belong to; `None`: that of the first server that tells
+    /// its own.
     pub ensemble: Option<EnsembleId>,
-    /// The oldest release of the servers, major and minor number. Requests that it does not know are answered here, because
-    /// such a server would close the connection.
+    /// The oldest release of the servers, major and minor number. Requests that it does not know
+    /// are answered here, because such a server would close the connection.
     pub server_version: (u16, u16),
     /// The session to continue.
     pub resume: Option<Ticket>,
@@ -285,7 +286,8 @@ pub enum Ending {
     AuthFailed,
     /// No server could be reached for too long. The servers may still know it.
     GivenUp,
-    /// A server belongs to another ensemble than the session. The session's own servers may still know it.
+    /// A server belongs to another ensemble than the session. The session's own servers may still
+    /// know it.
     OtherEnsemble {
         /// The ensemble that the session belongs to.
         own: EnsembleId,

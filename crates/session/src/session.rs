@@ -112,8 +112,9 @@ pub struct Session {
     ticket: Ticket,
     /// The ensemble that the servers belong to, if one has told it.
     ensemble: Option<EnsembleId>,
-    /// Whether the next server is asked for its ensemble, although none has told one yet. A server that accepts no
-    /// longer connect request than the original's closes the connection; then the next one is not asked.
+    /// Whether the next server is asked for its ensemble, although none has told one yet. A server
+    /// that accepts no longer connect request than the original's closes the connection; then the
+    /// next one is not asked.
     asks_ensemble: bool,
     /// The negotiated timeout, or the requested one before that.
     timeout: Duration,

@@ -1,8 +1,9 @@
-//! Whole ensembles in one thread, decided by one seed. The servers are the shipped code; network, disks, clocks and
-//! clients are simulated.
+//! Whole ensembles in one thread, decided by one seed. The servers are the shipped code; network,
+//! disks, clocks and clients are simulated.
 //!
-//! A run has a safety phase with all kinds of faults, and then a liveness phase without faults, in which the ensemble must
-//! converge. The properties in `checks` are checked after every step. `docs/simulation.md` says how to run it.
+//! A run has a safety phase with all kinds of faults, and then a liveness phase without faults, in
+//! which the ensemble must converge. The properties in `checks` are checked after every step.
+//! `docs/simulation.md` says how to run it.
 
 #![expect(missing_debug_implementations, reason = "nobody prints a world")]
 

@@ -201,7 +201,8 @@ fn ways_that_are_open_again_are_found() {
 }
 
 /// A truncation failed when it had cut a log and not synced it. The next start found the log cut,
-/// and removed the mark of the truncation. A power cut then brought the truncated transactions back.
+/// and removed the mark of the truncation. A power cut then brought the truncated transactions
+/// back.
 #[test]
 fn a_truncation_is_finished_when_its_cut_is_durable() {
     holds(8_000_912);
@@ -254,8 +255,9 @@ fn records_that_no_mark_proves_do_not_rot() {
     holds(8_001_025);
 }
 
-/// All members were paused for longer than `syncLimit`, the leader in the middle of a turn. The simulated server did not
-/// tell its engine that it had read nothing meanwhile, as a real server does, so the leader gave up its quorum.
+/// All members were paused for longer than `syncLimit`, the leader in the middle of a turn. The
+/// simulated server did not tell its engine that it had read nothing meanwhile, as a real server
+/// does, so the leader gave up its quorum.
 #[test]
 fn a_leader_that_was_paused_in_the_middle_of_a_turn_gives_its_quorum_time() {
     holds(8_020_942);

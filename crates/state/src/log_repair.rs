@@ -49,8 +49,8 @@ struct Asked {
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Ask this member for these transactions. Report each record with [`LogRepair::received`], then
-    /// the end with [`LogRepair::answered`].
+    /// Ask this member for these transactions. Report each record with [`LogRepair::received`],
+    /// then the end with [`LogRepair::answered`].
     Ask(ServerId, Vec<Missing>),
     /// Write the log of [`LogRepair::current`] and report [`LogRepair::written`].
     Write,

@@ -4,8 +4,8 @@
 //! is the decisive step: a crash before it leaves the old state, and after it the next start
 //! finishes the installation. Old logs and snapshots are renamed rather than removed: no start may
 //! use them, since they may be of another history or have gaps, but an operator may want them. The
-//! next snapshot of a leader removes them, or a purge that has enough newer snapshots. A snapshot of
-//! an operator leaves them: the state before a mistake must outlive the attempts to correct it.
+//! next snapshot of a leader removes them, or a purge that has enough newer snapshots. A snapshot
+//! of an operator leaves them: the state before a mistake must outlive the attempts to correct it.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Reads a stream in large blocks and gives access to records in place.
 //!
-//! **Invariant:** the buffer grows with the bytes received, never with an announced length. Checked by
-//! `a_promised_length_costs_no_memory`.
+//! **Invariant:** the buffer grows with the bytes received, never with an announced length. Checked
+//! by `a_promised_length_costs_no_memory`.
 
 use std::io::{self, Read};
 

@@ -1,5 +1,5 @@
-//! A client's connection to a server, without a socket: the shipped state machine, and the bytes in both
-//! directions.
+//! A client's connection to a server, without a socket: the shipped state machine, and the bytes in
+//! both directions.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Ports for servers that a test configures before it starts them.
 //!
-//! A port that the system chooses is of the range from which it also takes the ports of outgoing connections. Between
-//! the moment when a test has found such a port free and the start of its server, a connection of any other process can
-//! take it. So these ports are below that range, and no two test processes share a block of them.
+//! A port that the system chooses is of the range from which it also takes the ports of outgoing
+//! connections. Between the moment when a test has found such a port free and the start of its
+//! server, a connection of any other process can take it. So these ports are below that range, and
+//! no two test processes share a block of them.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Starts a standalone server with these settings, in `dir`, on a port that the system chooses. Returns
-/// the process, and the address in its greeting.
+/// Starts a standalone server with these settings, in `dir`, on a port that the system chooses.
+/// Returns the process, and the address in its greeting.
 ///
 /// # Panics
 /// The server does not start.

@@ -158,7 +158,8 @@ pub(crate) mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Answers each connection with what `answer` makes of the first bytes, until the listener's connections end.
+    /// Answers each connection with what `answer` makes of the first bytes, until the listener's
+    /// connections end.
     pub(crate) fn serve(answer: impl Fn(&str) -> String + Send + 'static) -> HostPort {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();

@@ -39,7 +39,8 @@ pub struct HandOverArgs {
     #[arg(long, value_name = "N")]
     pub to: Option<i64>,
 
-    /// A file with the identity that has every permission on /, one line: a scheme and a credential, as in `digest root:secret`
+    /// A file with the identity that has every permission on /, one line: a scheme and a
+    /// credential, as in `digest root:secret`
     #[arg(long, value_name = "FILE")]
     pub auth_file: Option<PathBuf>,
 

@@ -1,4 +1,5 @@
-//! The command-line tools for operators and scripts, one module for each tool, with its arguments and its output.
+//! The command-line tools for operators and scripts, one module for each tool, with its arguments
+//! and its output.
 //!
 //! The tools read the files of data directories and ask running servers. No server uses this crate.
 

@@ -57,7 +57,8 @@ pub struct RecoverArgs {
     #[arg(long, value_name = "DIR", num_args = 1, action = clap::ArgAction::Append)]
     pub also: Vec<PathBuf>,
 
-    /// Zxid at which the newest history of all members ends; run this command at each member to find it
+    /// Zxid at which the newest history of all members ends; run this command at each member to
+    /// find it
     #[arg(long, value_name = "ZXID", value_parser = parse_zxid)]
     pub newest: Option<i64>,
 

@@ -68,7 +68,8 @@ struct MembersArgs {
     #[arg(long)]
     znodes: bool,
 
-    /// A file with the identity for --znodes, one line: a scheme and a credential, as in `digest root:secret`
+    /// A file with the identity for --znodes, one line: a scheme and a credential, as in
+    /// `digest root:secret`
     #[arg(long, value_name = "FILE")]
     auth_file: Option<PathBuf>,
 

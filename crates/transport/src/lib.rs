@@ -111,7 +111,8 @@ pub struct Secured {
     pub client: Option<Facts>,
 }
 
-/// Does the TLS handshake of an accepted connection, and asks about its certificates where the port has that done.
+/// Does the TLS handshake of an accepted connection, and asks about its certificates where the port
+/// has that done.
 ///
 /// # Errors
 /// The handshake failed. The client was informed and the connection is closed.

@@ -134,7 +134,8 @@ impl PeerWriter {
     /// Writes what the socket takes now, from any thread.
     ///
     /// # Errors
-    /// It takes nothing now, or the connection has ended. With TLS, nothing is ever written this way.
+    /// It takes nothing now, or the connection has ended. With TLS, nothing is ever written this
+    /// way.
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.0 {
             Writer::Plain(to) => to.try_write(bytes),

@@ -65,7 +65,8 @@ impl Port {
         self.now.read().server.clone()
     }
 
-    /// Asks about the certificates that the other side of a connection has shown, if responders are asked.
+    /// Asks about the certificates that the other side of a connection has shown, if responders are
+    /// asked.
     ///
     /// # Errors
     /// One of them is revoked, or nobody says that it is good.

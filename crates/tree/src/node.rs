@@ -105,7 +105,8 @@ impl<'t> Node<'t> {
         tree.arena.children(self.id).map(move |id| tree.arena.name(id))
     }
 
-    /// Children that were created behind `after`, which is one of them, or all of them; in the order of their creation.
+    /// Children that were created behind `after`, which is one of them, or all of them; in the
+    /// order of their creation.
     pub fn children_behind(&self, after: Option<&Self>) -> impl Iterator<Item = Self> + use<'t> {
         let tree = self.tree;
         let all = after.is_none().then(|| tree.arena.children(self.id));

@@ -1,7 +1,8 @@
 //! The record of a znode, and the forms of its stat.
 //!
-//! Most znodes never change after their creation and have no owner. Their stat follows from two fields. The other znodes have the
-//! rest of their stat in their slot of the payloads, before the name. So a record fills one line of a processor's cache.
+//! Most znodes never change after their creation and have no owner. Their stat follows from two
+//! fields. The other znodes have the rest of their stat in their slot of the payloads, before the
+//! name. So a record fills one line of a processor's cache.
 
 use zebu_proto::{StatPersisted, Zxid};
 

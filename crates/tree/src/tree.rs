@@ -198,7 +198,8 @@ impl Tree {
         self.digest_history.iter().copied()
     }
 
-    /// The digest behind the last transaction; `None` when it is not computed, or not known to be right.
+    /// The digest behind the last transaction; `None` when it is not computed, or not known to be
+    /// right.
     pub fn newest_digest(&self) -> Option<(Zxid, i64)> {
         let is_known = self.options.digest
             && self.last_zxid > Zxid::ZERO

@@ -1,12 +1,14 @@
-//! The id of an ensemble: how its members agree on one, and how those of two ensembles tell each other apart.
+//! The id of an ensemble: how its members agree on one, and how those of two ensembles tell each
+//! other apart.
 //!
-//! Members agree on the id as on a single value in Paxos, with the epochs of leaders as ballots. A leader looks at what a
-//! quorum knows once that quorum has accepted its epoch, and proposes the id that was proposed in the latest epoch, or one
-//! of its own. A learner keeps a proposed id before it acknowledges the leader's history. When a quorum has acknowledged,
-//! the id is settled for good.
+//! Members agree on the id as on a single value in Paxos, with the epochs of leaders as ballots. A
+//! leader looks at what a quorum knows once that quorum has accepted its epoch, and proposes the id
+//! that was proposed in the latest epoch, or one of its own. A learner keeps a proposed id before
+//! it acknowledges the leader's history. When a quorum has acknowledged, the id is settled for
+//! good.
 //!
-//! Servers of the original know no ids. They count in no quorum here, so an ensemble with some of them settles its id when
-//! a quorum of its voters does without them.
+//! Servers of the original know no ids. They count in no quorum here, so an ensemble with some of
+//! them settles its id when a quorum of its voters does without them.
 
 use zebu_jute::Encode as _;
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
@@ -19,7 +21,8 @@ use crate::leave::Leave;
 /// that has accepted the epoch. `new`: the id for an ensemble that has none.
 ///
 /// # Errors
-/// Two members of the quorum are of different ensembles, and this server of none: nobody can tell which one is right.
+/// Two members of the quorum are of different ensembles, and this server of none: nobody can tell
+/// which one is right.
 pub(crate) fn choose(
     own: Identity,
     others: impl Iterator<Item = (ServerId, Identity)>,

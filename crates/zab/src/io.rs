@@ -63,11 +63,12 @@ pub struct Options {
     /// may serve. In elections, it prefers the higher id if histories are equal, and does not stand
     /// before it is a voter.
     pub credulous: bool,
-    /// The id of the ensemble if this server is the first to lead it: random, and never used before. `None`: this
-    /// server knows no such ids, as those of the original.
+    /// The id of the ensemble if this server is the first to lead it: random, and never used
+    /// before. `None`: this server knows no such ids, as those of the original.
     pub new_ensemble: Option<EnsembleId>,
-    /// How long a learner lets its leader be silent if all voters are Zebu servers; the leader announces it. A longer
-    /// `syncLimit` counts beside other servers, and before the learner serves. `None`: `syncLimit` always counts.
+    /// How long a learner lets its leader be silent if all voters are Zebu servers; the leader
+    /// announces it. A longer `syncLimit` counts beside other servers, and before the learner
+    /// serves. `None`: `syncLimit` always counts.
     pub leader_silence: Option<Duration>,
 }
 
@@ -342,8 +343,8 @@ pub enum Output {
     /// shown to clients and peers, and gives the addresses to listen on and connect to. A proposed
     /// one adds the addresses of servers that the committed one lacks.
     Config(ConfigChange),
-    /// Remember what this server knows of the ensemble's id, durably before anything that is asked of the disk later. A
-    /// settled id goes with every notification from now on.
+    /// Remember what this server knows of the ensemble's id, durably before anything that is asked
+    /// of the disk later. A settled id goes with every notification from now on.
     Identity(Identity),
     /// A server of another ensemble has been refused. Operators want to know.
     OtherEnsemble {

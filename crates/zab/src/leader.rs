@@ -133,8 +133,8 @@ pub(crate) struct Leader {
     needed: reconfig::Needed,
     /// The leader of the new committed configuration. If set, this server commits nothing more.
     successor: Option<reconfig::Successor>,
-    /// The follower that is to lead next, and the transaction that only it gets. If set, this server
-    /// proposes and commits nothing more.
+    /// The follower that is to lead next, and the transaction that only it gets. If set, this
+    /// server proposes and commits nothing more.
     heir: Option<(ServerId, Zxid)>,
     /// Followers that report a different tree.
     reports: Reports,

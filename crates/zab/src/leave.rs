@@ -21,7 +21,8 @@ pub enum Leave {
     /// The followers that have been heard of within `syncLimit` are no quorum.
     #[error("this leader hears no quorum of followers any more")]
     QuorumLost,
-    /// The voters have been silent for longer than `zebu.leaderSilence` allows, and a leader without them is no quorum.
+    /// The voters have been silent for longer than `zebu.leaderSilence` allows, and a leader
+    /// without them is no quorum.
     #[error("this leader has heard no quorum of followers for {0:?}")]
     QuorumSilent(Duration),
     /// While a reconfiguration is in progress, the followers heard of are no quorum of the
@@ -244,8 +245,8 @@ pub enum Leave {
         /// The last transaction that this server had logged.
         had: Zxid,
     },
-    /// The leader's end of history is before the end that it announced for its snapshot. The tree is
-    /// the leader's, and its zxid is wrong.
+    /// The leader's end of history is before the end that it announced for its snapshot. The tree
+    /// is the leader's, and its zxid is wrong.
     #[error(
         "the leader has announced that its snapshot ends at {copied:?}, and has proposed up to {end:?} only: this \
          server does not vote until a leader has sent it another snapshot"

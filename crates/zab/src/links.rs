@@ -52,7 +52,8 @@ pub(crate) struct Link<T> {
     /// When the connection is closed for silence.
     pub(crate) deadline: Duration,
     pub(crate) own: T,
-    /// What it knows of the ensemble's id, as it has said or been told; `None` when it knows no such ids.
+    /// What it knows of the ensemble's id, as it has said or been told; `None` when it knows no
+    /// such ids.
     pub(crate) identity: Option<Identity>,
     /// Whether it has a history of its own.
     synced_before: bool,

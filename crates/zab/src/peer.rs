@@ -42,8 +42,8 @@ mod part;
 pub use facts::Lacks;
 use part::{Looking, Part, Settling, Tenure};
 
-/// How many times the wait for further votes a leader that heard nobody rests before it votes: enough for an election
-/// among the others.
+/// How many times the wait for further votes a leader that heard nobody rests before it votes:
+/// enough for an election among the others.
 const UNHEARD_RESTS: u32 = 5;
 
 /// One member of an ensemble.
@@ -532,8 +532,8 @@ impl Peer {
         let recent = ahead.into_iter().filter(|(_, (at, _))| is_recent(*at));
         settling.early = recent.map(|(from, (_, ballot))| (from, ballot)).collect();
         if matches!(why, Leave::QuorumSilent(_)) && settling.early.is_empty() {
-            // The others may hear this server, which does not hear them: they would elect it again, and could not reach it.
-            // So they elect another one first.
+            // The others may hear this server, which does not hear them: they would elect it again,
+            // and could not reach it. So they elect another one first.
             settling.rest_until = now + self.options.patience.settle * UNHEARD_RESTS;
             settling.rests_unheard = true;
         }

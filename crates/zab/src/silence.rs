@@ -1,22 +1,23 @@
 //! Early detection of a leader that is paused, cut off or dead without a word.
 //!
-//! A learner gives up its leader after `syncLimit` of silence, which is 10 s at usual settings. In an ensemble of Zebu
-//! servers the leader announces a shorter limit with packets of their own ([`Alive`]), and sends several of them within
-//! it. A server of the original does not know these packets: while one of the voters is such a server, the leader
-//! announces nothing, and `syncLimit` alone counts.
+//! A learner gives up its leader after `syncLimit` of silence, which is 10 s at usual settings. In
+//! an ensemble of Zebu servers the leader announces a shorter limit with packets of their own
+//! ([`Alive`]), and sends several of them within it. A server of the original does not know these
+//! packets: while one of the voters is such a server, the leader announces nothing, and `syncLimit`
+//! alone counts.
 //!
-//! The same limit holds in the other direction. A leader that hears no quorum of its voters for so long can commit
-//! nothing. The others may be following another leader already, or may wait for this one because only their packets are
-//! lost. So it ends its role, and its clients go to other servers. Voters have nothing to say while nobody writes: then
-//! the leader asks them with pings.
+//! The same limit holds in the other direction. A leader that hears no quorum of its voters for so
+//! long can commit nothing. The others may be following another leader already, or may wait for
+//! this one because only their packets are lost. So it ends its role, and its clients go to other
+//! servers. Voters have nothing to say while nobody writes: then the leader asks them with pings.
 //!
-//! A limit that is too short costs an election, never data: learners that give up a leader too early elect one as they
-//! do after every failure. Two rules keep such elections rare.
-//! - A learner that was itself starved may find its deadline over and the leader's packets unread. So it reads once more,
-//!   for the time of one such packet, before it gives up.
-//! - The limit is a multiple of the longest silence of the last minute. After a silence that ended a role, the limit is
-//!   twice that for a while. So servers that stall now and then, or a network that loses packets, do not end one
-//!   leadership after the other.
+//! A limit that is too short costs an election, never data: learners that give up a leader too
+//! early elect one as they do after every failure. Two rules keep such elections rare.
+//! - A learner that was itself starved may find its deadline over and the leader's packets unread.
+//!   So it reads once more, for the time of one such packet, before it gives up.
+//! - The limit is a multiple of the longest silence of the last minute. After a silence that ended
+//!   a role, the limit is twice that for a while. So servers that stall now and then, or a network
+//!   that loses packets, do not end one leadership after the other.
 //!
 //! [`Alive`]: zebu_proto::quorum::Alive
 
@@ -28,14 +29,15 @@ use crate::io::Options;
 /// How many packets a leader sends within the limit.
 const PACKETS: u32 = 6;
 
-/// For how many of these packets a quorum may be silent before the leader asks it for a sign of life.
+/// For how many of these packets a quorum may be silent before the leader asks it for a sign of
+/// life.
 const UNASKED: u32 = 3;
 
 /// How many times the longest recent silence the limit is at least.
 const MARGIN: u32 = 4;
 
-/// How many times a silence that ended a role the limit is at least. Less than [`MARGIN`]: it was at least as long as the
-/// limit, and should not keep the next failure from being noticed.
+/// How many times a silence that ended a role the limit is at least. Less than [`MARGIN`]: it was
+/// at least as long as the limit, and should not keep the next failure from being noticed.
 const ENDED: u32 = 2;
 
 /// The shortest limit that a learner accepts. Anything shorter would be a matter of the scheduler.
@@ -51,8 +53,8 @@ pub(crate) fn interval(limit: Duration) -> Duration {
     limit / PACKETS
 }
 
-/// How long the other side may be silent: for a learner its leader, for a leader the quorum of its voters. The longest
-/// recent silence outlives the role.
+/// How long the other side may be silent: for a learner its leader, for a leader the quorum of its
+/// voters. The longest recent silence outlives the role.
 #[derive(Debug, Default)]
 pub(crate) struct Silence {
     /// The limit that the leader announces; `None`: `syncLimit` alone counts.
@@ -93,7 +95,8 @@ impl Silence {
         }
     }
 
-    /// The quorum sent something at `at`, which may be a while ago. Returns for how long it has been silent since.
+    /// The quorum sent something at `at`, which may be a while ago. Returns for how long it has
+    /// been silent since.
     pub(crate) fn heard_at(&mut self, now: Duration, at: Duration) -> Duration {
         if self.heard < at {
             // A silence counts only if the leader has asked.
@@ -103,8 +106,8 @@ impl Silence {
         now.saturating_sub(self.heard)
     }
 
-    /// Whether a leader should ask the quorum for a sign of life now: it was silent for a while, and was not asked yet. What
-    /// was not asked for is no silence: the silence begins now.
+    /// Whether a leader should ask the quorum for a sign of life now: it was silent for a while,
+    /// and was not asked yet. What was not asked for is no silence: the silence begins now.
     pub(crate) fn asks(&mut self, now: Duration) -> bool {
         let Some(announced) = self.announced else { return false };
         let asks =
@@ -142,8 +145,8 @@ impl Silence {
         announced.max(longest * MARGIN).min(sync_time)
     }
 
-    /// The limit is over. Returns how long this server reads once more before it gives up the other side; `None`: it gives
-    /// it up now.
+    /// The limit is over. Returns how long this server reads once more before it gives up the other
+    /// side; `None`: it gives it up now.
     pub(crate) fn over(&mut self, now: Duration) -> Option<Duration> {
         let announced = self.announced?;
         if !std::mem::replace(&mut self.is_over, true) && !faults::starved_learner_gives_up() {

@@ -1,4 +1,5 @@
-//! `zebu completions` and `zebu man`: completions for shells and manual pages, made from the command line's own definition.
+//! `zebu completions` and `zebu man`: completions for shells and manual pages, made from the
+//! command line's own definition.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ Examples:
   zebu man /usr/share/man/man1
       writes zebu.1, zebu-server.1 and a page for each other command")]
 pub struct ManArgs {
-    /// Write a page for each command into this directory; without it, the page of the program itself goes to stdout
+    /// Write a page for each command into this directory; without it, the page of the program
+    /// itself goes to stdout
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }

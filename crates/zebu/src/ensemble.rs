@@ -24,7 +24,8 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 /// Between two looks at the members.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Distance from a member's client port to its port for learners, and from there to that for elections.
+/// Distance from a member's client port to its port for learners, and from there to that for
+/// elections.
 const PORTS_APART: u16 = 100;
 
 /// Arguments of `zebu ensemble`.
@@ -53,8 +54,8 @@ pub struct EnsembleArgs {
     #[arg(long, value_name = "DIR", default_value = "zebu-ensemble")]
     pub data_dir: PathBuf,
 
-    /// Client port of the first server; the next servers use the next ports. Quorum and election ports are 100 and 200
-    /// above the client port
+    /// Client port of the first server; the next servers use the next ports. Quorum and election
+    /// ports are 100 and 200 above the client port
     #[arg(long, value_name = "PORT", default_value_t = 2181)]
     pub base_port: u16,
 }

@@ -1,6 +1,8 @@
-//! The program `zebu`: its subcommands, and `zebu ensemble`, which runs several servers on one machine.
+//! The program `zebu`: its subcommands, and `zebu ensemble`, which runs several servers on one
+//! machine.
 //!
-//! Every other command lives in a library crate; this crate only parses the command line and calls it.
+//! Every other command lives in a library crate; this crate only parses the command line and calls
+//! it.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -77,7 +77,8 @@ fn doctor_says_by_its_exit_code_what_it_has_found() {
     let strict = [&only[..], &["--strict", "zoo.cfg"]].concat();
     let warns = json["warnings"].as_u64().unwrap() > 0;
     assert_eq!(doctor(&strict).0, Some(i32::from(warns)), "{json:#}");
-    // All checks are made, or say why they cannot be made. Each finding that is more than news has a remedy.
+    // All checks are made, or say why they cannot be made. Each finding that is more than news has
+    // a remedy.
     let members = format!(
         "{lines}initLimit=5\nsyncLimit=2\nserver.1=127.0.0.1:{quorum}:{election}\nserver.2=127.0.0.1:1:2\n"
     );

@@ -256,8 +256,8 @@ fn clients_write_while_an_ensemble_of_one_becomes_three_and_five_and_three() {
     members.stop(4);
     all_write();
 
-    // Both return with their old volumes and a list that names them. They follow without a vote: the
-    // configuration that the ensemble has agreed on counts.
+    // Both return with their old volumes and a list that names them. They follow without a vote:
+    // the configuration that the ensemble has agreed on counts.
     for index in 3..5 {
         members.start(index, 5);
         members.wait_until_serving(index);

@@ -62,8 +62,8 @@ fn text(value: Option<AnyValue>) -> String {
     }
 }
 
-/// Runs a server with these settings until the collector has taken a batch. Returns the records, the
-/// attributes of the server, and the log of the standard error stream.
+/// Runs a server with these settings until the collector has taken a batch. Returns the records,
+/// the attributes of the server, and the log of the standard error stream.
 fn run(settings: &str) -> (Vec<String>, Vec<String>, String) {
     let (collector, arrived) = collector();
     let held = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());

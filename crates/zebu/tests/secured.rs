@@ -132,7 +132,8 @@ fn one_file_says_to_every_tool_how_to_come_in() {
     let (code, said) = place.run("shell -server 127.0.0.1:PORT WITH create /from-shell x");
     assert_eq!(code, Some(0), "{said}");
 
-    // Reads and writes with several connections and requests in flight, large enough for many records.
+    // Reads and writes with several connections and requests in flight, large enough for many
+    // records.
     let load = "--op mix --read-ratio 50 --connections 3 --threads 2 --depth 16 --seconds 0.3 --warmup 0.1 \
                 --size 20000 --keys 20";
     let (code, said) = place.run(&format!("bench run WITH --server 127.0.0.1:PORT {load}"));

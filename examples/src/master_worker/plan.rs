@@ -282,8 +282,8 @@ mod tests {
         assert_eq!(seen.assigned["gone"].len(), 0);
     }
 
-    /// A worker's place was discharged while the worker was about to register, and made again: the list of places is the
-    /// same before and after.
+    /// A worker's place was discharged while the worker was about to register, and made again: the
+    /// list of places is the same before and after.
     #[test]
     fn a_worker_that_registers_while_it_is_discharged_gets_tasks() {
         let mut seen = Seen::default();

@@ -195,7 +195,8 @@ fn verdicts(clients: u64, said: &[u8], piece: usize) -> Vec<Output> {
     out
 }
 
-/// The certificate that a responder is asked about, its issuer, and the answers that the issuer has signed.
+/// The certificate that a responder is asked about, its issuer, and the answers that the issuer has
+/// signed.
 const LEAF: &[u8] = include_bytes!("../../../crates/auth/tests/fixtures/ocsp/leaf.pem");
 const ISSUER: &[u8] = include_bytes!("../../../crates/auth/tests/fixtures/ocsp/inter.pem");
 const SIGNED: [&[u8]; 4] = [

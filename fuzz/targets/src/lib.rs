@@ -1,8 +1,8 @@
 //! The fuzz targets: one function for each, which accepts arbitrary bytes.
 //!
 //! A target panics when the code under it breaks a promise, and returns otherwise. The libFuzzer
-//! programs in `fuzz/fuzz_targets` are one line each around these functions; the tests of this crate
-//! run them over the checked-in corpora and over a bounded number of mutations ([`hunt`]).
+//! programs in `fuzz/fuzz_targets` are one line each around these functions; the tests of this
+//! crate run them over the checked-in corpora and over a bounded number of mutations ([`hunt`]).
 //!
 //! **Rule:** a target depends on its bytes alone: no clock, no file, no thread, no randomness.
 

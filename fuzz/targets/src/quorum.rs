@@ -171,8 +171,8 @@ fn read_snapshot(received: &[u8], step: usize) -> Option<Read> {
     Some(read)
 }
 
-/// A byte of switches, then a configuration, a list of joining servers, one of leaving servers and a
-/// static file, between percent signs.
+/// A byte of switches, then a configuration, a list of joining servers, one of leaving servers and
+/// a static file, between percent signs.
 pub(crate) fn membership(bytes: &[u8]) {
     let Some((switches, rest)) = bytes.split_first() else { return };
     let rules = Rules { standalone: switches & 1 != 0, multi_address: switches & 2 != 0 };

@@ -2,7 +2,8 @@
 //!
 //! `$` stands where a dashboard selects a job and instances.
 
-/// The metrics that Grafana's dashboard 10465 shows as they are. The original's guide to monitoring recommends this dashboard.
+/// The metrics that Grafana's dashboard 10465 shows as they are. The original's guide to monitoring
+/// recommends this dashboard.
 pub const SHOWN_BY_10465: [&str; 82] = [
     "add_dead_watcher_stall_time",
     "approximate_data_size",
@@ -183,8 +184,8 @@ pub const OF_OTHERS: [&str; 12] = [
     "rate(process_cpu_seconds_total$[1m])",
 ];
 
-/// The expressions of Grafana's dashboard 11442, and the metrics of its variables. Their names are those of the program
-/// `zookeeper-exporter`, which asks servers for `mntr`.
+/// The expressions of Grafana's dashboard 11442, and the metrics of its variables. Their names are
+/// those of the program `zookeeper-exporter`, which asks servers for `mntr`.
 pub const OF_11442: [&str; 16] = [
     "zk_up$",
     "zk_version$",

@@ -92,8 +92,8 @@ impl OwnDisk {
         self.medium != Medium::Memory
     }
 
-    /// Cuts its power: from now on the file system writes nothing, and each call of a process fails.
-    /// What was not made durable is gone.
+    /// Cuts its power: from now on the file system writes nothing, and each call of a process
+    /// fails. What was not made durable is gone.
     ///
     /// # Errors
     /// The file system cannot be shut down.
@@ -104,7 +104,8 @@ impl OwnDisk {
         run(shutdown.args(["-x", "-c", "shutdown"]).arg(&self.path))
     }
 
-    /// Gives its power back: the file system is mounted anew from what is durable. No process may use it.
+    /// Gives its power back: the file system is mounted anew from what is durable. No process may
+    /// use it.
     ///
     /// # Errors
     /// The file system is in use, or cannot be mounted.

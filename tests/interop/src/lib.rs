@@ -2,8 +2,8 @@
 //!
 //! This crate has the harness: it starts servers of either kind, runs third-party programs against
 //! them, has its own small protocol client, and compares the results. It shares no code with the
-//! crates under test, so a mistake in Zebu's codec cannot hide here: `zebu_testkit` has encodings of
-//! its own. The scenarios are in `tests/`.
+//! crates under test, so a mistake in Zebu's codec cannot hide here: `zebu_testkit` has encodings
+//! of its own. The scenarios are in `tests/`.
 
 pub mod damage;
 pub mod dashboards;

@@ -614,8 +614,9 @@ pub fn java_with(classpath: &str) -> Command {
     command
 }
 
-/// The same command in a network namespace. The process keeps its id, and its mounts: `ip netns exec`
-/// would give it mounts of its own, which hold a disk after this process has unmounted it.
+/// The same command in a network namespace. The process keeps its id, and its mounts:
+/// `ip netns exec` would give it mounts of its own, which hold a disk after this process has
+/// unmounted it.
 fn within(namespace: &str, command: &Command) -> Command {
     let mut outer = Command::new("nsenter");
     outer.arg(format!("--net=/run/netns/{namespace}"));

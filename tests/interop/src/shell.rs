@@ -98,8 +98,8 @@ pub fn said(errors: &str) -> String {
 
 /// The lines of one command of the original's command line, sorted.
 ///
-/// A thread of its own prints that the client is connected: before or after the answer, or not at all if the program ends
-/// first. So these lines are left out.
+/// A thread of its own prints that the client is connected: before or after the answer, or not at
+/// all if the program ends first. So these lines are left out.
 pub fn lines_in_any_order(output: &str) -> String {
     let is_kept = |line: &&str| {
         !line.is_empty() && *line != "WATCHER::" && !line.contains("state:SyncConnected")

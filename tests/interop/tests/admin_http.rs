@@ -300,7 +300,8 @@ fn a_snapshot_of_the_original_is_restored_and_the_original_goes_on_from_it() -> 
     Ok(())
 }
 
-/// A kill at any moment of a restore leaves the old state with everything acknowledged, or the new one.
+/// A kill at any moment of a restore leaves the old state with everything acknowledged, or the new
+/// one.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn a_kill_during_a_restore_leaves_the_old_state_or_the_new_one() -> Result<()> {

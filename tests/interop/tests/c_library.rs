@@ -108,8 +108,8 @@ fn flags(words: &[&str]) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// A program is compiled as pkg-config says, and runs: with the shared library, with the static one, and
-/// without any shared library.
+/// A program is compiled as pkg-config says, and runs: with the shared library, with the static
+/// one, and without any shared library.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn pkg_config_links_programs_shared_and_static() {
@@ -252,7 +252,8 @@ fn programs_of_the_original() {
     assert!(!text.contains("Failed") && !text.contains("Invalid read"), "{text}");
 }
 
-/// The original's extension for Perl, compiled for the original's library, runs its own tests with Zebu's library.
+/// The original's extension for Perl, compiled for the original's library, runs its own tests with
+/// Zebu's library.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn the_extension_for_perl() {
@@ -474,8 +475,9 @@ reads: 0
     assert_eq!(text, expected);
 }
 
-/// The test programs under AddressSanitizer and UndefinedBehaviorSanitizer: memory that crosses the boundary in either direction is
-/// neither overrun nor used after it was freed, nor freed twice. Both see the library's allocations, too.
+/// The test programs under AddressSanitizer and UndefinedBehaviorSanitizer: memory that crosses the
+/// boundary in either direction is neither overrun nor used after it was freed, nor freed twice.
+/// Both see the library's allocations, too.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn sanitizers_find_nothing() {

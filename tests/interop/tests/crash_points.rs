@@ -1,7 +1,7 @@
-//! Servers that are killed at their system calls, one call after the other: a standalone server that
-//! boots, writes, rolls its log, takes snapshots and purges, and a member of an ensemble that also
-//! takes snapshot transfers and missing transactions, truncates its log, changes the epoch and its
-//! role. Each start afterwards has everything that was acknowledged.
+//! Servers that are killed at their system calls, one call after the other: a standalone server
+//! that boots, writes, rolls its log, takes snapshots and purges, and a member of an ensemble that
+//! also takes snapshot transfers and missing transactions, truncates its log, changes the epoch and
+//! its role. Each start afterwards has everything that was acknowledged.
 //!
 //! `cargo xtask crash-points --points 500` tries as many calls; the tests themselves try a few.
 //! `strace` kills the process before the call happens, and counts the calls of each thread.

@@ -173,8 +173,9 @@ fn a_leader_that_stood_still_does_not_answer_a_sync_with_what_is_old() {
     }
 }
 
-/// A leader is paused. Its followers miss it long before `syncLimit` is over, which is longer than this test may take, and
-/// writes go on. When it goes on, it follows. A second pause within a minute is missed, too, if later.
+/// A leader is paused. Its followers miss it long before `syncLimit` is over, which is longer than
+/// this test may take, and writes go on. When it goes on, it follows. A second pause within a
+/// minute is missed, too, if later.
 #[test]
 fn a_paused_leader_is_missed_long_before_sync_limit() {
     let options = options().config("syncLimit", 10_000).config("quorumCnxnTimeoutMs", 2_000);

@@ -93,7 +93,8 @@ fn single_commands_and_their_exit_codes() {
         let mut transcript = String::new();
         for words in commands {
             let output = run(cli(Kind::Java395, server).args(words), Duration::from_secs(120))?;
-            // A program for one command may end before its other thread has printed that it is connected.
+            // A program for one command may end before its other thread has printed that it is
+            // connected.
             let shown = apart(&text(&output.text)).replace(&format!("{CONNECTED}\n"), "");
             transcript.push_str(&format!("> {words:?}\n{}\n{}\n", shown.trim_end(), output.status));
         }

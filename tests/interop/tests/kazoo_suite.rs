@@ -18,7 +18,8 @@ use zebu_interop::server::{Kind, free_ports};
 /// The suite takes three and a half minutes if all tests pass.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// The realm that the suite's tests of Kerberos name, and its principals by the names of their key tables.
+/// The realm that the suite's tests of Kerberos name, and its principals by the names of their key
+/// tables.
 const REALM: &str = "KAZOOTEST.ORG";
 const PRINCIPALS: [(&str, &str); 2] =
     [("zookeeper/127.0.0.1", "server.keytab"), ("client", "client.keytab")];

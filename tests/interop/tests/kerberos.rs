@@ -176,7 +176,8 @@ fn a_server_without_its_keys_does_not_start() -> Result<()> {
     Ok(())
 }
 
-/// COMPAT tls-38: the tickets of clients are recorded in a file, which a restarted server reads again.
+/// COMPAT tls-38: the tickets of clients are recorded in a file, which a restarted server reads
+/// again.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn tickets_are_recorded_in_a_file() -> Result<()> {

@@ -1,4 +1,5 @@
-//! Servers and clients of release 3.4: Zebu's clients at ZooKeeper 3.4.14, and its command line at Zebu.
+//! Servers and clients of release 3.4: Zebu's clients at ZooKeeper 3.4.14, and its command line at
+//! Zebu.
 
 use std::fmt::{Debug, Write};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! The Python package `zebu`, from the wheel that maturin builds, against the original and against Zebu.
+//! The Python package `zebu`, from the wheel that maturin builds, against the original and against
+//! Zebu.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -57,7 +57,8 @@ fn members_of_all_kinds_authenticate() -> Result<()> {
     Ok(())
 }
 
-/// Members of 3.8.0 become members of Zebu one by one, and these members of 3.9.5, while all of them require SASL.
+/// Members of 3.8.0 become members of Zebu one by one, and these members of 3.9.5, while all of
+/// them require SASL.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn members_are_replaced_one_by_one() -> Result<()> {

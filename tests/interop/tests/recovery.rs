@@ -372,8 +372,8 @@ fn all_are_repaired_by_their_operator() -> Result<()> {
     ensure_same(&before, &ensemble.agreed_tree()?)
 }
 
-/// A majority has damage in every snapshot that its logs continue. Each member says what it waits for, and an operator takes a
-/// snapshot of the third.
+/// A majority has damage in every snapshot that its logs continue. Each member says what it waits
+/// for, and an operator takes a snapshot of the third.
 fn a_majority_has_damaged_snapshots() -> Result<()> {
     let ports = [(); 3].map(|()| free_port());
     let options = |index: usize| {

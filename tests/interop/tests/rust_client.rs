@@ -214,7 +214,8 @@ async fn story(cluster: &str) -> Result<String> {
         .map(|(stat, _)| timeless(stat).ephemeral_owner != 0);
     out.say("create below a chroot", created);
     let (_, gone) = other.check_and_watch_stat("/n/below").await?;
-    // The crate ends the session in the background, so its ephemeral tells when the session is over.
+    // The crate ends the session in the background, so its ephemeral tells when the session is
+    // over.
     let session = chroot.into_session();
     let event = gone.changed().await;
     out.say("its ephemeral", (event.event_type, event.path));

@@ -88,8 +88,8 @@ fn single_commands_and_their_exit_codes_are_the_same() {
                 let program = Program::start_apart(command.args(words)).expect("it starts");
                 let output = program.finish(Duration::from_secs(120)).expect("it ends");
                 let (shown, said) = (shown(&output.text), said(&output.errors));
-                // Zebu's session ends with a transaction, the original's by its timeout. A program for
-                // one command may end before its other thread has printed that it is connected.
+                // Zebu's session ends with a transaction, the original's by its timeout. A program
+                // for one command may end before its other thread has printed that it is connected.
                 let is_kept = |line: &&str| {
                     !line.is_empty() && !line.starts_with("pZxid = ") && *line != CONNECTED
                 };

@@ -1,4 +1,5 @@
-//! The original's C client from its source, with TLS and SASL, which Debian's library does not have, and its own tests.
+//! The original's C client from its source, with TLS and SASL, which Debian's library does not
+//! have, and its own tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ const CLIENT: &str = "zookeeper-client/zookeeper-client-c";
 /// Defined where the tests are linked to the original's library: leaves a test out.
 const RACE: &str = "WITHOUT_THE_RACE_OF_THE_ORIGINAL";
 
-/// Fetches the source through apt into this folder, and builds it there. `jute`: the jars with the compiler of records.
+/// Fetches the source through apt into this folder, and builds it there. `jute`: the jars with the
+/// compiler of records.
 pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     fetch(path)?;
     let source = path.join("source");
@@ -43,9 +45,10 @@ pub(super) fn build(path: &Path, jute: &Path) -> Result<()> {
     for name in ["TestClient.cc", "TestReadOnlyClient.cc"] {
         change(&client.join("tests").join(name), "/tmp/certs/", "certs/")?;
     }
-    // The original's library has a race here. A watcher sends a request while another thread is in `zookeeper_close`, and the
-    // request fails with `ZMARSHALLINGERROR`, which the test does not expect. A busy machine shows it with both servers. In our
-    // library the request fails with `ZCLOSING`.
+    // The original's library has a race here. A watcher sends a request while another thread is in
+    // `zookeeper_close`, and the request fails with `ZMARSHALLINGERROR`, which the test does not
+    // expect. A busy machine shows it with both servers. In our library the request fails with
+    // `ZCLOSING`.
     let hanging = "CPPUNIT_TEST(testHangingClient);";
     let guarded = format!("\n#ifndef {RACE}\n    {hanging}\n#endif\n");
     change(&client.join("tests/TestClient.cc"), hanging, &guarded)?;

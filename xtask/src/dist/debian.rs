@@ -1,4 +1,5 @@
-//! The Debian package: paths, user, unit and configuration files of Debian's own `zookeeper`, which it takes over from.
+//! The Debian package: paths, user, unit and configuration files of Debian's own `zookeeper`, which
+//! it takes over from.
 
 use std::fs;
 

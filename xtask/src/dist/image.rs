@@ -1,7 +1,8 @@
 //! The container image: an OCI layout in a tar archive, built without a daemon and without root.
 //!
-//! It has the program, the scripts, and of Debian what these need: the C library, bash, busybox for small programs, and the
-//! libraries of Kerberos, which are loaded when a configuration asks for them.
+//! It has the program, the scripts, and of Debian what these need: the C library, bash, busybox for
+//! small programs, and the libraries of Kerberos, which are loaded when a configuration asks for
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs;

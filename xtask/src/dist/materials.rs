@@ -1,5 +1,5 @@
-//! The bill of materials: which packages are in the program, in which versions, under which licenses, from where, and with
-//! which checksums; as CycloneDX 1.5.
+//! The bill of materials: which packages are in the program, in which versions, under which
+//! licenses, from where, and with which checksums; as CycloneDX 1.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::{Parts, run_tool};
 use crate::steps::root;
 
-/// The bill of materials of the program `zebu`, from what cargo has resolved for the program's machine.
+/// The bill of materials of the program `zebu`, from what cargo has resolved for the program's
+/// machine.
 pub(super) fn bill(parts: &Parts) -> Result<Vec<u8>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
@@ -22,7 +23,8 @@ pub(super) fn bill(parts: &Parts) -> Result<Vec<u8>> {
     bill_of(&metadata, &checksums(&lock), parts)
 }
 
-/// The SHA-256 checksums of packages from a registry, by package URL: those that cargo compares before it builds.
+/// The SHA-256 checksums of packages from a registry, by package URL: those that cargo compares
+/// before it builds.
 fn checksums(lock: &str) -> BTreeMap<String, String> {
     let of = |package: &str| {
         let value = |key: &str| {

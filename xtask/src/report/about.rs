@@ -57,7 +57,8 @@ pub(super) fn run(json: &Value) -> Run {
     Run { machine, servers, words }
 }
 
-/// The text of a comparison for the repository: without paths of a machine, and with one figure in each line.
+/// The text of a comparison for the repository: without paths of a machine, and with one figure in
+/// each line.
 pub(super) fn published(text: &str) -> Result<String> {
     let json: Value = serde_json::from_str(text)?;
     let words = json["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str);

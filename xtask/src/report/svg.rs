@@ -1,7 +1,7 @@
 //! Charts as SVG: bars side by side, ratios around one, and curves, all on logarithmic scales.
 //!
-//! Text, rectangles and lines are all that is needed, so they are written down as they are; servers differ in
-//! colour and in shape.
+//! Text, rectangles and lines are all that is needed, so they are written down as they are; servers
+//! differ in colour and in shape.
 
 use zebu_figures::{Spread, number};
 

@@ -1,7 +1,9 @@
-//! Ids: every requirement and property that a file cites is defined on a page, and every cited page and section exists.
+//! Ids: every requirement and property that a file cites is defined on a page, and every cited page
+//! and section exists.
 //!
-//! An id is defined by an anchor below `docs/protocol`: `<a id="wat-14"></a>` defines WAT-14. A source cites a page as
-//! `` `quorum-election.md` part II `` or `` `client-protocol.md` §15 and §16 ``; a page below `docs/protocol` needs no path.
+//! An id is defined by an anchor below `docs/protocol`: `<a id="wat-14"></a>` defines WAT-14. A
+//! source cites a page as `` `quorum-election.md` part II `` or `` `client-protocol.md` §15 and §16
+//! ``; a page below `docs/protocol` needs no path.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,8 @@
 //! A comment that says "Invariant" has its check.
 //!
-//! An invariant over fields names them, and an assertion in the same file uses one of the names. Any
-//! other invariant says what checks it: `Checked by` and names of functions of the crate, of its
-//! tests, or of files.
+//! An invariant over fields names them, and an assertion in the same file uses one of the names.
+//! Any other invariant says what checks it: `Checked by` and names of functions of the crate, of
+//! its tests, or of files.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Pages: every relative link of every Markdown file leads somewhere, and the book's summary lists every page.
+//! Pages: every relative link of every Markdown file leads somewhere, and the book's summary lists
+//! every page.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -434,7 +434,8 @@ async fn a_file_is_sent_no_quicker_than_the_server_permits() {
     let began = tokio::time::Instant::now();
     let sent = axum::body::to_bytes(Body::new(body), usize::MAX).await.unwrap();
     assert_eq!(sent.len() as u64, 3 * READ_BYTES);
-    // The fake wants a microsecond for each byte; behind the last piece nobody waits. The clock is the runtime's own.
+    // The fake wants a microsecond for each byte; behind the last piece nobody waits. The clock is
+    // the runtime's own.
     assert!(began.elapsed() >= Duration::from_micros(2 * READ_BYTES), "{:?}", began.elapsed());
 }
 

@@ -1,8 +1,8 @@
 //! Distinguished names, printed as Java's `X500Principal.getName()` prints them.
 //!
-//! Access control lists hold these strings, so each quirk counts: attributes outside RFC 2253's table become hex, the
-//! bytes of every kind of string are taken as UTF-8, and a zero becomes `\00`. The expected values of the tests
-//! are what Java 17 printed.
+//! Access control lists hold these strings, so each quirk counts: attributes outside RFC 2253's
+//! table become hex, the bytes of every kind of string are taken as UTF-8, and a zero becomes
+//! `\00`. The expected values of the tests are what Java 17 printed.
 
 use std::fmt::Write;
 

@@ -36,8 +36,9 @@ impl fmt::Debug for HostnameError {
 
 impl std::error::Error for HostnameError {}
 
-/// Checks that a certificate is for one of these hosts: the name that was connected to, the peer's address, or the
-/// names of a member's configuration. A name comes from this side's configuration, never from the peer or from the DNS.
+/// Checks that a certificate is for one of these hosts: the name that was connected to, the peer's
+/// address, or the names of a member's configuration. A name comes from this side's configuration,
+/// never from the peer or from the DNS.
 ///
 /// # Errors
 /// The certificate is valid for none of them.

@@ -22,7 +22,8 @@ fn file(name: &str) -> StoreFile {
     StoreFile { path: path(name), password: PasswordSource::Inline("testpass".into()) }
 }
 
-/// Reads a key and its certificate at a moment when the certificate is valid, as the peer under test has no scruples.
+/// Reads a key and its certificate at a moment when the certificate is valid, as the peer under
+/// test has no scruples.
 fn identity(name: &str, at: &str) -> Identity {
     let mut text = std::fs::read(path(&format!("{name}.key"))).unwrap();
     text.extend(std::fs::read(path(&format!("{name}.pem"))).unwrap());
@@ -137,7 +138,8 @@ fn certificates_that_are_not_good_are_refused_on_both_sides() {
     shake(ours, server_of("server", NOW, ClientAuth::None), "localhost").unwrap();
 }
 
-/// Clients that serve more than ZooKeeper offer protocols of HTTP, and name hosts that no certificate is for.
+/// Clients that serve more than ZooKeeper offer protocols of HTTP, and name hosts that no
+/// certificate is for.
 #[test]
 fn offers_of_other_protocols_and_other_names_do_no_harm() {
     for protocol in PROTOCOLS {
@@ -152,8 +154,8 @@ fn offers_of_other_protocols_and_other_names_do_no_harm() {
     }
 }
 
-/// Both directions of a port between servers: each connection is a full handshake, as a ticket would outlive a
-/// certificate.
+/// Both directions of a port between servers: each connection is a full handshake, as a ticket
+/// would outlive a certificate.
 #[test]
 fn between_servers_nothing_is_resumed() {
     let full = Some(rustls::HandshakeKind::Full);
@@ -184,7 +186,8 @@ fn between_servers_nothing_is_resumed() {
 
 #[test]
 fn a_certificate_in_the_trust_store_is_trusted_as_itself() {
-    // An authority's certificate as a server's own: what `openssl req -x509` makes without further words.
+    // An authority's certificate as a server's own: what `openssl req -x509` makes without further
+    // words.
     let ours = server(&trusting("ca.pem"), &identity("ca", NOW), ClientAuth::None).unwrap();
     let theirs = client(&trusting("ca.pem"), None, false).unwrap();
     shake(theirs, ours, "localhost").unwrap();

@@ -1,6 +1,7 @@
 //! A backup in a bucket of an S3-compatible store: Amazon's, MinIO, Ceph and others.
 //!
-//! Credentials, region and endpoint are those of the usual environment variables. No message contains a credential.
+//! Credentials, region and endpoint are those of the usual environment variables. No message
+//! contains a credential.
 
 use std::fs::File;
 use std::io::{self, Read};

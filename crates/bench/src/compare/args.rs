@@ -35,12 +35,13 @@ pub(super) enum Suite {
     Pipeline,
     /// full TLS handshakes, and getData and setData over TLS by depth and connections
     Tls,
-    /// one server and three: latency at an equal load (open loop); one write at a time beside the disk
+    /// one server and three: latency at an equal load (open loop); one write at a time beside the
+    /// disk
     Latency,
     /// one server and three: kinds and sizes of writes, and mixes with reads
     Writes,
-    /// latency of short requests beside long lists of children, a deep pipeline, many watchers of one change, and while
-    /// many sessions expire
+    /// latency of short requests beside long lists of children, a deep pipeline, many watchers of
+    /// one change, and while many sessions expire
     Neighbours,
     /// latency of short requests beside requests to the HTTP server
     Admin,
@@ -60,7 +61,8 @@ pub(super) enum Suite {
     Rejoin,
     /// three servers: many sessions whose leader dies
     Moving,
-    /// Zebu alone: writes with digests, scrub and purge, and without them; latency during scrub and backups
+    /// Zebu alone: writes with digests, scrub and purge, and without them; latency during scrub and
+    /// backups
     Protections,
 }
 
@@ -119,8 +121,8 @@ pub(crate) struct CompareArgs {
     /// Small numbers and short windows, to see that everything works; explicit options still apply
     #[arg(long)]
     quick: bool,
-    /// znodes, watches, sessions, neighbours, rejoin, moving: one server with each of these numbers of znodes, watches,
-    /// sessions or listed children, side by side: how its figures grow
+    /// znodes, watches, sessions, neighbours, rejoin, moving: one server with each of these numbers
+    /// of znodes, watches, sessions or listed children, side by side: how its figures grow
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(super) sizes: Vec<usize>,
     /// Begin nothing more after this time
@@ -167,13 +169,16 @@ pub(crate) struct CompareArgs {
     /// ensemble: connections, dealt out over the servers
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub(crate) ensemble_connections: usize,
-    /// pipeline, tls, latency, writes, neighbours, cores, ensemble: length of the measured window of each point
+    /// pipeline, tls, latency, writes, neighbours, cores, ensemble: length of the measured window
+    /// of each point
     #[arg(long, value_name = "S", default_value_t = 1.0, default_value_if("quick", "true", "0.3"))]
     pub(crate) seconds: f64,
-    /// pipeline, tls, latency, writes, neighbours, cores, ensemble: load before each window that does not count
+    /// pipeline, tls, latency, writes, neighbours, cores, ensemble: load before each window that
+    /// does not count
     #[arg(long, value_name = "S", default_value_t = 0.3, default_value_if("quick", "true", "0.1"))]
     pub(crate) warmup: f64,
-    /// pipeline, tls, latency, writes, cores, znodes, ensemble: load on a freshly started server, so that the Java compiler has done its work
+    /// pipeline, tls, latency, writes, cores, znodes, ensemble: load on a freshly started server,
+    /// so that the Java compiler has done its work
     #[arg(long, value_name = "S", default_value_t = 5.0, default_value_if("quick", "true", "1"))]
     pub(crate) server_warmup: f64,
     /// pipeline, tls, latency, writes, cores, ensemble: znodes the requests are spread over
@@ -191,10 +196,12 @@ pub(crate) struct CompareArgs {
     /// latency: length of the measured window of each rate
     #[arg(long, value_name = "S", default_value_t = 2.0, default_value_if("quick", "true", "1"))]
     pub(crate) rate_seconds: f64,
-    /// protections: where the backups go, for instance a directory on another disk [default: beside the data]
+    /// protections: where the backups go, for instance a directory on another disk
+    /// [default: beside the data]
     #[arg(long, value_name = "DIR")]
     pub(crate) backups: Option<PathBuf>,
-    /// cores: how many the server is kept to; the generator has the others, or shares them where none are left
+    /// cores: how many the server is kept to; the generator has the others, or shares them where
+    /// none are left
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
     pub(crate) cores: Vec<usize>,
 

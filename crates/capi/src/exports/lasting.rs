@@ -1,4 +1,5 @@
-//! Persistent watches and several reads in one request, which the C client does not have. The functions' names begin with `zebu_`.
+//! Persistent watches and several reads in one request, which the C client does not have. The
+//! functions' names begin with `zebu_`.
 
 use std::ffi::{c_char, c_int, c_void};
 

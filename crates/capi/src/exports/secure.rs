@@ -1,4 +1,5 @@
-//! Handles over TLS and with SASL, and the functions for SASL that programs need not write themselves.
+//! Handles over TLS and with SASL, and the functions for SASL that programs need not write
+//! themselves.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::fs::File;
@@ -89,8 +90,8 @@ unsafe extern "C" fn zoo_sasl_make_basic_callbacks(
     unsafe { canned([user, realm], &password) }
 }
 
-/// Functions that answer with a user, a realm, and a password that is made as `password` says. Null if there is not enough
-/// memory.
+/// Functions that answer with a user, a realm, and a password that is made as `password` says. Null
+/// if there is not enough memory.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn zoo_sasl_make_password_callbacks(
     user: *const c_char,
@@ -214,7 +215,8 @@ unsafe extern "C" fn canned_secret(
     match canned.settle() {
         Ok(length) => {
             canned.length = length as c_ulong;
-            // SAFETY: the caller passes room for the answer; length and bytes are laid out as `SaslSecret`.
+            // SAFETY: the caller passes room for the answer; length and bytes are laid out as
+            // `SaslSecret`.
             unsafe { result.write((&raw mut canned.length).cast()) };
             code::OK
         }
@@ -248,7 +250,8 @@ impl Canned {
             (Some(_), None) => return Err(code::BAD_PARAMETER),
             (Some(function), Some(_)) => {
                 let mut length = 0;
-                // SAFETY: the program's function takes these bytes, and writes no more than there is room for.
+                // SAFETY: the program's function takes these bytes, and writes no more than there
+                // is room for.
                 let code = unsafe {
                     function(
                         content.as_ptr().cast(),
@@ -272,7 +275,8 @@ impl Canned {
                 line.len()
             }
             (None, None) => {
-                // SAFETY: it takes a text, and gives a text that lives until the next call, or null.
+                // SAFETY: it takes a text, and gives a text that lives until the next call, or
+                // null.
                 let typed = unsafe { memory::text(getpass(c"Password: ".as_ptr())) };
                 let typed = typed.ok_or(code::FAIL)?.to_bytes();
                 let length = typed.len().min(PASSWORD_BYTES_MAX);

@@ -301,7 +301,8 @@ impl Client {
         self.client.chroot()
     }
 
-    /// A client of the same session with another root: see [`Client::with_chroot`](crate::Client::with_chroot).
+    /// A client of the same session with another root: see
+    /// [`Client::with_chroot`](crate::Client::with_chroot).
     ///
     /// # Errors
     /// As [`Client::with_chroot`](crate::Client::with_chroot).

@@ -56,7 +56,8 @@ async fn ten_thousand_znodes_are_read_at_once() {
     assert!(soon(client.exists("/n")).await.unwrap().is_none());
 }
 
-/// The server limits requests to 1 MiB (`jute.maxbuffer`), but not the names of children in an answer.
+/// The server limits requests to 1 MiB (`jute.maxbuffer`), but not the names of children in an
+/// answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_may_be_larger_than_a_request() {
     const NAME_BYTES: usize = 1_000;

@@ -148,7 +148,8 @@ async fn servers_that_are_not_there_are_passed_over() {
     }
 }
 
-/// PAI-43: a session that has lost its server does not go on at another ensemble's, which would say that it has expired.
+/// PAI-43: a session that has lost its server does not go on at another ensemble's, which would say
+/// that it has expired.
 #[tokio::test]
 async fn a_connect_string_that_spans_two_ensembles_is_refused() {
     let mut servers = [Server::start(&[]), Server::start(&[])];

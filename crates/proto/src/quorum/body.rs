@@ -161,13 +161,15 @@ record! {
     /// Data of [`PacketKind::ALIVE`].
     #[derive(Copy)]
     Alive {
-        /// How long the leader may be silent, in milliseconds. 0 or less: as long as `syncLimit` allows.
+        /// How long the leader may be silent, in milliseconds. 0 or less: as long as `syncLimit`
+        /// allows.
         silence_ms: i32,
     }
 }
 
 impl Alive {
-    /// The leader may be silent for this long, in whole milliseconds. Zero: as long as `syncLimit` allows.
+    /// The leader may be silent for this long, in whole milliseconds. Zero: as long as `syncLimit`
+    /// allows.
     pub fn new(limit: Duration) -> Self {
         Self { silence_ms: i32::try_from(limit.as_millis()).unwrap_or(i32::MAX) }
     }

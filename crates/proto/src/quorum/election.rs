@@ -178,8 +178,8 @@ pub struct Notification {
     /// The sender's proposed configuration, after everything else. Servers of the original neither
     /// send nor read it.
     pub proposed: Option<Bytes>,
-    /// The id of the sender's ensemble, if that is settled, behind the rest: the original's servers neither send nor
-    /// read it.
+    /// The id of the sender's ensemble, if that is settled, behind the rest: the original's servers
+    /// neither send nor read it.
     pub ensemble: Option<EnsembleId>,
 }
 

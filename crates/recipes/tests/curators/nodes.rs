@@ -11,7 +11,8 @@ use crate::gate::Gate;
 use crate::lossy::Lossy;
 use crate::{connect, create, names, soon, until_empty};
 
-/// Waits until the znode's ephemeral owner satisfies the condition. `None`: the znode does not exist.
+/// Waits until the znode's ephemeral owner satisfies the condition. `None`: the znode does not
+/// exist.
 async fn owner(client: &Client, path: &str, is_wanted: impl Fn(Option<i64>) -> bool) {
     let mut value = Value::of(client, path);
     while !is_wanted(soon(value.next()).await.unwrap().map(|(_, stat)| stat.ephemeral_owner)) {}

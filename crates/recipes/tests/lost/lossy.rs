@@ -1,4 +1,5 @@
-//! A proxy that loses one answer of the server, and the connection with it, or holds a request back.
+//! A proxy that loses one answer of the server, and the connection with it, or holds a request
+//! back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

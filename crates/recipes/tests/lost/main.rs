@@ -346,7 +346,8 @@ async fn who_holds_the_resources_lock_leads() {
 /// The opcode of a delete.
 const DELETE: i32 = 2;
 
-/// Another client replaces the znode after the recipe has seen its own one, and before the recipe deletes it.
+/// Another client replaces the znode after the recipe has seen its own one, and before the recipe
+/// deletes it.
 #[tokio::test]
 async fn a_written_znode_in_the_place_of_a_closed_one_stays() {
     let server = Server::start(&[]);

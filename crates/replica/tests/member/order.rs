@@ -70,8 +70,8 @@ fn a_lost_request_leaves_no_hole_in_the_tree() {
 fn what_shows_that_a_request_is_lost_is_applied() {
     let (mut world, here, leader, other) = a_lost_request();
     world.send(other, 1, OpCode::CREATE, create("/overtakes", PERSISTENT));
-    // The limit is syncLimit and a tick, twelve seconds. A transaction is committed behind its last moment, and in
-    // front of the tick.
+    // The limit is syncLimit and a tick, twelve seconds. A transaction is committed behind its last
+    // moment, and in front of the tick.
     for count in 0..23 {
         world.pass(Duration::from_millis(500));
         let path = format!("/{count}");

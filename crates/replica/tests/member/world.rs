@@ -168,7 +168,8 @@ impl World {
         }
     }
 
-    /// So much time passes, and nobody takes a turn: whoever takes the next one does so for an input.
+    /// So much time passes, and nobody takes a turn: whoever takes the next one does so for an
+    /// input.
     pub fn stand_still(&mut self, time: Duration) {
         self.now += time;
     }

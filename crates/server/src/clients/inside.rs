@@ -1,6 +1,7 @@
 //! A client inside this process, without a socket: the web console.
 //!
-//! It is a connection like any other, with the address of the browser. So all limits, ACLs and statistics apply to it.
+//! It is a connection like any other, with the address of the browser. So all limits, ACLs and
+//! statistics apply to it.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! Answers that exceed the limit for answers: an error for the client each time, and a log line now and then.
+//! Answers that exceed the limit for answers: an error for the client each time, and a log line now
+//! and then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -20,7 +20,8 @@ pub struct Digests {
     told: Option<Duration>,
 }
 
-/// A comparison of the tree's digest after a transaction with the one in the transaction, or in a snapshot.
+/// A comparison of the tree's digest after a transaction with the one in the transaction, or in a
+/// snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     /// The transaction.

@@ -1,7 +1,7 @@
 //! The time that each phase of a write takes, and slow requests.
 //!
-//! Times are taken once for each batch of the log. Only the time of arrival is taken for each request.
-//! [`Batches`] finds the times of the batch that contains a transaction.
+//! Times are taken once for each batch of the log. Only the time of arrival is taken for each
+//! request. [`Batches`] finds the times of the batch that contains a transaction.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Writes beyond a soft quota: one log line for each quota now and then, regardless of the number of writes.
+//! Writes beyond a soft quota: one log line for each quota now and then, regardless of the number
+//! of writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

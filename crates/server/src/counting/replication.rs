@@ -64,8 +64,8 @@ impl MemberCounts {
         }
     }
 
-    /// From now on, this server looks for a leader. `given_up`: how often it has given up leading because a voter that had
-    /// elected it looked for a leader again.
+    /// From now on, this server looks for a leader. `given_up`: how often it has given up leading
+    /// because a voter that had elected it looked for a leader again.
     pub fn looks(&mut self, given_up: u64) {
         let (now, metrics) = (self.shared.clock.monotonic(), &self.shared.metrics);
         metrics.looking_count.add(1);

@@ -1,9 +1,9 @@
 //! Repairs damaged logs: a thread of a member whose start has found damage.
 //!
-//! It asks the other members for the transactions that its logs lack, as [`LogRepair`] decides. When
-//! every log agrees with its sidecar again, it stops the server, and the process starts again with
-//! these logs: one piece of code derives the initial state of a member from its data. If a leader's
-//! snapshot arrives first, the repair is not needed.
+//! It asks the other members for the transactions that its logs lack, as [`LogRepair`] decides.
+//! When every log agrees with its sidecar again, it stops the server, and the process starts again
+//! with these logs: one piece of code derives the initial state of a member from its data. If a
+//! leader's snapshot arrives first, the repair is not needed.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The data of a server that starts: it recovers them, and makes the replica that continues with them.
+//! The data of a server that starts: it recovers them, and makes the replica that continues with
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -30,7 +30,8 @@ fn isro_is_answered_where_read_only_mode_is_enabled() {
     assert_eq!(running.word("isro"), "rw");
 }
 
-/// The process runs. The words `srvr` and `mntr` and the page `/health/ready` say whether it serves clients.
+/// The process runs. The words `srvr` and `mntr` and the page `/health/ready` say whether it serves
+/// clients.
 #[test]
 fn ruok_is_answered_without_a_quorum() {
     let three = Three::voters(&[]);

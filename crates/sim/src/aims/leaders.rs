@@ -212,8 +212,8 @@ pub(super) fn other_ensembles(plan: &mut Plan, random: &mut Random, script: &mut
     }
 }
 
-/// Leaders are paused or hear nobody, and nothing else goes wrong. Then another server must lead soon; a short pause must
-/// change nothing.
+/// Leaders are paused or hear nobody, and nothing else goes wrong. Then another server must lead
+/// soon; a short pause must change nothing.
 pub(super) fn silent_leaders(plan: &mut Plan, random: &mut Random, script: &mut Script) {
     plan.voters = *random.pick(&[3, 3, 5]);
     plan.observers = *random.pick(&[0, 0, 1]);

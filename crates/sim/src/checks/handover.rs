@@ -1,11 +1,12 @@
-//! After a leader has stopped, is paused or hears nobody, another server leads soon, if there is no other fault.
+//! After a leader has stopped, is paused or hears nobody, another server leads soon, if there is no
+//! other fault.
 //!
 //! A leader that is asked to hand over is succeeded by the named server.
 //!
 //! A leader that is asked to stop leaves no proposal uncommitted. Another server leads before an
 //! election would have waited for the vote of the stopped one. The end of a paused leader is
-//! detected within the time for which a leader may be silent, and a leader that hears nobody detects that itself within
-//! the same time.
+//! detected within the time for which a leader may be silent, and a leader that hears nobody
+//! detects that itself within the same time.
 
 use std::time::Duration;
 

@@ -244,8 +244,8 @@ impl TxnLog {
         self.replace(received, Earlier::Go)
     }
 
-    /// Makes an operator's snapshot the state of this standalone server, and continues after it. The
-    /// snapshot must end after the log does.
+    /// Makes an operator's snapshot the state of this standalone server, and continues after it.
+    /// The snapshot must end after the log does.
     ///
     /// Differs from [`TxnLog::install`] in that files set aside earlier stay until a purge.
     ///

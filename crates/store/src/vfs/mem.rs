@@ -337,8 +337,8 @@ impl Inode {
 
 /// A fair coin for each position, determined by the seed.
 ///
-/// This is no stream of random numbers, such as the tests have: a coin must not depend on those that
-/// were thrown before it.
+/// This is no stream of random numbers, such as the tests have: a coin must not depend on those
+/// that were thrown before it.
 fn coin(seed: u64, number: u64, turn: u64) -> bool {
     let mut x = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ turn.rotate_left(40);
     for _ in 0..3 {

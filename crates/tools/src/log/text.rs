@@ -1,7 +1,8 @@
 //! A transaction as a line of text.
 //!
-//! Creates and changes of data have a form of their own; the rest, and the ACLs in them, have the text
-//! form of the original's records. Source: `TxnLogToolkit.printTxn`, `org.apache.jute.ToStringOutputArchive`.
+//! Creates and changes of data have a form of their own; the rest, and the ACLs in them, have the
+//! text form of the original's records. Source: `TxnLogToolkit.printTxn`,
+//! `org.apache.jute.ToStringOutputArchive`.
 
 use std::fmt::Write as _;
 

@@ -191,7 +191,8 @@ fn the_weights_of_the_document() {
     assert!(!membership.is_quorum(&ids(&[1, 2])));
 }
 
-/// ENS-02, ENS-07: two places with three servers and one with one; any of them may be away, and nothing more.
+/// ENS-02, ENS-07: two places with three servers and one with one; any of them may be away, and
+/// nothing more.
 #[test]
 fn a_majority_over_three_places() {
     let membership = voters(7, "");

@@ -149,7 +149,8 @@ fn a_latecomer_finds_the_leader() {
     follows(2, voter.hear(1, State::Following, vote(2, 9, 5), 7));
 }
 
-/// Four servers by its own list, three by the leader's: two of them are enough for that one to lead.
+/// Four servers by its own list, three by the leader's: two of them are enough for that one to
+/// lead.
 #[test]
 fn a_leader_of_a_shorter_list_is_followed() {
     let list = |text: &str| Arc::new(Membership::parse(text.as_bytes(), Rules::default()).unwrap());

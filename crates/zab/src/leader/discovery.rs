@@ -1,6 +1,6 @@
-//! A leader in discovery: it chooses an epoch above those that a quorum has promised, and leads only with
-//! the newest history of a quorum.
-//! Source: `quorum-sync-broadcast.md` §1, §2, `Leader.getEpochToPropose`, `Leader.waitForEpochAck`.
+//! A leader in discovery: it chooses an epoch above those that a quorum has promised, and leads
+//! only with the newest history of a quorum. Source: `quorum-sync-broadcast.md` §1, §2,
+//! `Leader.getEpochToPropose`, `Leader.waitForEpochAck`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,8 +11,8 @@ use crate::identity;
 use crate::leave::Leave;
 
 impl Leader {
-    /// Finds out, or decides, what the ensemble's id is. A quorum has accepted the epoch, so none of an earlier one can be
-    /// settled any more unless this quorum knows it.
+    /// Finds out, or decides, what the ensemble's id is. A quorum has accepted the epoch, so none
+    /// of an earlier one can be settled any more unless this quorum knows it.
     pub(super) fn choose_identity(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let Some(new) = ctx.options.new_ensemble else { return Ok(()) };
         let electing = &self.electing;
@@ -29,7 +29,8 @@ impl Leader {
         Ok(())
     }
 
-    /// Settles the id that this leader has proposed once a quorum of servers that know such ids has it durably.
+    /// Settles the id that this leader has proposed once a quorum of servers that know such ids has
+    /// it durably.
     pub(super) fn settle_identity(&mut self, ctx: &mut Ctx<'_>) {
         let Identity::Proposed { id, epoch } = *ctx.identity else { return };
         if self.phase < Phase::Synchronization || epoch != self.epoch || !self.current_saved {
@@ -45,8 +46,9 @@ impl Leader {
         }
     }
 
-    /// A learner has said what it knows. A settled id counts more than what this leader has only proposed: it was settled
-    /// when the members of this quorum knew no ids, as after a while with servers of the original.
+    /// A learner has said what it knows. A settled id counts more than what this leader has only
+    /// proposed: it was settled when the members of this quorum knew no ids, as after a while with
+    /// servers of the original.
     pub(super) fn hear_identity(
         &mut self,
         ctx: &mut Ctx<'_>,

@@ -55,8 +55,8 @@ impl Leader {
         self.beat(ctx)
     }
 
-    /// If that is due, tells the learners that this leader is alive, and looks whether a quorum of them is; see
-    /// [`crate::silence`].
+    /// If that is due, tells the learners that this leader is alive, and looks whether a quorum of
+    /// them is; see [`crate::silence`].
     fn beat(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let Some(limit) = ctx.options.leader_silence.filter(|_| self.alive_at <= ctx.now) else {
             return Ok(());
@@ -94,8 +94,8 @@ impl Leader {
         Ok(())
     }
 
-    /// The newest time since when every server of some quorum has been heard; `None`: there is no quorum. A server that is
-    /// being synchronized has nothing to say.
+    /// The newest time since when every server of some quorum has been heard; `None`: there is no
+    /// quorum. A server that is being synchronized has nothing to say.
     fn quorum_heard(&self, ctx: &Ctx<'_>) -> Option<Duration> {
         let now = ctx.now;
         let mut voters: Vec<(Duration, ServerId)> = self
@@ -115,8 +115,8 @@ impl Leader {
         })
     }
 
-    /// Whether all followers are Zebu servers. Otherwise a follower that gives up this leader early would be alone with
-    /// that, and find it again.
+    /// Whether all followers are Zebu servers. Otherwise a follower that gives up this leader early
+    /// would be alone with that, and find it again.
     fn has_only_ours(&self) -> bool {
         let is_ours = |link: &Link| link.observer || link.identity.is_some();
         self.links.values().filter(|link| link.is_registered()).all(is_ours)

@@ -35,7 +35,8 @@ pub(super) struct Dialling {
 }
 
 impl Dialling {
-    /// No attempt so far. The caller makes the first one, or sets its time with [`Self::wait_until`].
+    /// No attempt so far. The caller makes the first one, or sets its time with
+    /// [`Self::wait_until`].
     pub(super) fn new(leader: ServerId, masters: VecDeque<ServerId>) -> Self {
         Self {
             leader,

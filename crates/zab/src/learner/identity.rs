@@ -1,5 +1,5 @@
-//! A learner's part in the id of its ensemble: it refuses a leader of another ensemble, and keeps the
-//! id that its leader proposes.
+//! A learner's part in the id of its ensemble: it refuses a leader of another ensemble, and keeps
+//! the id that its leader proposes.
 
 use zebu_jute::Decode as _;
 use zebu_proto::Identity;

@@ -1,6 +1,6 @@
-//! A learner's part in a reconfiguration: it puts the new configuration in force, and leaves its role if
-//! that changes this server's role or leader.
-//! Source: `quorum-reconfig.md` §6, `Learner.syncWithLeader`, `Follower.processPacket`.
+//! A learner's part in a reconfiguration: it puts the new configuration in force, and leaves its
+//! role if that changes this server's role or leader. Source: `quorum-reconfig.md` §6,
+//! `Learner.syncWithLeader`, `Follower.processPacket`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A member and its disk: reports of finished requests, the disk's progress, and what the disk has to
-//! store of commits.
+//! A member and its disk: reports of finished requests, the disk's progress, and what the disk has
+//! to store of commits.
 
 use std::sync::Arc;
 use std::time::Duration;

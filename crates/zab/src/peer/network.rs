@@ -1,5 +1,5 @@
-//! A member's inputs from the network: connections of the election network, links to a leader and to
-//! learners, packets, and the oracle's answer.
+//! A member's inputs from the network: connections of the election network, links to a leader and
+//! to learners, packets, and the oracle's answer.
 
 use std::time::Duration;
 

@@ -32,7 +32,8 @@ pub(super) struct Settling {
     pub(super) asked: BTreeSet<ServerId>,
     /// No look for a leader before this time.
     pub(super) rest_until: Duration,
-    /// Whether a ballot ends that rest: this server may be one that the others hear and that does not hear them.
+    /// Whether a ballot ends that rest: this server may be one that the others hear and that does
+    /// not hear them.
     pub(super) rests_unheard: bool,
 }
 

@@ -70,7 +70,8 @@ fn a_server_that_stops_while_it_looks_for_a_leader_waits_for_nothing() {
     assert_eq!(peer.deadline(), Duration::MAX);
 }
 
-/// When it dials server 2 until `end`. Server 1 is there, though it says nothing, and server 2 is if `there`.
+/// When it dials server 2 until `end`. Server 1 is there, though it says nothing, and server 2 is
+/// if `there`.
 fn dials(peer: &mut Peer, from: Duration, end: Duration, there: bool) -> Vec<Duration> {
     let (mut now, mut dials) = (from, Vec::new());
     while now < end {

@@ -32,7 +32,8 @@ fn made() -> Timestamp {
     Timestamp::from_second(text.trim().parse().unwrap()).unwrap()
 }
 
-/// What becomes of the certificate `leaf` of the authority `inter` with this answer, `hours` after it was made.
+/// What becomes of the certificate `leaf` of the authority `inter` with this answer, `hours` after
+/// it was made.
 fn settled(answer: &str, hours: i64) -> Result<(), String> {
     let ocsp = trusting("inter");
     let now = made() + hours.hours();

@@ -652,7 +652,8 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(handle.send(vec![packet(1, 9), packet(2, 9)], &metrics));
         assert_eq!(backlog.bytes(), 0, "it is with the socket");
-        // Too many, then too large, and then small ones that would fit. Nobody reads, so that the socket is full at last.
+        // Too many, then too large, and then small ones that would fit. Nobody reads, so that the
+        // socket is full at last.
         assert!(handle.send((3..40).map(|zxid| packet(zxid, 9)).collect(), &metrics));
         let mut last = 39;
         let mut waited = 0;

@@ -1,5 +1,5 @@
-//! Connections of servers that have not introduced themselves: a few from each address, so that one address cannot
-//! keep the others out.
+//! Connections of servers that have not introduced themselves: a few from each address, so that one
+//! address cannot keep the others out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

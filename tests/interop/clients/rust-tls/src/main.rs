@@ -1,5 +1,5 @@
-//! What the crate `zookeeper-client` does over TLS: `rust-tls SERVERS CA CERTIFICATE KEY`, files in PEM; and with SASL:
-//! `rust-tls SERVERS USER PASSWORD`. Prints a transcript.
+//! What the crate `zookeeper-client` does over TLS: `rust-tls SERVERS CA CERTIFICATE KEY`, files in
+//! PEM; and with SASL: `rust-tls SERVERS USER PASSWORD`. Prints a transcript.
 
 use std::error::Error;
 use std::fs::read_to_string;
