@@ -2,8 +2,6 @@
 //!
 //! `UPDATE_EXPECT=1` rewrites them. Read the difference before you commit it.
 
-#![expect(clippy::disallowed_methods, reason = "a test reads its scripts")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

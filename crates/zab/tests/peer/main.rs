@@ -5,8 +5,6 @@
 //! output leaves out its election messages unless the script shows them. `UPDATE_EXPECT=1` rewrites
 //! the scripts; read the difference before you keep it.
 
-#![expect(clippy::disallowed_methods, reason = "a test reads its scripts")]
-
 mod run;
 
 use std::path::Path;
