@@ -248,6 +248,16 @@ impl Ensemble {
         self.members.iter().map(Server::address).collect()
     }
 
+    /// The client addresses of the members at which a read after a sync shows everything that was
+    /// acknowledged before, if servers of this kind lead.
+    ///
+    /// The original's leader answers a sync of its own client without checking that it still leads,
+    /// and before it has applied what it has just committed.
+    pub fn current_addresses(&self, leader: Kind) -> Vec<SocketAddr> {
+        let is_current = |member: &&Server| leader == Kind::Zebu || member.kind() == Kind::Zebu;
+        self.members.iter().filter(is_current).map(Server::address).collect()
+    }
+
     /// Waits until all members serve clients.
     ///
     /// # Errors

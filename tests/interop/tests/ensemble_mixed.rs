@@ -307,12 +307,9 @@ fn pause(kinds: &[Kind], leader: Kind) -> Result<()> {
     bail!("version 3.8.0 has always lost track of its own log")
 }
 
-/// The original answers a sync without checking that it still leads. A former leader that was
-/// paused shows its clients old data for a moment, so no test reads new data there.
 fn pause_under_load(ensemble: &mut Ensemble, leader: Kind) -> Result<Figures> {
-    let is_current = |member: &&Server| leader == Zebu || member.kind() == Zebu;
-    let current = ensemble.members().iter().filter(is_current).map(Server::address);
-    let load = Load::start_where(&ensemble.addresses(), &current.collect::<Vec<_>>(), 1)?;
+    let current = ensemble.current_addresses(leader);
+    let load = Load::start_where(&ensemble.addresses(), &current, 1)?;
     let paused = pause_again_and_again(ensemble, &load, leader);
     // The client's own error says more than the fact that it gave up.
     let told = load.finish().with_context(|| format!("{paused:?}"))?;

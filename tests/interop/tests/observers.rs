@@ -92,7 +92,8 @@ fn learn_from_followers(voters: Kind, observers: Kind) -> Result<()> {
     let mut session = Session::resume(at(&ensemble, 3), 60_000, id, &password)?;
     session.expect(op::CLOSE_SESSION, Writer::new())?;
 
-    let load = Load::start(&ensemble.addresses())?;
+    let current = ensemble.current_addresses(voters);
+    let load = Load::start_where(&ensemble.addresses(), &current, 1)?;
     load.wait_for(PROGRESS)?;
     let before = master(&ensemble, 3)?;
     ensemble.member(before).kill()?;

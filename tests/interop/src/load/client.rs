@@ -22,6 +22,7 @@ pub struct Client {
     password: Vec<u8>,
     last_zxid: i64,
     session: Option<Session>,
+    server: SocketAddr,
     /// Number of connections so far.
     connections: usize,
 }
@@ -40,6 +41,7 @@ impl Client {
             password: vec![0; 16],
             last_zxid: 0,
             session: None,
+            server: addresses[first % addresses.len()],
             connections: 0,
         };
         client.connect()?;
@@ -49,6 +51,11 @@ impl Client {
     /// The servers it knows.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The server that it was connected to last.
+    pub fn server(&self) -> SocketAddr {
+        self.server
     }
 
     /// The session's id.
@@ -88,6 +95,7 @@ impl Client {
                     self.timeout_ms = session.timeout_ms;
                     session.connection.set_patience(ANSWER_TIME)?;
                     self.session = Some(session);
+                    self.server = address;
                     self.connections += 1;
                 }
                 Ok(None) => bail!("session {id:#x} is lost, says {address}"),

@@ -210,7 +210,8 @@ impl Worker {
             let Some(value) = number(&reply)? else { continue };
             ensure!(
                 value >= acknowledged,
-                "{acknowledged} was acknowledged before a sync, and the read after it shows {value}"
+                "{acknowledged} was acknowledged before a sync at {}, and the read after it shows {value}",
+                client.server()
             );
             self.told.compared += 1;
         }
