@@ -262,3 +262,10 @@ fn records_that_no_mark_proves_do_not_rot() {
 fn a_leader_that_was_paused_in_the_middle_of_a_turn_gives_its_quorum_time() {
     holds(8_020_942);
 }
+
+/// An operator added a voter, and the leader was the first member whose file named it. The check
+/// took the list of the other members, which had the same version, for the leader's.
+#[test]
+fn a_leader_with_an_edited_file_needs_the_quorum_of_its_own_list() {
+    holds(9_002_055);
+}

@@ -56,8 +56,9 @@ struct Machine {
 /// The state of the check.
 pub(crate) struct Progress {
     machines: Vec<Machine>,
-    /// For each configuration version, which sets are quorums.
-    quorums: BTreeMap<Zxid, Vec<bool>>,
+    /// For each configuration version, its configurations and which sets are quorums of them. The
+    /// files of operators have several configurations of one version while the files are edited.
+    quorums: BTreeMap<Zxid, Vec<(Membership, Vec<bool>)>>,
     /// Since when each set has been a quorum of all configurations that count for it.
     since: Vec<Option<Duration>>,
     /// When there was last a leader.
@@ -132,10 +133,11 @@ impl Progress {
     }
 
     fn meet(&mut self, config: &Membership) -> Zxid {
-        let sets = 0..self.since.len();
-        let is_quorum = |set: Set| config.has_quorum(|voter| set >> machine(voter) & 1 == 1);
-        let all = || sets.map(is_quorum).collect();
-        self.quorums.entry(config.version()).or_insert_with(all);
+        let known = self.quorums.entry(config.version()).or_default();
+        if !known.iter().any(|(other, _)| other == config) {
+            let is_quorum = |set: Set| config.has_quorum(|voter| set >> machine(voter) & 1 == 1);
+            known.push((config.clone(), (0..self.since.len()).map(is_quorum).collect()));
+        }
         config.version()
     }
 
@@ -146,7 +148,8 @@ impl Progress {
         let known = configs.clone().map(|[committed, _]| committed).max().unwrap_or_default();
         let proposed = configs.map(|[_, seen]| seen).filter(|seen| *seen > known);
         let mut counting = proposed.chain([known, newest]);
-        counting.all(|version| self.quorums.get(&version).is_some_and(|sets| sets[set]))
+        let of_all = |configs: &Vec<(_, Vec<bool>)>| configs.iter().all(|(_, sets)| sets[set]);
+        counting.all(|version| self.quorums.get(&version).is_some_and(of_all))
     }
 
     /// Since when a set has been sound, connected and a quorum.
