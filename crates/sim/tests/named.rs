@@ -269,3 +269,10 @@ fn a_leader_that_was_paused_in_the_middle_of_a_turn_gives_its_quorum_time() {
 fn a_leader_with_an_edited_file_needs_the_quorum_of_its_own_list() {
     holds(9_002_055);
 }
+
+/// Members elected another leader between two checks, and it lost a follower before the others had
+/// found it. The check took it for the leader that they had followed before.
+#[test]
+fn a_leader_that_few_have_found_may_step_down() {
+    holds(10_502_831);
+}

@@ -45,7 +45,8 @@ struct Machine {
     configs: [Zxid; 2],
     /// Since when the machine has been sound, apart from pauses of all machines.
     steady: Option<Duration>,
-    /// Since when the machine has led or followed.
+    /// Its role, and since when it has led in this epoch or followed this leader.
+    role: Option<Role>,
     serves: Option<Duration>,
     /// Whether the machine is paused together with all others; and whether it was paused alone
     /// since the last check.
@@ -235,8 +236,11 @@ impl World {
         // A leader that stepped down since the last check may have done so wrongly, too.
         let wrongly = progress.wrongly_deserted(newest);
         for (machine, server) in progress.machines.iter_mut().zip(&self.servers) {
-            let serves = matches!(server.role(), Role::Following(_) | Role::Leading(_));
-            machine.serves = serves.then_some(machine.serves.unwrap_or(now));
+            let role = server.role();
+            let serves = matches!(role, Role::Following(_) | Role::Leading(_));
+            let before = machine.serves.filter(|_| machine.role == Some(role));
+            machine.serves = serves.then_some(before.unwrap_or(now));
+            machine.role = Some(role);
         }
         // During reconfigurations, leaders hand over. Followers leave a leader that omits
         // transactions or loses requests.
