@@ -7,6 +7,7 @@ use std::time::Duration;
 use zebu_client::{Acls, Client, CreateMode, ErrorCode, ErrorKind, Retry, Version};
 
 use crate::counts::{create_with_parents, try_write};
+use crate::current::after_sync;
 use crate::error::found_out;
 use crate::{Error, Mutex, Result, path};
 
@@ -343,10 +344,8 @@ impl<N: Number> AtomicNumber<N> {
                     Retry::default().reads(|| self.client.create_all(parent, &self.acl)).await?;
                 }
                 _ if error.kind() == ErrorKind::Unknown => {
-                    let look = || async {
-                        self.client.sync(&self.path).await?;
-                        self.client.exists(&self.path).await
-                    };
+                    let exists = || self.client.exists(&self.path);
+                    let look = || after_sync(&self.client, &self.path, exists);
                     if found_out(Retry::default().reads(look).await, &error)?.is_some() {
                         return Err(error.into());
                     }

@@ -5,6 +5,7 @@ use zebu_client::{
 };
 
 use crate::cleanup::{self, Mine, Whose};
+use crate::current::with_data;
 use crate::error::found_out;
 use crate::kazoo_barrier::KazooBarrier;
 use crate::place::Place;
@@ -228,14 +229,7 @@ impl DoubleBarrier {
             Err(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
             Err(error) => error,
         };
-        let look = || async {
-            self.client.sync(&mine).await?;
-            match self.client.get_data(&mine).await {
-                Ok((data, stat)) => Ok((data == *unique.as_bytes()).then_some(stat)),
-                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
+        let look = || with_data(&self.client, &mine, unique.as_bytes());
         match found_out(Retry::default().reads(look).await, &unknown) {
             Ok(Some(stat)) => Ok(Place::of(&self.client, mine, stat)),
             Ok(None) => Err(unknown.into()),

@@ -7,6 +7,7 @@ use tracing::warn;
 use zebu_client::{Client, ErrorCode, ErrorKind, Retry, Version, Zxid};
 
 use crate::Result;
+use crate::current::{after_sync, with_data};
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -46,19 +47,13 @@ async fn version(client: &Client, mine: &Mine) -> zebu_client::Result<Option<Ver
     match &mine.whose {
         Whose::Unique => Ok(Some(Version::ANY)),
         Whose::Created(created) => {
-            let (synced, found) = (client.sync(&mine.path), client.exists(&mine.path));
-            synced.await?;
-            let stat = found.await?.filter(|stat| stat.czxid == *created);
+            let found = after_sync(client, &mine.path, || client.exists(&mine.path)).await?;
+            let stat = found.filter(|stat| stat.czxid == *created);
             Ok(stat.map(|stat| Version(stat.version)))
         }
         Whose::WithData(unique) => {
-            let (synced, found) = (client.sync(&mine.path), client.get_data(&mine.path));
-            synced.await?;
-            match found.await {
-                Ok((data, stat)) => Ok((data == **unique).then_some(Version(stat.version))),
-                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
-                Err(error) => Err(error),
-            }
+            let stat = with_data(client, &mine.path, unique).await?;
+            Ok(stat.map(|stat| Version(stat.version)))
         }
     }
 }

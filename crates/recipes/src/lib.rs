@@ -37,6 +37,7 @@ mod children;
 mod cleanup;
 mod counts;
 mod curator_queues;
+mod current;
 mod discovery;
 mod election;
 mod error;

@@ -11,6 +11,7 @@ use zebu_client::{
 };
 
 use crate::cleanup::{self, Mine, Whose};
+use crate::current::after_sync;
 use crate::error::found_out;
 use crate::place::is_passing;
 use crate::{Error, Result, faults, path};
@@ -201,12 +202,7 @@ impl PersistentNode {
     async fn write(&self, kept: &Kept) -> Result<bool> {
         let mut unknown = None;
         for _ in 0..WRITES_MAX {
-            let look = || async {
-                let (synced, found) =
-                    (self.client.sync(&kept.path), self.client.exists(&kept.path));
-                synced.await?;
-                found.await
-            };
+            let look = || after_sync(&self.client, &kept.path, || self.client.exists(&kept.path));
             let found = Retry::default().reads(look).await;
             let found = match &unknown {
                 Some(unknown) => found_out(found, unknown)?,
@@ -369,12 +365,7 @@ impl Driver {
     async fn resolve(&self, name: &Option<String>) {
         let Some(path) = self.name(name) else { return };
         while matches!(*self.state.borrow(), State::Unsettled) {
-            let (synced, found) = (self.client.sync(path), self.client.exists(path));
-            let found = match synced.await {
-                Ok(()) => found.await,
-                Err(error) => Err(error),
-            };
-            match found {
+            match after_sync(&self.client, path, || self.client.exists(path)).await {
                 Ok(stat) => {
                     let mine = stat.filter(|stat| self.is_ours(stat));
                     return self.settle(mine.as_ref().map(|stat| (path, stat)));
@@ -440,12 +431,8 @@ impl Driver {
     /// read.
     async fn look(&self, path: &str) -> zebu_client::Result<(Option<Stat>, Watch)> {
         let is_unsettled = matches!(*self.state.borrow(), State::Unsettled);
-        let synced = is_unsettled.then(|| self.client.sync(path));
-        let found = self.client.watch_exists(path);
-        if let Some(synced) = synced {
-            synced.await?;
-        }
-        found.await
+        let read = || self.client.watch_exists(path);
+        if is_unsettled { after_sync(&self.client, path, read).await } else { read().await }
     }
 
     /// Marks that a create with the returned data may be on its way.

@@ -10,6 +10,7 @@ use zebu_client::{
 
 use crate::cleanup::{self, Mine, Whose};
 use crate::curator_queues::elements;
+use crate::current::{after_sync, with_data};
 use crate::error::found_out;
 use crate::line::Kind;
 use crate::lock::Waited;
@@ -430,14 +431,7 @@ impl Queue {
             Err(error) if error.kind() != ErrorKind::Unknown => return Err(error.into()),
             Err(error) => Some(error),
         };
-        let look = || async {
-            self.client.sync(&mark).await?;
-            match self.client.get_data(&mark).await {
-                Ok((data, stat)) => Ok((data == *name.as_bytes()).then_some(stat)),
-                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
-                Err(error) => Err(error),
-            }
-        };
+        let look = || with_data(&self.client, &mark, name.as_bytes());
         match Retry::default().reads(look).await {
             Ok(mine) => Ok(mine.map(|stat| Place::of(&self.client, mark, stat))),
             Err(error) => {
@@ -641,10 +635,8 @@ impl Item {
                 attempts -= 1;
                 // If the lost attempt succeeded, another one would fail. So first find out whether
                 // the mark still exists.
-                let look = || async {
-                    self.client.sync(self.mark.path()).await?;
-                    self.client.exists(self.mark.path()).await
-                };
+                let mark = self.mark.path();
+                let look = || after_sync(&self.client, mark, || self.client.exists(mark));
                 if found_out(Retry::default().reads(look).await, &error)?.is_none() {
                     break;
                 }

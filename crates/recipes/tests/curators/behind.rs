@@ -2,18 +2,17 @@
 //! client asks for `sync`.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex as Turns;
+use zebu_proto::OpCode;
 
-const EXISTS: i32 = 3;
-const SYNC: i32 = 9;
-const CREATE2: i32 = 15;
+use crate::frames::{number, read, write};
 
 /// The xid of events.
 const EVENT: i32 = -1;
@@ -72,94 +71,85 @@ impl Behind {
 }
 
 /// Requests that await their answer: by xid, the opcode and the path.
-type Asked = Mutex<BTreeMap<i32, (i32, Vec<u8>)>>;
+type Asked = Mutex<BTreeMap<i32, (OpCode, Vec<u8>)>>;
+
+/// A forwarded connection.
+struct Relay {
+    to_client: Turns<OwnedWriteHalf>,
+    asked: Asked,
+    state: Arc<Mutex<State>>,
+}
 
 async fn forward(client: TcpStream, server: TcpStream, state: Arc<Mutex<State>>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let (to_client, asked) = (Turns::new(to_client), Asked::default());
+    let relay = Relay { to_client: Turns::new(to_client), asked: Asked::default(), state };
     tokio::select! {
-        _ = requests(from_client, to_server, &to_client, &asked, &state) => {}
-        _ = answers(from_server, &to_client, &asked, &state) => {}
+        _ = relay.requests(from_client, to_server) => {}
+        _ = relay.answers(from_server) => {}
     }
 }
 
-async fn requests(
-    mut from_client: OwnedReadHalf,
-    mut to_server: OwnedWriteHalf,
-    to_client: &Turns<OwnedWriteHalf>,
-    asked: &Asked,
-    state: &Mutex<State>,
-) -> std::io::Result<()> {
-    let handshake = read(&mut from_client).await?;
-    write(&mut to_server, &handshake).await?;
-    loop {
-        let frame = read(&mut from_client).await?;
-        let (xid, op) = (number(&frame, 0), number(&frame, XID));
-        // Only requests that this proxy looks at have a path here.
-        let path = frame[REQUEST_HEAD..].split_last().map_or(vec![], |(_, path)| path.to_vec());
-        let (old, events) = {
-            let mut state = state.lock();
-            state.is_behind &= op != SYNC;
-            let events = if state.is_behind { vec![] } else { std::mem::take(&mut state.held) };
-            let old = state.seen.get(&path).filter(|_| op == EXISTS && state.is_behind);
-            (old.map(|old| [&xid.to_be_bytes()[..], old].concat()), events)
-        };
-        for event in events {
-            write(&mut *to_client.lock().await, &event).await?;
-        }
-        if let Some(old) = old {
-            write(&mut *to_client.lock().await, &old).await?;
-            continue;
-        }
-        asked.lock().insert(xid, (op, path));
-        write(&mut to_server, &frame).await?;
-    }
-}
-
-async fn answers(
-    mut from_server: OwnedReadHalf,
-    to_client: &Turns<OwnedWriteHalf>,
-    asked: &Asked,
-    state: &Mutex<State>,
-) -> std::io::Result<()> {
-    let handshake = read(&mut from_server).await?;
-    write(&mut *to_client.lock().await, &handshake).await?;
-    loop {
-        let frame = read(&mut from_server).await?;
-        let xid = number(&frame, 0);
-        {
-            let mut state = state.lock();
-            match asked.lock().remove(&xid) {
-                Some((EXISTS, path)) => {
-                    state.seen.insert(path, frame[XID..].to_vec());
-                }
-                Some((CREATE2, _)) if state.loses_create => {
-                    (state.loses_create, state.is_behind) = (false, true);
-                    return Ok(());
-                }
-                None if xid == EVENT && state.is_behind => {
-                    state.held.push(frame);
-                    continue;
-                }
-                _ => {}
+impl Relay {
+    async fn requests(
+        &self,
+        mut from_client: OwnedReadHalf,
+        mut to_server: OwnedWriteHalf,
+    ) -> io::Result<()> {
+        let handshake = read(&mut from_client).await?;
+        write(&mut to_server, &handshake).await?;
+        loop {
+            let frame = read(&mut from_client).await?;
+            let (xid, op) = (number(&frame, 0).unwrap(), OpCode(number(&frame, XID).unwrap()));
+            // Only requests that this proxy looks at have a path here.
+            let path = frame[REQUEST_HEAD..].split_last().map_or(vec![], |(_, path)| path.to_vec());
+            let (old, events) = {
+                let mut state = self.state.lock();
+                state.is_behind &= op != OpCode::SYNC;
+                let events = if state.is_behind { vec![] } else { std::mem::take(&mut state.held) };
+                let old = state.seen.get(&path).filter(|_| op == OpCode::EXISTS && state.is_behind);
+                (old.map(|old| [&xid.to_be_bytes()[..], old].concat()), events)
+            };
+            for event in events {
+                self.answer(&event).await?;
             }
+            if let Some(old) = old {
+                self.answer(&old).await?;
+                continue;
+            }
+            self.asked.lock().insert(xid, (op, path));
+            write(&mut to_server, &frame).await?;
         }
-        write(&mut *to_client.lock().await, &frame).await?;
     }
-}
 
-fn number(frame: &[u8], at: usize) -> i32 {
-    i32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
-}
+    async fn answers(&self, mut from_server: OwnedReadHalf) -> io::Result<()> {
+        let handshake = read(&mut from_server).await?;
+        self.answer(&handshake).await?;
+        loop {
+            let frame = read(&mut from_server).await?;
+            let xid = number(&frame, 0).unwrap();
+            {
+                let mut state = self.state.lock();
+                match self.asked.lock().remove(&xid) {
+                    Some((OpCode::EXISTS, path)) => {
+                        state.seen.insert(path, frame[XID..].to_vec());
+                    }
+                    Some((OpCode::CREATE2, _)) if state.loses_create => {
+                        (state.loses_create, state.is_behind) = (false, true);
+                        return Ok(());
+                    }
+                    None if xid == EVENT && state.is_behind => {
+                        state.held.push(frame);
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            self.answer(&frame).await?;
+        }
+    }
 
-/// A frame without its length.
-async fn read(from: &mut OwnedReadHalf) -> std::io::Result<Vec<u8>> {
-    let mut frame = vec![0; from.read_u32().await? as usize];
-    from.read_exact(&mut frame).await?;
-    Ok(frame)
-}
-
-async fn write(to: &mut OwnedWriteHalf, frame: &[u8]) -> std::io::Result<()> {
-    to.write_all(&[&(frame.len() as u32).to_be_bytes(), frame].concat()).await
+    async fn answer(&self, frame: &[u8]) -> io::Result<()> {
+        write(&mut *self.to_client.lock().await, frame).await
+    }
 }

@@ -3,6 +3,8 @@
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
 }
+#[path = "../lost/frames.rs"]
+mod frames;
 #[path = "../lost/lossy.rs"]
 #[allow(dead_code, reason = "these tests hold no request back")]
 mod lossy;

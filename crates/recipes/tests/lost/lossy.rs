@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+use crate::frames::{number, read, write};
 
 /// Requests that are held back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,35 +82,22 @@ async fn forward(
     let (mut from_server, mut to_server) = server.into_split();
     let answers = async {
         let mut is_handshake = true;
-        loop {
-            let Ok(length) = from_server.read_u32().await else { return };
-            let mut frame = vec![0; length as usize];
-            if from_server.read_exact(&mut frame).await.is_err() {
-                return;
-            }
+        while let Ok(frame) = read(&mut from_server).await {
             // Answers to the handshake and to pings are not counted.
-            let is_ping = frame.starts_with(&(-2_i32).to_be_bytes());
+            let is_ping = number(&frame, 0) == Some(-2);
             if !is_handshake && !is_ping && left.fetch_sub(1, Ordering::SeqCst) == 0 {
                 return;
             }
             is_handshake = false;
-            let mut bytes = length.to_be_bytes().to_vec();
-            bytes.extend(frame);
-            if to_client.write_all(&bytes).await.is_err() {
+            if write(&mut to_client, &frame).await.is_err() {
                 return;
             }
         }
     };
     let requests = async {
         let mut is_handshake = true;
-        loop {
-            let Ok(length) = from_client.read_u32().await else { return };
-            let mut bytes = length.to_be_bytes().to_vec();
-            bytes.resize(4 + length as usize, 0);
-            if from_client.read_exact(&mut bytes[4..]).await.is_err() {
-                return;
-            }
-            let op = bytes.get(8..12).map(|op| i32::from_be_bytes(op.try_into().unwrap()));
+        while let Ok(frame) = read(&mut from_client).await {
+            let op = number(&frame, 4);
             let next = *hold.borrow();
             if !is_handshake && op.is_some_and(|op| next == Hold::Next(op)) {
                 let mut changed = hold.subscribe();
@@ -119,7 +107,7 @@ async fn forward(
                 }
             }
             is_handshake = false;
-            if to_server.write_all(&bytes).await.is_err() {
+            if write(&mut to_server, &frame).await.is_err() {
                 return;
             }
         }

@@ -3,6 +3,7 @@
 mod embedded {
     include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in"));
 }
+mod frames;
 mod lossy;
 
 use std::collections::BTreeSet;
