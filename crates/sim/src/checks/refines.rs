@@ -390,6 +390,9 @@ impl Refines {
     /// A leader tells a learner its epoch, or a follower that forwards for its leader does. The
     /// master may have left that leadership, or may have crashed, when the learner answers.
     pub(crate) fn tells_epoch(&mut self, link: u64, master: usize, epoch: Epoch) {
+        if !self.is_on {
+            return;
+        }
         let epoch = epoch.0;
         let term = match self.state.servers[master].role {
             Part::Following(id) if id.epoch == epoch => id,
