@@ -41,21 +41,19 @@ fn copy(root: &Path, to: &Path) -> Result<()> {
     }
     let summary = root.join(SUMMARY);
     let pages = pages::listed(&pages::read(root, std::slice::from_ref(&summary))?);
-    let mut files = pages.clone();
+    let copied = |file: &Path| -> Result<PathBuf> {
+        let copied = to.join(file);
+        fs::create_dir_all(copied.parent().context("a file has a folder")?)?;
+        Ok(copied)
+    };
     for page in &pages {
         let text =
             fs::read_to_string(root.join(page)).with_context(|| page.display().to_string())?;
         let links = Page::read(&text).links;
-        files.extend(links.iter().map(|(_, link)| pages::target(page, link).0));
-    }
-    for file in files.iter().filter(|file| root.join(file).is_file()) {
-        let copied = to.join(file);
-        fs::create_dir_all(copied.parent().context("a file has a folder")?)?;
-        if pages.contains(file) {
-            let text = fs::read_to_string(root.join(file))?;
-            fs::write(copied, with_forge(root, file, &text, &pages))?;
-        } else {
-            fs::copy(root.join(file), copied)?;
+        fs::write(copied(page)?, with_forge(root, page, &text, &links, &pages))?;
+        let linked = links.iter().map(|(_, link)| pages::target(page, link).0);
+        for file in linked.filter(|file| !pages.contains(file) && root.join(file).is_file()) {
+            fs::copy(root.join(&file), copied(&file)?)?;
         }
     }
     fs::write(to.join("SUMMARY.md"), from_root(&fs::read_to_string(summary)?))?;
@@ -64,9 +62,15 @@ fn copy(root: &Path, to: &Path) -> Result<()> {
 
 /// The page with links to the forge in place of those to folders and to pages that are not in the
 /// book.
-fn with_forge(root: &Path, page: &Path, text: &str, pages: &[PathBuf]) -> String {
+fn with_forge(
+    root: &Path,
+    page: &Path,
+    text: &str,
+    links: &[(usize, String)],
+    pages: &[PathBuf],
+) -> String {
     let mut text = text.to_owned();
-    for (_, link) in Page::read(&text).links.iter().filter(|(_, link)| !pages::is_outside(link)) {
+    for (_, link) in links.iter().filter(|(_, link)| !pages::is_outside(link)) {
         let (to, _) = pages::target(page, link);
         let is_page = to.extension().is_some_and(|end| end == "md");
         let kind = if root.join(&to).is_dir() { "tree" } else { "blob" };

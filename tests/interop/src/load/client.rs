@@ -22,7 +22,6 @@ pub struct Client {
     password: Vec<u8>,
     last_zxid: i64,
     session: Option<Session>,
-    server: SocketAddr,
     /// Number of connections so far.
     connections: usize,
 }
@@ -41,7 +40,6 @@ impl Client {
             password: vec![0; 16],
             last_zxid: 0,
             session: None,
-            server: addresses[first % addresses.len()],
             connections: 0,
         };
         client.connect()?;
@@ -53,9 +51,9 @@ impl Client {
         &self.addresses
     }
 
-    /// The server that it was connected to last.
+    /// The server of its connection; without one, the server that it tries next.
     pub fn server(&self) -> SocketAddr {
-        self.server
+        self.addresses[self.next % self.addresses.len()]
     }
 
     /// The session's id.
@@ -86,7 +84,7 @@ impl Client {
         let start = Instant::now();
         while self.session.is_none() {
             ensure!(start.elapsed() < PATIENCE, "no server takes session {:#x}", self.id);
-            let address = self.addresses[self.next % self.addresses.len()];
+            let address = self.server();
             let (timeout, id, zxid) = (self.timeout_ms, self.id, self.last_zxid);
             match Session::attach(address, timeout, id, &self.password, zxid, ANSWER_TIME / 3) {
                 Ok(Some(session)) => {
@@ -95,7 +93,6 @@ impl Client {
                     self.timeout_ms = session.timeout_ms;
                     session.connection.set_patience(ANSWER_TIME)?;
                     self.session = Some(session);
-                    self.server = address;
                     self.connections += 1;
                 }
                 Ok(None) => bail!("session {id:#x} is lost, says {address}"),
