@@ -202,7 +202,17 @@ async fn queue(curator: &mut Curator, client: &Client) -> Result<()> {
     };
     curator.program.wait_for(PATIENCE, consumed("free"))?;
     ensure!(!consumed("held")(&curator.program.text()?), "taken twice");
+    // The item is given back in the background, and Curator looks again only after a change of the
+    // queue.
+    let mark = format!("/together/queue-locks/{}", item.name());
     drop(item);
+    let given_back = async {
+        while client.exists(&mark).await?.is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        anyhow::Ok(())
+    };
+    soon(given_back).await??;
     soon(queue.put(&[b"last"], 3)).await??;
     curator.program.wait_for(PATIENCE, consumed("held"))?;
     curator.program.wait_for(PATIENCE, consumed("last"))
