@@ -18,6 +18,12 @@ use zebu_testkit::Random;
 /// The length of the header of a log or a snapshot: some of its bytes are never checked.
 const HEADER_BYTES: usize = 16;
 
+/// The length of the part of a log's header that a start checks.
+const MAGIC_BYTES: usize = 4;
+
+/// The distance between the slots of a sidecar.
+const SLOT_STRIDE: usize = 4096;
+
 /// The number of bytes that rot together.
 const SECTOR_BYTES: usize = 512;
 
@@ -134,6 +140,43 @@ impl Disk {
         let bit = random.below(8);
         self.mem.rot(path, at, |byte| byte ^ 1 << bit);
         Some(format!("a bit flipped at {at} of {}, up to {end}", path.display()))
+    }
+
+    /// Damages a snapshot, a sidecar, or the header of a log, and no record. Returns a description.
+    ///
+    /// Spares a sidecar whose slots differ: without the newer slot, no server can tell a damaged
+    /// record from a torn write.
+    pub(crate) fn rot_around_records(&self, seed: u64) -> Option<String> {
+        let mut random = Random::stream(seed, 11);
+        let mut places = Vec::new();
+        for path in self.mem.files() {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let content = self.mem.content(&path)?;
+            if names::parse_snapshot(name).is_some() && content.len() > HEADER_BYTES {
+                places.push((path, HEADER_BYTES..content.len()));
+            } else if names::parse_log(name).is_some() && content.len() > MAGIC_BYTES {
+                places.push((path, 0..MAGIC_BYTES));
+            } else if names::parse_sidecar(name).is_some() && content.len() > SLOT_STRIDE {
+                let without = |slot: Range<usize>| {
+                    let mut content = content.clone();
+                    content[slot].fill(0);
+                    Mark::read(&content)
+                };
+                let slots = [0..SECTOR_BYTES, SLOT_STRIDE..content.len()];
+                if without(slots[0].clone()) == without(slots[1].clone()) {
+                    places.extend(slots.map(|slot| (path.clone(), slot)));
+                }
+            }
+        }
+        if places.is_empty() {
+            return None;
+        }
+        let (path, range) = random.pick(&places);
+        let at = random.between(range.start as u64, range.end as u64 - 1) as usize;
+        let mut content = self.mem.content(path)?;
+        content[at] ^= 1 << random.below(8);
+        self.mem.put(path, &content);
+        Some(format!("a bit flipped at {at} of {}, {} bytes", path.display(), content.len()))
     }
 
     /// The bytes of whole records in a log that its sidecar does not prove.

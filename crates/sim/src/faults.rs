@@ -305,11 +305,16 @@ impl World {
                 if self.checks.has_lost_everything() {
                     return None;
                 }
+                // One of these may need a leader's snapshot: the others suffice for a leader.
+                let dispensable: Vec<usize> = (0..self.servers.len())
+                    .filter(|it| self.checks.may_wipe(*it) && self.is_dispensable(*it))
+                    .collect();
                 for server in 0..self.servers.len() {
                     let spread = self.random.ms(0, 5_000);
                     self.power_cut(server, 0, Left::All.crash(), back + spread);
                 }
                 self.damage_everywhere(seed)?;
+                self.damage_one_twice(seed, dispensable);
             }
             Fault::RotBeneath(target, seed) => {
                 let server = self.aim(target)?;

@@ -194,6 +194,20 @@ impl World {
         self.repair(server, number);
     }
 
+    /// Damages something other than a record at one of these servers that has damaged records.
+    pub(crate) fn damage_one_twice(&mut self, seed: u64, mut servers: Vec<usize>) {
+        let mut random = zebu_testkit::Random::stream(seed, 12);
+        servers.retain(|server| self.checks.is_rotten(*server));
+        if servers.is_empty() || random.one_in(3) {
+            return;
+        }
+        let server = *random.pick(&servers);
+        if let Some(what) = self.servers[server].disk.rot_around_records(random.next()) {
+            self.reached("records and something else rotten");
+            self.tell(|| format!("server {server}: {what}"));
+        }
+    }
+
     /// Damages records at all servers. Each record stays intact at one server that has it. Returns
     /// the number of damaged servers.
     pub(crate) fn damage_everywhere(&mut self, seed: u64) -> Option<usize> {
