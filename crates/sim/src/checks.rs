@@ -100,6 +100,11 @@ pub(crate) struct Checks {
     handed: Vec<bool>,
     /// The servers whose disks have rotted.
     rotten: Vec<bool>,
+    /// The servers whose histories end with transactions that no disk has.
+    unlogged: Vec<bool>,
+    /// By server: the zxids of its snapshots, and the last transactions of which these may contain
+    /// effects.
+    snapshots: Vec<BTreeMap<Zxid, Zxid>>,
     voters: usize,
     reconfig: bool,
     /// Whether some leaders omit transactions from a synchronization.
@@ -147,6 +152,8 @@ impl Checks {
             stood: vec![false; servers],
             handed: vec![false; servers],
             rotten: vec![false; servers],
+            unlogged: vec![false; servers],
+            snapshots: vec![BTreeMap::new(); servers],
             voters: plan.voters,
             reconfig: plan.reconfig,
             holes: plan.leads.contains(&Leads::Holes),
@@ -229,6 +236,10 @@ impl Checks {
         if recovered.damaged.is_none() && self.durability.repaired(server) {
             self.refines.replaced(server);
         }
+        if std::mem::take(&mut self.unlogged[server]) {
+            self.refines.replaced(server);
+        }
+        self.loads(server, last);
         let held = self.durability.recovered(server, last, epochs, &self.order);
         self.hold(held);
         let held = self.order.recovered(server, last);
@@ -419,7 +430,14 @@ impl Checks {
         if self.silent {
             return;
         }
-        self.refine(|model, _| model.truncated(server, end));
+        let was_unlogged = std::mem::take(&mut self.unlogged[server]);
+        match end.filter(|_| was_unlogged) {
+            Some(end) => {
+                self.refines.forgets(server, end, &self.order);
+                self.loads(server, end);
+            }
+            None => self.refine(|model, _| model.truncated(server, end)),
+        }
         match end {
             Some(zxid) => {
                 self.order.cut(server, zxid);
@@ -451,6 +469,7 @@ impl Checks {
         tree: &Tree,
     ) {
         self.refine(|model, _| model.restored(server, zxid));
+        self.unlogged[server] &= self.silent;
         // An installed snapshot counts even if its report is lost.
         self.rotten[server] = false;
         self.state.fuzzy(server, zxid, extent);
@@ -503,7 +522,42 @@ impl Checks {
         self.expiry.input(server, it, input, self.now);
     }
 
+    /// An observer without a log takes transactions into its history.
+    fn take_unlogged(&mut self, server: usize, last: Zxid) {
+        self.unlogged[server] = true;
+        for zxid in self.order.between(self.order.logged(server), last) {
+            let record = self.order.record(zxid);
+            let held = self.order.append(server, false, zxid, &record);
+            self.hold(held);
+            self.refine(|model, _| model.append(server, zxid, &record, None));
+            // The model has no servers without a log.
+            self.refine(|model, _| model.flushed(server, zxid));
+        }
+    }
+
+    /// A server has loaded its state up to `last`, with a snapshot that may contain later
+    /// transactions, if no log has those.
+    fn loads(&mut self, server: usize, last: Zxid) {
+        let extents = self.snapshots[server].range(..=last).map(|(_, extent)| *extent);
+        if let Some(extent) = extents.max().filter(|extent| *extent > last) {
+            self.state.fuzzy(server, last, extent);
+        }
+    }
+
+    /// Whether a server's history ends with transactions that no disk has.
+    pub(crate) fn is_unlogged(&self, server: usize) -> bool {
+        self.unlogged[server]
+    }
+
+    /// A snapshot on a server's disk is complete.
+    pub(crate) fn snapshot_taken(&mut self, server: usize, zxid: Zxid, extent: Zxid) {
+        self.snapshots[server].insert(zxid, extent);
+    }
+
     pub(crate) fn stepped(&mut self, server: usize, it: &Server) {
+        if let Some(peer) = it.peer().filter(|peer| peer.is_unlogged()) {
+            self.take_unlogged(server, peer.history().last());
+        }
         let allowed = legality::Allowed { holes: self.holes, losses: self.losses };
         let held = legality::check(server, it, allowed);
         self.hold(held);
@@ -550,8 +604,8 @@ impl Checks {
 
     pub(crate) fn send(&mut self, server: usize, it: &Server, packet: &QuorumPacket) {
         self.refine(|model, _| model.send(server, packet));
-        let observes = it.peer().is_some_and(|peer| peer.state() == State::Observing);
-        let held = self.durability.send(server, packet, observes);
+        let is_unlogged = it.peer().is_some_and(zebu_zab::Peer::is_unlogged);
+        let held = self.durability.send(server, packet, is_unlogged);
         self.hold(held);
         let epoch = packet.epoch();
         let peer = it.peer();
@@ -641,7 +695,9 @@ impl Checks {
         let held = self.order.applied(server, before, zxid, record, led, candidate);
         self.hold(held);
         self.take_committed();
-        self.durability.counted(server, zxid);
+        if !self.unlogged[server] {
+            self.durability.counted(server, zxid);
+        }
         let held = self.state.applied(server, zxid, record, tree);
         self.hold(held);
     }

@@ -106,6 +106,9 @@ impl zebu_engine::World for Driver<'_> {
             let World { checks, servers, .. } = &mut *self.world;
             checks.saves_epoch(self.server, &servers[self.server], *kind, *epoch);
         }
+        if matches!(order, Order::Member(Job::Reload)) {
+            self.world.reached("voter goes back to what its disk has");
+        }
         self.world.order(self.server, order);
         Ok(())
     }

@@ -59,6 +59,7 @@ const fn tested(name: &'static str, source: &'static str, test: &'static str) ->
 /// All mutants.
 pub const MUTANTS: &[Mutant] = &[
     mutant("ack before fsync", "S-8"),
+    aimed("unlogged history votes", "S-8", Aim::ChangingMembers),
     mutant("history acknowledged before fsync", "B-03, B-04"),
     mutant("leader counts before fsync", "S-8"),
     mutant("applied before fsync", "S-8"),

@@ -382,6 +382,8 @@ pub struct Plan {
     pub read_only: bool,
     /// Whether some programs cancel a request after a timeout.
     pub impatient: bool,
+    /// Whether observers log no transactions (`syncEnabled=false`).
+    pub logless: bool,
     /// Whether servers enforce quotas, and clients set some.
     pub quotas: bool,
     /// Whether clients restart their xids on each connection.
@@ -475,6 +477,7 @@ impl Plan {
             autocreate: seed % 3 == 1,
             first_counter: if random.one_in(10) { u32::MAX - 40 } else { 1 },
             snapshot_pause: Duration::from_millis(if seed.is_multiple_of(5) { 3000 } else { 30 }),
+            logless: Random::stream(seed, 12).one_in(3),
             leader_silence: (seed >> 2).is_multiple_of(2).then_some(Duration::from_millis(600)),
             length: SECOND * random.between(60, 180) as u32,
             ..Self::calm(seed)
@@ -591,6 +594,7 @@ impl Plan {
             local_sessions: false,
             read_only: false,
             impatient: false,
+            logless: false,
             quotas: false,
             counts_anew: false,
             asks_behind_end: false,

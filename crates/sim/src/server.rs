@@ -359,6 +359,7 @@ fn zab_options(plan: &Plan, server: usize, process: u64) -> zebu_zab::Options {
     options.first_counter = plan.first_counter;
     options.reconfig = plan.reconfig;
     options.observer.masters = plan.masters;
+    options.observer.logs = !plan.logless;
     options.resync_pause = plan.tick * 8;
     options.credulous = plan.credulous && plan.seed >> server & 1 == 0;
     let id = u128::from(plan.seed) << 64 | (server as u128) << 32 | u128::from(process);
@@ -521,6 +522,9 @@ impl World {
             Replica::member(options, peer, &tree, Now { monotonic: clock_base, wall_ms });
         replica.replayed(recovered.replayed, recovered.replayed_bytes);
         self.tell(|| format!("server {server} starts at {last} with {epochs:?}"));
+        if self.checks.is_unlogged(server) {
+            self.reached("start after transactions that no log has");
+        }
         self.checks.recovered(server, &recovered, epochs, &committed, &tree, mismatches);
         self.checks.counts_for_nothing(server, is_empty);
         let engine = EngineOptions {

@@ -82,6 +82,11 @@ impl Taking {
         Step::Done
     }
 
+    /// The last transaction before the snapshot began.
+    pub fn began(&self) -> Zxid {
+        self.walk.began()
+    }
+
     /// Writes what was copied. Call this between steps.
     ///
     /// # Errors

@@ -238,6 +238,10 @@ pub(crate) fn unknown_transaction_kept() -> bool {
     zebu_proto::mutant!("unknown transaction kept")
 }
 
+pub(crate) fn unlogged_history_votes() -> bool {
+    zebu_proto::mutant!("unlogged history votes")
+}
+
 pub(crate) fn unproven_acknowledgements_counted() -> bool {
     zebu_proto::mutant!("unproven acknowledgements counted")
 }

@@ -163,6 +163,11 @@ impl Peer {
         &self.history
     }
 
+    /// Whether the end of this server's history is only in memory: an observer without a log.
+    pub fn is_unlogged(&self) -> bool {
+        self.unlogged
+    }
+
     fn standing(&self) -> Epoch {
         standing(self.epochs, &self.history, self.has_database)
     }

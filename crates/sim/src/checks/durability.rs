@@ -27,6 +27,8 @@ struct Track {
     /// The end of the history after the truncation or snapshot transfer that is in progress.
     replacing: Option<Zxid>,
     wiped: bool,
+    /// Whether the server has introduced itself as an observer.
+    observes: bool,
 }
 
 impl Track {
@@ -262,10 +264,12 @@ impl Durability {
         &mut self,
         server: usize,
         packet: &QuorumPacket,
-        observes: bool,
+        is_unlogged: bool,
     ) -> Result<(), String> {
         let zxid = packet.zxid;
         match packet.kind {
+            PacketKind::FOLLOWERINFO => self.0[server].observes = false,
+            PacketKind::OBSERVERINFO => self.0[server].observes = true,
             PacketKind::ACK if zxid.counter() > 0 => {
                 let track = &mut self.0[server];
                 track.owed = track.owed.max(zxid);
@@ -282,7 +286,7 @@ impl Durability {
                         "S-9: server {server} acknowledges epoch {zxid} too early"
                     ));
                 }
-                if track.flushed < track.synced {
+                if track.flushed < track.synced && !is_unlogged {
                     return Err(format!(
                         "S-9: server {server} acknowledges epoch {} before {} is on its disk",
                         zxid.epoch().0,
@@ -299,7 +303,7 @@ impl Durability {
                 // count as a promise.
                 let ack = EpochAck::decode(packet.data.as_deref());
                 let counts = ack.is_ok_and(|ack| ack.current_epoch.is_some());
-                if track.told < track.accepted && (counts || !observes) {
+                if track.told < track.accepted && (counts || !track.observes) {
                     return Err(format!(
                         "B-30: server {server} accepts epoch {} after it has promised {}",
                         track.told.0, track.accepted.0

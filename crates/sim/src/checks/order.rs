@@ -122,6 +122,13 @@ impl Order {
         self.back_from(last).find(|at| *at <= zxid) == Some(zxid)
     }
 
+    /// The transactions of the history that ends with `last` behind `first`, oldest first.
+    pub(crate) fn between(&self, first: Zxid, last: Zxid) -> Vec<Zxid> {
+        let mut zxids: Vec<Zxid> = self.back_from(last).take_while(|at| *at > first).collect();
+        zxids.reverse();
+        zxids
+    }
+
     pub(crate) fn wiped(&mut self, server: usize) {
         self.servers[server] = Track::default();
     }
@@ -216,9 +223,7 @@ impl Order {
         if !self.has(logged, committed) {
             return Err(format!("P-9: server {server} leads with {logged}, without {committed}"));
         }
-        let mut new: Vec<Zxid> = self.back_from(logged).take_while(|at| *at > committed).collect();
-        new.reverse();
-        self.chain.extend(new);
+        self.chain.extend(self.between(committed, logged));
         Ok(())
     }
 

@@ -330,9 +330,10 @@ impl Refines {
             return Ok(());
         }
         self.servers[server].replacing = None;
-        let it = &self.state.servers[server];
         let Some(end) = end else {
-            // Only a snapshot transfer helps.
+            // Only a snapshot transfer helps. Until then the disk keeps what it has.
+            self.servers[server].is_replaced = true;
+            let it = &self.state.servers[server];
             let (epochs, role) = ((it.accepted, it.current), it.role);
             self.state.replace_disk(server, epochs, Vec::new(), true);
             self.state.servers[server].role = role;
@@ -346,12 +347,27 @@ impl Refines {
         self.act(Action::FollowerTruncates { server, len })
     }
 
+    /// An observer without a log goes back to the state on its disk.
+    pub(crate) fn forgets(&mut self, server: usize, end: Zxid, order: &Order) {
+        if !self.is_on {
+            return;
+        }
+        self.servers[server].replacing = None;
+        self.servers[server].applied = end;
+        let it = &self.state.servers[server];
+        let (epochs, role, is_empty) = ((it.accepted, it.current), it.role, it.empty);
+        let history = self.chain(end, order);
+        self.state.replace_disk(server, epochs, history, is_empty);
+        self.state.servers[server].role = role;
+    }
+
     /// A snapshot transfer has replaced the history.
     pub(crate) fn restored(&mut self, server: usize, zxid: Zxid) -> Held {
         if !self.is_on {
             return Ok(());
         }
         self.servers[server].replacing = None;
+        self.servers[server].is_replaced = false;
         self.servers[server].applied = zxid;
         let (_, len) = self.led(server, zxid, "is given a copy at")?;
         self.act(Action::FollowerRestores { server, len })

@@ -160,7 +160,8 @@ impl Peer {
     ///
     /// The dropped transactions were committed without it.
     pub(super) fn forget_unlogged(&mut self, out: &mut Vec<Output>) -> bool {
-        let forgets = self.unlogged && !self.quorums.is_observer(self.options.me);
+        let votes = !self.quorums.is_observer(self.options.me);
+        let forgets = self.unlogged && votes && !faults::unlogged_history_votes();
         if forgets {
             self.busy.reloading = true;
             out.push(Output::Reload);
