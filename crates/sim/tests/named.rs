@@ -282,8 +282,8 @@ fn a_leader_that_few_have_found_may_step_down() {
     holds_as_drawn(10_502_831);
 }
 
-/// An observer answered a leader of an earlier epoch, and its link ended in the same step. The check
-/// took the answer for a voter's promise.
+/// An observer answered a leader of an earlier epoch, and its link ended in the same step. The
+/// check took the answer for a voter's promise.
 #[test]
 fn an_observer_promises_nothing_also_while_its_link_ends() {
     holds_as_drawn(23_000_443);
