@@ -76,9 +76,6 @@ pub struct Options {
     /// [`Recovered::damaged`](crate::Recovered::damaged), for a leader to repair, and does not end
     /// the start.
     pub member: bool,
-    /// `syncEnabled`: whether transactions are logged. An observer may go without a log; it then
-    /// starts from its last snapshot.
-    pub log_txns: bool,
     /// Number of newest transactions that a recovery keeps in
     /// [`Recovered::recent`](crate::Recovered::recent); 0: none.
     pub recent_txns_max: usize,
@@ -136,7 +133,6 @@ impl Options {
             record_bytes_max: 2 * 0xf_ffff,
             accept_damage: false,
             member: false,
-            log_txns: true,
             recent_txns_max: 0,
             recent_bytes_max: 64 * 1024 * 1024,
         }
@@ -315,13 +311,12 @@ impl Store {
         EnsembleFile::new(Arc::clone(&self.shared.vfs), &self.shared.options.data_dir)
     }
 
-    /// The file with the committed zxid. `None` if the log is not synced or not written: it may
-    /// then end before that zxid.
+    /// The file with the committed zxid. `None` if the log is not synced: it may then end before
+    /// that zxid.
     pub fn committed(&self) -> Option<CommittedFile> {
         let options = &self.shared.options;
         let vfs = || Arc::clone(&self.shared.vfs);
-        (options.force_sync && options.log_txns)
-            .then(|| CommittedFile::new(vfs(), &self.shared.log_dir))
+        options.force_sync.then(|| CommittedFile::new(vfs(), &self.shared.log_dir))
     }
 
     /// Returns the log for the thread that writes it, and the snapshots for the thread that takes

@@ -82,8 +82,6 @@ impl TxnLog {
 
     /// Adds a transaction to the next batch. `body`: header, transaction and digest.
     ///
-    /// Without a log (see [`Options::log_txns`](crate::Options::log_txns)) it is only counted.
-    ///
     /// # Panics
     /// If the body has another zxid, or transactions are missing before this one: a log with a gap
     /// could not be loaded.
@@ -93,10 +91,6 @@ impl TxnLog {
             || self.appended.next() == Some(zxid)
             || (self.appended < zxid && self.appended.epoch() != zxid.epoch());
         assert!(follows, "{zxid} does not follow {}", self.appended);
-        if !self.shared.options.log_txns {
-            self.appended = zxid;
-            return;
-        }
         let mark = self.gathered.get_or_insert_with(|| Mark::start(zxid, self.appended));
         mark.advance(zxid, body);
         encode_record(body, &mut self.buffer);
@@ -319,10 +313,6 @@ impl TxnLog {
     }
 
     fn write_gathered(&mut self) -> Result<Synced, StoreError> {
-        if !self.shared.options.log_txns {
-            // Transactions of an observer need not be durable.
-            self.durable = self.appended;
-        }
         let mut synced =
             Synced { up_to: self.durable, took: Duration::ZERO, slow: false, bytes: 0 };
         if self.buffer.is_empty() {

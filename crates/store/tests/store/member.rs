@@ -223,33 +223,6 @@ fn a_running_server_reads_its_directory_again() {
     lives_on(&disk, &run, &|| "after three reloads".to_owned());
 }
 
-#[test]
-fn an_observer_may_go_without_a_log() {
-    let disk = MemVfs::new(Path::new(ROOT));
-    let silent = Options { log_txns: false, ..member() };
-    let (store, ..) = recover(Arc::new(disk.clone()), silent.clone()).unwrap();
-    let (mut log, snapshots) = store.split();
-    let mut run = Run::default();
-    run.snapshot(&snapshots).unwrap();
-    run.write(&mut log, Zxid::new(Epoch(1), 1), 20).unwrap();
-    let kept = run.clone();
-    run.snapshot(&snapshots).unwrap();
-    run.write(&mut log, run.next(), 20).unwrap();
-    assert_eq!((log.appended(), log.durable(), log.size()), (run.last(), run.last(), 0));
-    log.settle().unwrap();
-    log.roll().unwrap();
-    // Its state cannot be rebuilt from the disk.
-    let truncated = log.truncate(Zxid::new(Epoch(1), 30), &mut History::default()).unwrap();
-    assert!(matches!(truncated, Truncated::Lost { .. }));
-    log.close().unwrap();
-    drop(snapshots);
-    assert!(disk.files().iter().all(|path| path.to_string_lossy().contains("snapshot.")));
-    // It starts from its last snapshot, and may log from then on.
-    let (_, recovered, history) = recover(Arc::new(disk.clone()), silent).unwrap();
-    kept.check(&recovered, &history).unwrap();
-    lives_on(&disk, &kept, &|| "with a log again".to_owned());
-}
-
 /// The first snapshot has nothing that is not in the logs, which begin with the first transaction.
 /// Without the snapshot, a member continues.
 #[test]
