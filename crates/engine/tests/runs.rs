@@ -102,15 +102,7 @@ impl Served {
         let conn = common.conns.enter([127, 0, 0, 1].into(), ConnLimits::default(), make);
         let mut client = Client::new(conn.expect("there is room"));
         let mut desk = Desk { now, answer_takes, is_alone: true, runs: Vec::new() };
-        let hello = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 40_000,
-            session_id: 0,
-            password: Some(&[0; 16]),
-            read_only: Some(false),
-            asks_ensemble: false,
-        };
+        let hello = ConnectRequest::new_session(40_000);
         let mut first = Vec::new();
         frame::frame(&mut first, |out| hello.encode(out));
         client.received(&first, true, || now);

@@ -241,15 +241,7 @@ fn get(xid: i32) -> Vec<u8> {
 /// The client's messages. It sends each piece after an answer to an earlier one: reads and writes
 /// in turn, and several at once.
 fn pieces() -> Vec<(Vec<u8>, i32)> {
-    let hello = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen: Zxid::ZERO,
-        timeout_ms: 40_000,
-        session_id: 0,
-        password: Some(&[0; 16]),
-        read_only: Some(false),
-        asks_ensemble: false,
-    };
+    let hello = ConnectRequest::new_session(40_000);
     let mut first = Vec::new();
     frame::frame(&mut first, |out| hello.encode(out));
     let open = Acl::open();

@@ -43,6 +43,22 @@ pub struct ConnectRequest<'a> {
 /// Says that the id of the ensemble is asked for, or follows.
 pub(crate) const ENSEMBLE: i32 = PacketKind::ENSEMBLE.0;
 
+impl ConnectRequest<'_> {
+    /// The request of a client that has seen nothing, for a session with a timeout in milliseconds.
+    /// It does not accept a read-only server.
+    pub fn new_session(timeout_ms: i32) -> Self {
+        Self {
+            protocol_version: 0,
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms,
+            session_id: 0,
+            password: Some(&[0; 16]),
+            read_only: Some(false),
+            asks_ensemble: false,
+        }
+    }
+}
+
 impl Encode for ConnectRequest<'_> {
     fn encode(&self, out: &mut Encoder<'_>) {
         out.int(self.protocol_version);

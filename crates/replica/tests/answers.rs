@@ -43,15 +43,7 @@ impl Server {
         let alone = Alone::new(replica, tree, schemes, Now::default(), ());
         let client = Connection::open(&alone.common, [127, 0, 0, 1].into());
         let mut server = Self { alone, client };
-        let connect = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 30_000,
-            session_id: 0,
-            password: Some(&[0; 16]),
-            read_only: Some(false),
-            asks_ensemble: false,
-        };
+        let connect = ConnectRequest::new_session(30_000);
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| connect.encode(out));
         server.exchange(&bytes);

@@ -348,7 +348,7 @@ mod tests {
 
     use zebu_jute::Encoder;
     use zebu_proto::request::ConnectRequest;
-    use zebu_proto::{OpCode, Zxid};
+    use zebu_proto::OpCode;
 
     use super::*;
 
@@ -390,15 +390,7 @@ mod tests {
         let server = Server::start(Config::embedded(dir.path()), Vec::new()).unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", server.port().unwrap())).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let hello = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 30_000,
-            session_id: 0,
-            password: None,
-            read_only: Some(false),
-            asks_ensemble: false,
-        };
+        let hello = ConnectRequest::new_session(30_000);
         stream.write_all(&framed(&[&hello])).unwrap();
         let receive = |mut stream: &TcpStream| {
             let mut length = [0; 4];

@@ -262,13 +262,10 @@ impl World {
         it.since = now;
         it.heard = now;
         let request = ConnectRequest {
-            protocol_version: 0,
             last_zxid_seen: it.seen,
-            timeout_ms: it.wished,
             session_id: it.session.0,
             password: Some(&it.password),
-            read_only: Some(false),
-            asks_ensemble: false,
+            ..ConnectRequest::new_session(it.wished)
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| request.encode(out));

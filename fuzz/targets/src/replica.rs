@@ -205,13 +205,10 @@ impl Run {
         let password = compatible_password(session);
         let right = if right_password { &password[..] } else { &password[1..] };
         let hello = ConnectRequest {
-            protocol_version: 0,
             last_zxid_seen: Zxid(seen.into()),
-            timeout_ms,
             session_id: session.0,
             password: Some(right),
-            read_only: Some(false),
-            asks_ensemble: false,
+            ..ConnectRequest::new_session(timeout_ms)
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| hello.encode(out));

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
 use zebu_proto::reply::ReplyHeader;
 use zebu_proto::request::{ConnectRequest, Create, PathWatch, RequestHeader, SetData};
-use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, Version, Xid, Zxid};
+use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, Version, Xid};
 
 /// The load of one count.
 #[derive(Debug)]
@@ -89,15 +89,7 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut client = Self { stream, xid: 0 };
-        let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 40_000,
-            session_id: 0,
-            password: Some(&[0; 16]),
-            read_only: Some(false),
-            asks_ensemble: false,
-        };
+        let request = ConnectRequest::new_session(40_000);
         client.stream.write_all(&frame(|to| request.encode(to)))?;
         client.answer()?;
         let bytes = client.create(PATH);

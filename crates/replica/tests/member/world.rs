@@ -268,13 +268,11 @@ impl World {
         };
         change(&mut hello);
         let hello = ConnectRequest {
-            protocol_version: 0,
             last_zxid_seen: hello.last_zxid_seen,
-            timeout_ms: 10_000,
             session_id: hello.session.0,
             password: Some(&hello.password),
             read_only: Some(hello.read_only),
-            asks_ensemble: false,
+            ..ConnectRequest::new_session(10_000)
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| hello.encode(out));

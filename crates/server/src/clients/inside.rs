@@ -17,7 +17,7 @@ use zebu_engine::client::{Client, End, Wants};
 use zebu_jute::{Decode as _, Encode as _};
 use zebu_proto::reply::{ConnectResponse, ReplyHeader};
 use zebu_proto::request::{ConnectRequest, RequestHeader};
-use zebu_proto::{ErrorCode, OpCode, Owner, Perms, SessionId, Xid, Zxid, path};
+use zebu_proto::{ErrorCode, OpCode, Owner, Perms, SessionId, Xid, path};
 use zebu_tree::{Node, QuotaText};
 
 use crate::clients::access::{self, Entered};
@@ -72,15 +72,8 @@ impl Inside {
             session: SessionId::NONE,
             timeout: Duration::ZERO,
         };
-        let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid(0),
-            timeout_ms: TIMEOUT_MS,
-            session_id: 0,
-            password: Some(&[0; 16]),
-            read_only: Some(true),
-            asks_ensemble: false,
-        };
+        let request =
+            ConnectRequest { read_only: Some(true), ..ConnectRequest::new_session(TIMEOUT_MS) };
         inside.send(&request.to_bytes());
         let answer = tokio::time::timeout(OPENING_TIME_MAX, inside.frame()).await;
         let answer = answer.map_err(|_| "no session in time".to_owned())?;

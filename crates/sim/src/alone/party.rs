@@ -136,13 +136,9 @@ impl Party {
             self.earlier.pop_front();
         }
         let request = ConnectRequest {
-            protocol_version: 0,
-            last_zxid_seen: Zxid::ZERO,
-            timeout_ms: 30_000,
             session_id: self.session.0,
             password: Some(&self.password),
-            read_only: Some(false),
-            asks_ensemble: false,
+            ..ConnectRequest::new_session(30_000)
         };
         let mut bytes = Vec::new();
         frame::frame(&mut bytes, |out| request.encode(out));
