@@ -19,12 +19,12 @@ mod inside;
 mod json;
 mod loggers;
 mod management;
-mod never;
 mod pages;
 mod prometheus;
 mod received;
 mod served;
 mod site;
+mod uncounted;
 
 pub use commands::Started;
 pub use console::ConsoleOptions;

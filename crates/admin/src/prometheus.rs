@@ -19,8 +19,8 @@ use zebu_proto::Zxid;
 
 use crate::figures::{self, Figures};
 use crate::four_letter::ConnectionFacts;
-use crate::never::{NEVER, Never};
 use crate::served::{LearnerFacts, Served};
+use crate::uncounted::{UNCOUNTED, Uncounted};
 
 /// The content type of the page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -59,7 +59,7 @@ pub fn page(served: &dyn Served, options: PageOptions, content_type: &str) -> St
     let mut page = Page { is_open: content_type == OPEN_METRICS, ..Page::default() };
     figures::gauges(served, served.serving(), &mut page);
     served.metrics().expose(&mut page);
-    NEVER.iter().for_each(|never| page.never(never));
+    UNCOUNTED.iter().for_each(|never| page.never(never));
     if let Some(id) = served.identity().settled() {
         page.begin("zebu_ensemble_info", "gauge", "Always 1: the key is the id of the ensemble.");
         page.value("zebu_ensemble_info", Some(&id.to_string()), None, 1.0);
@@ -132,7 +132,7 @@ impl Page {
         self.value(name, None, None, value);
     }
 
-    fn never(&mut self, never: &Never) {
+    fn never(&mut self, never: &Uncounted) {
         let help = format!("Always 0: {}.", never.why);
         for name in never.gauges {
             self.gauge(name, "gauge", &help, 0.0);

@@ -215,17 +215,17 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
         }
         (None, Some(server)) => {
             let authorization = args.auth_file.as_deref().map(read_authorization).transpose()?;
-            let door = args.credentials.load(|remark| eprintln!("note: {remark}"))?.door()?;
+            let dialer = args.credentials.load(|remark| eprintln!("note: {remark}"))?.dialer()?;
             let (repository, lock) = begin(args)?;
             let wish = wish(format!("server {server}"));
             let last = take::last(&repository, &wish)?;
             if let Some(shipped) =
-                shipped::ship(server, &door, authorization.as_ref(), last.as_ref())?
+                shipped::ship(server, &dialer, authorization.as_ref(), last.as_ref())?
             {
                 let made = take(&shipped.source, &repository, &wish)?;
                 return finish(args, horizon_ms, &made, &repository, out);
             }
-            let received = receive(server, &door, authorization, &repository, now_ms)?;
+            let received = receive(server, &dialer, authorization, &repository, now_ms)?;
             if let Some(traces) = received.traces() {
                 eprintln!(
                     "note: the server applied transactions up to {traces} while it took snapshot {}, so the snapshot has \

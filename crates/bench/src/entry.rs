@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use zebu_client::Sasl;
-use zebu_credentials::{CredentialArgs, Door, Wire};
+use zebu_credentials::{CredentialArgs, Dialer, Wire};
 
 use crate::client::Client;
 use crate::wire::op;
@@ -18,7 +18,7 @@ use crate::wire::op;
 /// How sessions are opened: with TLS and SASL, or without. The default is neither.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
-    door: Door,
+    dialer: Dialer,
     sasl: Option<Sasl>,
     /// The host names in certificates and tickets.
     hosts: Arc<BTreeMap<SocketAddr, String>>,
@@ -34,18 +34,18 @@ impl Entry {
         hosts: BTreeMap<SocketAddr, String>,
     ) -> anyhow::Result<Self> {
         let credentials = args.load(|remark| eprintln!("note: {remark}"))?;
-        let door = credentials.door()?;
-        Ok(Self { door, sasl: credentials.sasl, hosts: Arc::new(hosts) })
+        let dialer = credentials.dialer()?;
+        Ok(Self { dialer, sasl: credentials.sasl, hosts: Arc::new(hosts) })
     }
 
     /// Whether sessions use neither TLS nor SASL.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.door.is_secure() && self.sasl.is_none()
+        !self.dialer.is_secure() && self.sasl.is_none()
     }
 
     /// Whether sessions use TLS, and SASL.
     pub(crate) fn has(&self) -> (bool, bool) {
-        (self.door.is_secure(), self.sasl.is_some())
+        (self.dialer.is_secure(), self.sasl.is_some())
     }
 
     fn host(&self, server: SocketAddr) -> String {
@@ -58,7 +58,7 @@ impl Entry {
         let socket = TcpStream::connect_timeout(&server, patience)
             .with_context(|| format!("connect to {server}"))?;
         socket.set_nodelay(true)?;
-        Ok(self.door.enter(socket, &self.host(server), deadline)?)
+        Ok(self.dialer.enter(socket, &self.host(server), deadline)?)
     }
 
     /// Authenticates a new session, if that is configured.

@@ -1,8 +1,8 @@
 //! The functions of `zookeeper.h`.
 
 mod asynchronous;
-mod lasting;
-mod looking;
+mod extensions;
+mod handle_properties;
 mod opening;
 mod secure;
 #[path = "exports/loop.rs"]

@@ -4,7 +4,7 @@
 //! of them, and blocking connections that use them. The shell, `zebu bench` and the tools share
 //! this crate, so one file serves all of them.
 
-mod door;
+mod dialer;
 mod failure;
 mod sasl;
 mod tls;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use zebu_client::{Connector, Sasl, Tls};
 use zebu_proto::properties;
 
-pub use door::{Door, Wire};
+pub use dialer::{Dialer, Wire};
 pub use failure::Failure;
 
 use failure::Result;
@@ -74,13 +74,13 @@ impl Credentials {
     ///
     /// # Errors
     /// A store cannot be used.
-    pub fn door(&self) -> Result<Door> {
+    pub fn dialer(&self) -> Result<Dialer> {
         let failed = |error: zebu_client::Error| Failure::new(error.to_string());
         match &self.tls {
-            None => Ok(Door::plain()),
+            None => Ok(Dialer::plain()),
             Some(tls) => {
                 let (config, ocsp) = tls.rustls_config_and_ocsp().map_err(failed)?;
-                Ok(Door::secure(config, ocsp))
+                Ok(Dialer::secure(config, ocsp))
             }
         }
     }
@@ -162,13 +162,13 @@ mod tests {
             remarks[0].ends_with(": zookeeper.request.timeout has no effect here"),
             "{remarks:?}"
         );
-        assert!(!plain.door().unwrap().is_secure());
+        assert!(!plain.dialer().unwrap().is_secure());
         let trust = concat!(env!("CARGO_MANIFEST_DIR"), "/../auth/tests/fixtures/ca.pem");
         let text =
             format!("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location={trust}\n");
         let (secure, remarks) = load(&text);
         let secure = secure.unwrap();
-        assert!(secure.door().unwrap().is_secure() && remarks.is_empty());
+        assert!(secure.dialer().unwrap().is_secure() && remarks.is_empty());
         let (refused, _) = load("zookeeper.client.secure=maybe\n");
         assert!(refused.unwrap_err().message().contains("is neither true nor false"));
         let missing = CredentialArgs { client_configuration: Some("/no/such/file".into()) };
@@ -180,7 +180,7 @@ mod tests {
     fn a_store_that_cannot_be_used_is_named() {
         let text =
             "zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location=/no/such/ca.pem\n";
-        let failure = load(text).0.unwrap().door().unwrap_err();
+        let failure = load(text).0.unwrap().dialer().unwrap_err();
         assert!(failure.message().contains("/no/such/ca.pem: cannot be read"), "{failure}");
     }
 }

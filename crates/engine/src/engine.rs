@@ -22,8 +22,8 @@ use zebu_zab::{Compared, ConfigChange, Peer, Role, TreeDigest};
 use crate::common::{Common, Mode};
 use crate::conn::Conn;
 use crate::delivery::{Delivery, Kind, Notifier};
+use crate::extra_time::{ExtraTime, LATE_MIN};
 use crate::faults;
-use crate::given::{Given, LATE_MIN};
 use crate::journal::{Job, Order, Records};
 use crate::outbox::Outbox;
 use crate::sync::RwLockWriteGuard;
@@ -83,8 +83,8 @@ pub struct Engine<S> {
     /// When the engine last finished its inputs.
     looked: Duration,
     /// Time already given to sessions and to peers for periods in which this server did not read.
-    given: Given,
-    peers_given: Given,
+    extra_time: ExtraTime,
+    peers_extra_time: ExtraTime,
     policy: SyncPolicy,
     /// Whether the last digest compared differed from the one in the transaction.
     differs: bool,
@@ -117,8 +117,8 @@ impl<S: crate::Side> Engine<S> {
             options,
             touched: Duration::ZERO,
             looked: now,
-            given: Given::default(),
-            peers_given: Given::default(),
+            extra_time: ExtraTime::default(),
+            peers_extra_time: ExtraTime::default(),
             policy: SyncPolicy::default(),
             differs: false,
             is_doubted: false,
@@ -237,8 +237,8 @@ impl<S: crate::Side> Engine<S> {
         }
         let late = now.saturating_sub(next.max(self.looked));
         let stood = if late > LATE_MIN { late } else { Duration::ZERO };
-        let stood = stood.max(self.peers_given.look(world.peers_listened(), now));
-        let unheard = self.given.look(world.listened(), now).saturating_sub(stood);
+        let stood = stood.max(self.peers_extra_time.look(world.peers_listened(), now));
+        let unheard = self.extra_time.look(world.listened(), now).saturating_sub(stood);
         if unheard > Duration::ZERO {
             world.did_not_listen(unheard);
             inputs.push(Input::Unheard(unheard));

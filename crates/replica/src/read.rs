@@ -18,7 +18,7 @@ use zebu_tree::{Node, Tree, WatchLists, WatchMode, WatcherId};
 use crate::auth::{Schemes, masked};
 use crate::faults;
 use crate::frame::{bare_reply, fail, notification, reply};
-use crate::long::{CHILDREN_AT_ONCE_MAX, PART_BYTES_MAX, PART_OPS_MAX, may_take_long};
+use crate::long_reads::{CHILDREN_AT_ONCE_MAX, PART_BYTES_MAX, PART_OPS_MAX, may_take_long};
 
 /// Default limit of an answer in bytes, equal to the limit of a connection's outbox. A limit is
 /// needed: a one-megabyte multiRead could ask for a one-megabyte znode sixty thousand times, and a

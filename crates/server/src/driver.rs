@@ -10,9 +10,9 @@
 mod counts;
 mod effects;
 mod replacing;
+mod role_facts;
 mod silences;
 mod slow;
-mod standing;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -114,7 +114,7 @@ struct Parts {
     /// The network between servers, in an ensemble.
     peers: Option<peers::Handle>,
     /// The collected messages for them.
-    post: peers::Post,
+    outgoing: peers::Outgoing,
     digests: Digests,
     /// The time since which this server leads, and its proposals.
     leading: Option<(Duration, ProposalSizes)>,
@@ -161,7 +161,7 @@ impl Driver {
             log,
             snapshotter,
             peers,
-            post: peers::Post::default(),
+            outgoing: peers::Outgoing::default(),
             digests: Digests::default(),
             leading: None,
             member,

@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
-use zebu_credentials::{Door, Wire};
+use zebu_credentials::{Dialer, Wire};
 use zebu_proto::HostPort;
 
 /// Longest answer that is read.
@@ -49,33 +49,44 @@ pub(crate) fn connect(at: &HostPort, timeout: Duration) -> io::Result<TcpStream>
 
 /// Asks a four-letter word.
 pub(crate) fn word(
-    door: &Door,
+    dialer: &Dialer,
     at: &HostPort,
     word: &str,
     timeout: Duration,
 ) -> io::Result<String> {
     assert_eq!(word.len(), 4, "{word} does not have four letters");
-    exchange(door, at, word, timeout).map(lossy)
+    exchange(dialer, at, word, timeout).map(lossy)
 }
 
 /// Asks for a page.
-pub(crate) fn get(door: &Door, at: &HostPort, path: &str, timeout: Duration) -> io::Result<Page> {
-    ask_page(door, at, &format!("GET {path}"), "", timeout)
+pub(crate) fn get(
+    dialer: &Dialer,
+    at: &HostPort,
+    path: &str,
+    timeout: Duration,
+) -> io::Result<Page> {
+    ask_page(dialer, at, &format!("GET {path}"), "", timeout)
 }
 
 /// Sends a POST request. `headers`: header lines, each with its line end.
 pub(crate) fn post(
-    door: &Door,
+    dialer: &Dialer,
     at: &HostPort,
     path: &str,
     headers: &str,
     timeout: Duration,
 ) -> io::Result<Page> {
-    ask_page(door, at, &format!("POST {path}"), &format!("{headers}Content-Length: 0\r\n"), timeout)
+    ask_page(
+        dialer,
+        at,
+        &format!("POST {path}"),
+        &format!("{headers}Content-Length: 0\r\n"),
+        timeout,
+    )
 }
 
 fn ask_page(
-    door: &Door,
+    dialer: &Dialer,
     at: &HostPort,
     what: &str,
     headers: &str,
@@ -84,7 +95,7 @@ fn ask_page(
     let host = if at.host.contains(':') { format!("[{}]", at.host) } else { at.host.clone() };
     // With this version of HTTP, the end of the connection ends the body, and there are no chunks.
     let request = format!("{what} HTTP/1.0\r\nHost: {host}:{}\r\n{headers}\r\n", at.port);
-    page(&exchange(door, at, &request, timeout)?)
+    page(&exchange(dialer, at, &request, timeout)?)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is no answer of HTTP"))
 }
 
@@ -100,19 +111,19 @@ fn page(answer: &[u8]) -> Option<Page> {
 
 /// Connects to the first address of the host that answers, and performs the TLS handshake if there
 /// is one.
-fn enter(door: &Door, at: &HostPort, timeout: Duration) -> io::Result<Wire> {
+fn enter(dialer: &Dialer, at: &HostPort, timeout: Duration) -> io::Result<Wire> {
     let deadline = Instant::now() + timeout;
-    door.enter(connect(at, timeout)?, &at.host, deadline)
+    dialer.enter(connect(at, timeout)?, &at.host, deadline)
 }
 
 /// Sends the request, and returns all bytes until the connection ends.
 pub(crate) fn exchange(
-    door: &Door,
+    dialer: &Dialer,
     at: &HostPort,
     request: &str,
     timeout: Duration,
 ) -> io::Result<Vec<u8>> {
-    let mut stream = enter(door, at, timeout)?;
+    let mut stream = enter(dialer, at, timeout)?;
     stream.write_all(request.as_bytes())?;
     stream.flush()?;
     let mut answer = Vec::new();
@@ -181,9 +192,9 @@ pub(crate) mod tests {
             "ruok" => "imok".to_owned(),
             _ => "HTTP/1.1 200 OK\r\nDate: now\r\n\r\n{}".to_owned(),
         });
-        let door = Door::plain();
-        assert_eq!(word(&door, &at, "ruok", PATIENCE).unwrap(), "imok");
-        let page = get(&door, &at, "/commands", PATIENCE).unwrap();
+        let dialer = Dialer::plain();
+        assert_eq!(word(&dialer, &at, "ruok", PATIENCE).unwrap(), "imok");
+        let page = get(&dialer, &at, "/commands", PATIENCE).unwrap();
         assert_eq!((page.status, page.header("date"), &*page.body), (200, Some("now"), "{}"));
     }
 
@@ -205,7 +216,7 @@ pub(crate) mod tests {
                 thread::yield_now();
             }
         });
-        let failure = word(&Door::plain(), &at, "mntr", Duration::from_millis(200)).unwrap_err();
+        let failure = word(&Dialer::plain(), &at, "mntr", Duration::from_millis(200)).unwrap_err();
         let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::InvalidData];
         assert!(kinds.contains(&failure.kind()), "{failure}");
         served.join().unwrap();

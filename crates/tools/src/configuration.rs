@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use zebu_config::{AdminConfig, Config, ConfigError, Loaded, ReadFile, Sources, Start};
-use zebu_credentials::{CredentialArgs, Credentials, Door};
+use zebu_credentials::{CredentialArgs, Credentials, Dialer};
 
 /// Arguments that name a server's configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
@@ -45,7 +45,7 @@ pub struct Access {
     /// Credentials of sessions.
     pub(crate) credentials: Credentials,
     /// Access for four-letter words and HTTP.
-    pub(crate) door: Door,
+    pub(crate) dialer: Dialer,
 }
 
 impl Access {
@@ -55,19 +55,19 @@ impl Access {
     /// A file or a store cannot be used.
     pub(crate) fn of(args: &CredentialArgs) -> Result<Self, zebu_credentials::Failure> {
         let credentials = args.load(|remark| eprintln!("note: {remark}"))?;
-        let door = credentials.door()?;
-        Ok(Self { credentials, door })
+        let dialer = credentials.dialer()?;
+        Ok(Self { credentials, dialer })
     }
 
     /// The access to the members' admin servers, if they have the same settings as this server's
     /// and accept such requests.
-    pub(crate) fn admin<'c>(&self, config: &'c Config) -> Option<(Door, &'c AdminConfig)> {
+    pub(crate) fn admin<'c>(&self, config: &'c Config) -> Option<(Dialer, &'c AdminConfig)> {
         let admin = config.admin.as_ref().filter(|admin| admin.port > 0)?;
         match &admin.tls {
             Some(tls) if !tls.accepts_plain => {
-                self.door.is_secure().then(|| (self.door.clone(), admin))
+                self.dialer.is_secure().then(|| (self.dialer.clone(), admin))
             }
-            _ => Some((Door::plain(), admin)),
+            _ => Some((Dialer::plain(), admin)),
         }
     }
 }

@@ -80,7 +80,7 @@ fn ask(args: &HandOverArgs) -> Result<i64, Failure> {
     let to = args.to.map(|to| format!("?to={to}")).unwrap_or_default();
     let path = format!("/ensemble/hand_over{to}");
     let timeout = Duration::from_millis(args.timeout);
-    let page = ask::post(&access.door, &at, &path, &authorization, timeout);
+    let page = ask::post(&access.dialer, &at, &path, &authorization, timeout);
     let page = page.map_err(|error| wrong(&error))?;
     let json: serde_json::Value = serde_json::from_str(&page.body).unwrap_or_default();
     if page.status == 200

@@ -123,11 +123,11 @@ impl Looks {
 
     fn next(&mut self) -> Vec<Sample> {
         let timeout = self.timeout;
-        let door = &self.access.door;
-        let ask = move |at: &HostPort, word: &str| ask::word(door, at, word, timeout);
+        let dialer = &self.access.dialer;
+        let ask = move |at: &HostPort, word: &str| ask::word(dialer, at, word, timeout);
         let only_given = self.only_given;
         let samples =
-            look::look(&self.given, &self.known, self.start, only_given, door.is_secure(), &ask);
+            look::look(&self.given, &self.known, self.start, only_given, dialer.is_secure(), &ask);
         self.known = samples.iter().map(|sample| sample.at.clone()).collect();
         samples
     }

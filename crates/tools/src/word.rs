@@ -60,7 +60,7 @@ fn ask(args: &WordArgs) -> Result<Vec<u8>, Failure> {
     let [server] = &servers.servers[..] else { return Err(wrong(&"more than one server")) };
     let access = Access::of(&args.credentials)?;
     let timeout = Duration::from_millis(args.timeout);
-    ask::exchange(&access.door, server, &args.word, timeout).map_err(|error| wrong(&error))
+    ask::exchange(&access.dialer, server, &args.word, timeout).map_err(|error| wrong(&error))
 }
 
 #[cfg(test)]

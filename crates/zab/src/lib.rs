@@ -7,9 +7,11 @@ mod busy;
 mod catchup;
 pub mod config;
 mod ctx;
+mod disk_progress;
 mod doubt;
 pub mod election;
 mod faults;
+mod followed_in_vain;
 pub mod history;
 mod identity;
 mod io;
@@ -19,7 +21,6 @@ mod leave;
 mod links;
 mod masters;
 pub mod mesh;
-mod owed;
 mod peer;
 pub mod quorums;
 pub mod random;
@@ -27,7 +28,6 @@ mod reconfig;
 mod relay;
 mod silence;
 mod start;
-mod vain;
 
 pub use io::{
     Compared, ConfigChange, Configs, EpochKind, Input, Learners, LinkId, LogEnd, ObserverOptions,

@@ -19,6 +19,7 @@ use crate::ctx::Ctx;
 use crate::doubt::Doubt;
 use crate::election::{Ballot, Election, State};
 use crate::faults;
+use crate::followed_in_vain::FollowedInVain;
 use crate::history::{History, Txn};
 use crate::io::{ConfigChange, Input, LinkId, Options, Output, Role};
 use crate::leave::Leave;
@@ -30,7 +31,6 @@ use crate::random::Random;
 use crate::reconfig::Appointed;
 use crate::silence::Silence;
 use crate::start::{Epochs, Start, standing};
-use crate::vain::Vain;
 
 mod disk;
 mod elections;
@@ -74,7 +74,7 @@ pub struct Peer {
     /// A leader that was silent for too long, until it is heard again.
     silent: Option<ServerId>,
     /// The leaders followed in vain.
-    vain: Vain,
+    followed_in_vain: FollowedInVain,
     /// At an observer: its masters.
     masters: Masters,
     random: Random,
@@ -143,7 +143,7 @@ impl Peer {
             abstaining: BTreeSet::new(),
             heard: BTreeMap::new(),
             silent: None,
-            vain: Vain::default(),
+            followed_in_vain: FollowedInVain::default(),
             masters: Masters::default(),
             random: Random::new(options.seed),
             members_changed: false,
@@ -227,7 +227,7 @@ impl Peer {
             Part::Learning(learner, _) => learner.deadline().min(self.doubt.due()),
         };
         let tells = self.untold().map_or(Duration::MAX, |_| self.tells_at);
-        let hangs = |tenure: &Tenure| tenure.owed.due(self.options.sync_time());
+        let hangs = |tenure: &Tenure| tenure.disk_progress.due(self.options.sync_time());
         let disk = self.part.tenure().map_or(Duration::MAX, hangs);
         part.min(tells).min(self.election.deadline()).min(disk)
     }
@@ -262,7 +262,7 @@ impl Peer {
             unreachable!("only a leader has a next zxid")
         };
         leader.propose(&mut ctx, Txn { zxid, record });
-        tenure.owed.look(now, ctx.history, true);
+        tenure.disk_progress.look(now, ctx.history, true);
         zxid
     }
 
@@ -478,11 +478,11 @@ impl Peer {
         match &mut self.part {
             Part::Leading(leader, tenure) => {
                 leader.postpone(time);
-                tenure.owed.postpone(time);
+                tenure.disk_progress.postpone(time);
             }
             Part::Learning(learner, tenure) => {
                 learner.postpone(time);
-                tenure.owed.postpone(time);
+                tenure.disk_progress.postpone(time);
             }
             Part::Settling(_) | Part::Looking(_) => {}
         }
@@ -509,7 +509,7 @@ impl Peer {
             }
             Part::Learning(learner, tenure) => {
                 self.silent = learner.silent_leader(now);
-                self.vain.left(now, &learner, &self.options);
+                self.followed_in_vain.left(now, &learner, &self.options);
                 if learner.is_observer() {
                     // Leave the voters time for their election.
                     settling.rest_until =

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
-use zebu_credentials::Door;
+use zebu_credentials::Dialer;
 use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::decompressed;
@@ -156,14 +156,14 @@ pub fn parse_server(text: &str) -> Result<Address, String> {
     Ok(Address { host, port, is_secure: secure.is_some() })
 }
 
-/// Requests a snapshot from a server, and checks it completely. `door`: the TLS settings for an
+/// Requests a snapshot from a server, and checks it completely. `dialer`: the TLS settings for an
 /// address that needs TLS.
 ///
 /// # Errors
 /// The server does not answer, refuses, or sends something else than a complete snapshot.
 pub fn receive(
     address: &Address,
-    door: &Door,
+    dialer: &Dialer,
     authorization: Option<HeaderValue>,
     repository: &Repository,
     now_ms: i64,
@@ -171,18 +171,18 @@ pub fn receive(
     let failed = |source| BackupError::Server { address: address.to_string(), source };
     let runtime = runtime().map_err(failed)?;
     let (zxid, staged) =
-        runtime.block_on(download(address, door, authorization, repository)).map_err(failed)?;
+        runtime.block_on(download(address, dialer, authorization, repository)).map_err(failed)?;
     check(address, zxid, staged, now_ms)
 }
 
 async fn download(
     address: &Address,
-    door: &Door,
+    dialer: &Dialer,
     authorization: Option<HeaderValue>,
     repository: &Repository,
 ) -> Result<(Zxid, Staged), ServerError> {
     let kept = |error| ServerError::Kept(Box::new(error));
-    let mut answer = ask(address, door, authorization, "/commands/snapshot").await?;
+    let mut answer = ask(address, dialer, authorization, "/commands/snapshot").await?;
     if answer.head.status != StatusCode::OK {
         return Err(answer.refused().await);
     }
@@ -238,7 +238,7 @@ impl Drop for Answer {
 /// Requests a page from a server, over a new connection.
 pub(super) async fn ask(
     address: &Address,
-    door: &Door,
+    dialer: &Dialer,
     authorization: Option<HeaderValue>,
     path: &str,
 ) -> Result<Answer, ServerError> {
@@ -247,13 +247,13 @@ pub(super) async fn ask(
     let stream = within(SILENCE_MAX, stream, "no connection in time").await?;
     let stream = stream.map_err(no("no connection"))?;
     let (mut sender, driver) = if address.is_secure {
-        let config = door.config().ok_or(ServerError::TlsUnconfigured)?;
+        let config = dialer.config().ok_or(ServerError::TlsUnconfigured)?;
         let name = ServerName::try_from(address.host.clone())?;
         let handshake = TlsConnector::from(config).connect(name, stream);
         let stream = within(SILENCE_MAX, handshake, "no TLS in time").await?;
         let stream = stream.map_err(no("no TLS"))?;
         let chain = stream.get_ref().1.peer_certificates();
-        door.check(chain).await.map_err(no("no TLS"))?;
+        dialer.check(chain).await.map_err(no("no TLS"))?;
         speak(stream).await?
     } else {
         speak(stream).await?
@@ -375,7 +375,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::create(dir.path()).unwrap();
         let authorization = authorization.map(|text| HeaderValue::from_str(text).unwrap());
-        let received = receive(&address, &Door::plain(), authorization, &repository, 1000);
+        let received = receive(&address, &Dialer::plain(), authorization, &repository, 1000);
         (received, server.join().unwrap())
     }
 

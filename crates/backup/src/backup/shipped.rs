@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::Value;
 use tempfile::TempDir;
-use zebu_credentials::Door;
+use zebu_credentials::Dialer;
 use zebu_store::{OsVfs, names};
 
 use super::live::{self, Address, ServerError};
@@ -38,7 +38,7 @@ pub struct Shipped {
 /// The server does not answer, refuses, or sends something else; or the files cannot be written.
 pub fn ship(
     address: &Address,
-    door: &Door,
+    dialer: &Dialer,
     authorization: Option<&HeaderValue>,
     last: Option<&Manifest>,
 ) -> Result<Option<Shipped>> {
@@ -46,7 +46,7 @@ pub fn ship(
     let runtime = live::runtime().map_err(failed)?;
     let ask = |path: String| {
         let authorization = authorization.cloned();
-        async move { live::ask(address, door, authorization, &path).await }
+        async move { live::ask(address, dialer, authorization, &path).await }
     };
     let Some(listed) = runtime.block_on(list(&ask)).map_err(failed)? else { return Ok(None) };
     let folder = tempfile::tempdir().at(&std::env::temp_dir())?;

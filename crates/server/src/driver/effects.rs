@@ -139,15 +139,15 @@ impl World for Effects<'_> {
     }
 
     fn send(&mut self, link: LinkId, packet: QuorumPacket) {
-        if self.parts.post.add(link, packet) {
+        if self.parts.outgoing.add(link, packet) {
             self.hand_over();
         }
     }
 
     fn hand_over(&mut self) {
-        let Parts { peers, post, .. } = &mut *self.parts;
-        if let Some(peers) = peers.as_ref().filter(|_| !post.is_empty()) {
-            peers.send(post);
+        let Parts { peers, outgoing, .. } = &mut *self.parts;
+        if let Some(peers) = peers.as_ref().filter(|_| !outgoing.is_empty()) {
+            peers.send(outgoing);
         }
     }
 

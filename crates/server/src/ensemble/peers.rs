@@ -47,7 +47,7 @@ mod line;
 mod links;
 mod members;
 mod oracle;
-mod post;
+mod outgoing;
 mod repair;
 mod sasl;
 mod sockets;
@@ -58,7 +58,7 @@ use line::Line;
 use members::Members;
 
 pub use learner::Learner;
-pub use post::Post;
+pub use outgoing::Outgoing;
 
 /// Number of inputs waiting for the replica at which reading from peers pauses.
 const INPUTS_MAX: usize = 20_000;
@@ -459,11 +459,11 @@ impl Handle {
     }
 
     /// Writes the packets, or passes them to the writers of their links.
-    pub fn send(&self, post: &mut Post) {
+    pub fn send(&self, outgoing: &mut Outgoing) {
         let mut misfits = Vec::new();
         {
             let links = self.net.links.lock();
-            for (link, packets) in post.take() {
+            for (link, packets) in outgoing.take() {
                 let Some(handle) = links.get(&link) else { continue };
                 if !handle.send(packets, &self.net.shared.metrics) {
                     misfits.push(link);

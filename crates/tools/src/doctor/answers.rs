@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zebu_client::{Acl, Connector, EnsembleId, blocking};
 use zebu_config::Config;
-use zebu_credentials::Door;
+use zebu_credentials::Dialer;
 use zebu_proto::{HostPort, ServerId};
 use zebu_zab::config::{CONFIG_PATH, Member, Membership, Role};
 
@@ -84,7 +84,7 @@ impl Status {
 
 /// Asks all servers of the configuration.
 pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<Answers> {
-    let is_secure = access.door.is_secure();
+    let is_secure = access.dialer.is_secure();
     let mut asked = match &config.ensemble {
         None => {
             let mut own = unasked(ALONE, true, Role::Participant, own_client(config, is_secure));
@@ -113,7 +113,7 @@ pub(super) fn look(config: &Config, access: &Access, timeout: Duration) -> Vec<A
             })
             .collect(),
     };
-    let admin = access.admin(config).map(|(door, admin)| (door, admin.port));
+    let admin = access.admin(config).map(|(dialer, admin)| (dialer, admin.port));
     let admin = admin.as_ref();
     thread::scope(|scope| {
         for answers in &mut asked {
@@ -203,12 +203,17 @@ pub(super) fn unasked(
     }
 }
 
-fn ask_one(answers: &mut Answers, access: &Access, admin: Option<&(Door, u16)>, timeout: Duration) {
+fn ask_one(
+    answers: &mut Answers,
+    access: &Access,
+    admin: Option<&(Dialer, u16)>,
+    timeout: Duration,
+) {
     for (at, reached) in answers.election.iter_mut().chain(&mut answers.quorum) {
         *reached = ask::connect(at, timeout).map(drop).map_err(|error| error.kind());
     }
     let Some(client) = answers.client.clone() else { return };
-    let word = |word: &str| ask::word(&access.door, &client, word, timeout);
+    let word = |word: &str| ask::word(&access.dialer, &client, word, timeout);
     answers.status = word("srvr").map_err(|error| fault_in_words(&error)).and_then(|answer| {
         let first = answer.lines().next().unwrap_or_default().to_owned();
         Status::parse(&answer).ok_or_else(|| format!("the answer to srvr is {first:?}"))
@@ -223,12 +228,12 @@ fn ask_one(answers: &mut Answers, access: &Access, admin: Option<&(Door, u16)>, 
     let is_serving = !status.mode.is_empty();
     answers.members = members_of_conf(&conf);
     answers.files_max = word("mntr").ok().and_then(|answer| files_of_mntr(&answer));
-    if let Some((door, port)) = admin
+    if let Some((dialer, port)) = admin
         && !answers.is_me
     {
         let before = now_ms();
         let at = HostPort::new(client.host.clone(), *port);
-        let page = ask::get(door, &at, "/commands/ruok", timeout);
+        let page = ask::get(dialer, &at, "/commands/ruok", timeout);
         let date = page.ok().and_then(|page| parse_date(page.header("date")?));
         answers.skew = date.map(|date| Skew::between(before, date, now_ms(), 1_000));
     }
@@ -257,7 +262,7 @@ fn session(
     let client = blocking::Client::open(connector, &format!("{host}:{}", at.port))?;
     let after = now_ms();
     answers.ensemble = client.ensemble();
-    if let Ok(cons) = ask::word(&access.door, at, "cons", timeout)
+    if let Ok(cons) = ask::word(&access.dialer, at, "cons", timeout)
         && let Some(made) = established(&cons, &client.session_id().to_string())
     {
         answers.skew = Some(Skew::between(before, made, after, 1));

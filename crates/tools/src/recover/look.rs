@@ -47,7 +47,7 @@ pub(super) fn look(
     let me = ensemble.me;
     let mut asked: Vec<_> = (all.members())
         .map(|member| {
-            let client = client_of(member, all, config, access.door.is_secure());
+            let client = client_of(member, all, config, access.dialer.is_secure());
             // The lock shows that this server does not run, so another server is the leader.
             let quorum = if member.id == me { Vec::new() } else { member.quorum_addresses() };
             let votes = member.role == Role::Participant;
@@ -77,7 +77,8 @@ pub(super) fn look(
 }
 
 fn ask_one(at: &HostPort, access: &Access, timeout: Duration) -> Result<Answer, String> {
-    let answer = ask::word(&access.door, at, "srvr", timeout).map_err(|error| error.to_string())?;
+    let answer =
+        ask::word(&access.dialer, at, "srvr", timeout).map_err(|error| error.to_string())?;
     parse(&answer).ok_or_else(|| {
         format!("the answer to srvr is {:?}", answer.lines().next().unwrap_or_default())
     })

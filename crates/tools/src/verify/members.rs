@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use zebu_config::Config;
-use zebu_credentials::Door;
+use zebu_credentials::Dialer;
 use zebu_proto::{HostPort, Zxid};
 
 use super::MembersArgs;
@@ -34,7 +34,7 @@ pub(super) struct Member {
     /// Where it serves clients.
     pub(super) client: Option<HostPort>,
     /// The access, address and path of its HTTP server, if it may have one.
-    pub(super) admin: Option<(Door, HostPort, String)>,
+    pub(super) admin: Option<(Dialer, HostPort, String)>,
 }
 
 /// The answers of a member.
@@ -87,10 +87,10 @@ fn members_of(config: &Config, access: &Access) -> Result<Vec<Member>, Failure> 
     let admin = admin.as_ref();
     Ok((all.members())
         .map(|member| {
-            let client = client_of(member, all, config, access.door.is_secure());
-            let admin = client.as_ref().zip(admin).map(|(client, (door, admin))| {
+            let client = client_of(member, all, config, access.dialer.is_secure());
+            let admin = client.as_ref().zip(admin).map(|(client, (dialer, admin))| {
                 let at = HostPort::new(client.host.clone(), admin.port);
-                (door.clone(), at, admin.command_url.clone())
+                (dialer.clone(), at, admin.command_url.clone())
             });
             // Members on one host cannot all have this server's port.
             let shares = |other: &zebu_zab::config::Member| {
@@ -141,22 +141,22 @@ fn ask_all(members: &[Member], access: &Access, timeout: Duration) -> Vec<Result
 }
 
 fn ask_one(member: &Member, access: &Access, timeout: Duration) -> Result<Answer, String> {
-    let door = &access.door;
+    let dialer = &access.dialer;
     let Some(client) = &member.client else {
         return Err("its server.N line names no client port, and another member has the same host"
             .to_owned());
     };
-    let text = ask::word(door, client, "srvr", timeout).map_err(|error| error.to_string())?;
+    let text = ask::word(dialer, client, "srvr", timeout).map_err(|error| error.to_string())?;
     let answer = parse(&text).ok_or_else(|| {
         format!("the answer to srvr is {:?}", text.lines().next().unwrap_or_default())
     })?;
     let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
     let znodes = line("Node count: ").and_then(|count| count.trim().parse().ok());
     let digests =
-        ask::word(door, client, "hash", timeout).ok().and_then(|text| digests_of_word(&text));
+        ask::word(dialer, client, "hash", timeout).ok().and_then(|text| digests_of_word(&text));
     let digests = digests.or_else(|| {
-        let (door, at, url) = member.admin.as_ref()?;
-        let page = ask::get(door, at, &format!("{url}/hash"), timeout).ok()?;
+        let (dialer, at, url) = member.admin.as_ref()?;
+        let page = ask::get(dialer, at, &format!("{url}/hash"), timeout).ok()?;
         digests_of_page(&page.body)
     });
     let digests = digests.unwrap_or_default();

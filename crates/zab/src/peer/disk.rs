@@ -132,18 +132,19 @@ impl Peer {
 
     /// Ends the role if this server's own disk is too far behind.
     pub(super) fn watch_disk(&mut self, now: Duration) -> Result<(), Leave> {
-        let (behind, owed) = match &mut self.part {
+        let (behind, disk_progress) = match &mut self.part {
             Part::Leading(leader, tenure) => {
-                tenure.owed.look(now, &self.history, leader.epoch().is_some());
-                (leader.falls_behind(&self.history), tenure.owed)
+                tenure.disk_progress.look(now, &self.history, leader.epoch().is_some());
+                (leader.falls_behind(&self.history), tenure.disk_progress)
             }
             Part::Learning(learner, tenure) => {
-                tenure.owed.look(now, &self.history, learner.serving().is_some());
-                (false, tenure.owed)
+                tenure.disk_progress.look(now, &self.history, learner.serving().is_some());
+                (false, tenure.disk_progress)
             }
             Part::Settling(_) | Part::Looking(_) => return Ok(()),
         };
-        let hangs = owed.due(self.options.sync_time()) <= now && !faults::hung_disk_leads_on();
+        let hangs =
+            disk_progress.due(self.options.sync_time()) <= now && !faults::hung_disk_leads_on();
         if behind {
             return Err(Leave::DiskBehind);
         }

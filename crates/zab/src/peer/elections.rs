@@ -199,7 +199,7 @@ impl Peer {
     /// other servers are a quorum.
     fn avoided(&self, now: Duration) -> Avoided {
         let mut avoided = Avoided::new();
-        for (server, until) in self.vain.avoided(now) {
+        for (server, until) in self.followed_in_vain.avoided(now) {
             avoided.insert(server, until);
             if !self.can_do_without(&avoided) {
                 avoided.remove(&server);

@@ -80,7 +80,7 @@ impl Peer {
             unreachable!("only a leader has a next zxid")
         };
         leader.hand_over(&mut ctx, heir, Txn { zxid, record });
-        tenure.owed.look(now, ctx.history, true);
+        tenure.disk_progress.look(now, ctx.history, true);
         zxid
     }
 }

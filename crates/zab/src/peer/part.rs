@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
+use crate::disk_progress::DiskProgress;
 use crate::election::Ballot;
 use crate::leader::Leader;
 use crate::learner::Learner;
-use crate::owed::Owed;
 
 /// The phase of a member.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) struct Tenure {
     /// Servers that have begun to look for a leader, and when.
     pub(super) ahead: BTreeMap<ServerId, (Duration, Ballot)>,
     /// Progress of this server's own disk.
-    pub(super) owed: Owed,
+    pub(super) disk_progress: DiskProgress,
 }
 
 impl Part {

@@ -11,13 +11,13 @@ use zebu_auth::tls::ocsp::{Ocsp, Side};
 
 /// Makes connections with or without TLS.
 #[derive(Clone, Debug, Default)]
-pub struct Door {
+pub struct Dialer {
     tls: Option<Arc<ClientConfig>>,
     /// The OCSP checks after a handshake.
     ocsp: Option<Arc<Ocsp>>,
 }
 
-impl Door {
+impl Dialer {
     /// Without TLS.
     pub fn plain() -> Self {
         Self::default()
@@ -32,13 +32,13 @@ impl Door {
         self.tls.is_some()
     }
 
-    /// The configuration of its handshakes, if it uses TLS. [`Door::check`] must follow.
+    /// The configuration of its handshakes, if it uses TLS. [`Dialer::check`] must follow.
     pub fn config(&self) -> Option<Arc<ClientConfig>> {
         self.tls.clone()
     }
 
-    /// Checks the certificates of a handshake that the caller has done with [`Door::config`], if a
-    /// check is configured.
+    /// Checks the certificates of a handshake that the caller has done with [`Dialer::config`], if
+    /// a check is configured.
     ///
     /// # Errors
     /// A certificate is revoked, or no responder or list finds it good.

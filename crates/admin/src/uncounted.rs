@@ -3,7 +3,7 @@
 
 /// Names of the original's metrics that this server never counts, and the reason.
 #[derive(Debug, Clone, Copy)]
-pub struct Never {
+pub struct Uncounted {
     /// The reason.
     pub why: &'static str,
     /// Gauges.
@@ -19,8 +19,8 @@ pub struct Never {
 const NONE: &[&str] = &[];
 
 /// All such names.
-pub const NEVER: [Never; 5] = [
-    Never {
+pub const UNCOUNTED: [Uncounted; 5] = [
+    Uncounted {
         why: "requests pass no processors with queues of their own",
         gauges: NONE,
         counters: &[
@@ -42,7 +42,7 @@ pub const NEVER: [Never; 5] = [
         ],
         percentiles: NONE,
     },
-    Never {
+    Uncounted {
         why: "a proposal, or the end of a session, is one step among others, too short to be timed",
         gauges: NONE,
         counters: NONE,
@@ -53,14 +53,14 @@ pub const NEVER: [Never; 5] = [
             "om_proposal_process_time_ms",
         ],
     },
-    Never {
+    Uncounted {
         why: "the watches of a closed connection are removed without a queue or a cleaner",
         gauges: NONE,
         counters: &["add_dead_watcher_stall_time", "dead_watchers_cleared", "dead_watchers_queued"],
         summaries: NONE,
         percentiles: &["dead_watchers_cleaner_latency"],
     },
-    Never {
+    Uncounted {
         why: "answers are not cached",
         gauges: NONE,
         counters: &[
@@ -72,7 +72,7 @@ pub const NEVER: [Never; 5] = [
         summaries: NONE,
         percentiles: NONE,
     },
-    Never {
+    Uncounted {
         why: "there is no JVM and no Netty, and a fault that cannot be handled ends the process",
         gauges: NONE,
         counters: &["unrecoverable_error_count"],

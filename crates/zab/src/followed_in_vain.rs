@@ -33,11 +33,11 @@ struct Followed {
 
 /// The servers followed since this server last served.
 #[derive(Debug, Default)]
-pub(crate) struct Vain {
+pub(crate) struct FollowedInVain {
     followed: BTreeMap<ServerId, Followed>,
 }
 
-impl Vain {
+impl FollowedInVain {
     /// A learner's role has ended.
     pub(crate) fn left(&mut self, now: Duration, learner: &Learner, options: &Options) {
         if learner.serving().is_some() || learner.is_observer() {

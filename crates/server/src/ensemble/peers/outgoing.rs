@@ -8,12 +8,12 @@ const FULL: usize = 64;
 
 /// Packets by link, each link's in order.
 #[derive(Debug, Default)]
-pub struct Post {
+pub struct Outgoing {
     links: Vec<(LinkId, Vec<QuorumPacket>)>,
     packets: usize,
 }
 
-impl Post {
+impl Outgoing {
     /// Adds a packet. Returns true if all packets should be passed on now.
     pub fn add(&mut self, link: LinkId, packet: QuorumPacket) -> bool {
         match self.links.iter_mut().find(|(known, _)| *known == link) {
@@ -45,31 +45,31 @@ mod tests {
 
     #[test]
     fn each_link_gets_its_packets_in_order() {
-        let mut post = Post::default();
+        let mut outgoing = Outgoing::default();
         let packet = |zxid| QuorumPacket::new(PacketKind::COMMIT, Zxid(zxid));
         let sent = [(1, 10), (2, 10), (1, 11), (1, 12), (2, 11)];
         for (link, zxid) in sent {
-            assert!(!post.add(LinkId(link), packet(zxid)));
+            assert!(!outgoing.add(LinkId(link), packet(zxid)));
         }
-        let taken: Vec<_> = post.take().collect();
+        let taken: Vec<_> = outgoing.take().collect();
         let of_first = vec![packet(10), packet(11), packet(12)];
         let of_second = vec![packet(10), packet(11)];
         assert_eq!(taken, [(LinkId(1), of_first), (LinkId(2), of_second)]);
-        assert!(post.is_empty());
-        assert_eq!(post.take().count(), 0);
+        assert!(outgoing.is_empty());
+        assert_eq!(outgoing.take().count(), 0);
     }
 
     #[test]
     fn it_is_full_once_and_then_empty() {
-        let mut post = Post::default();
+        let mut outgoing = Outgoing::default();
         for round in 0..2 {
             let full: Vec<bool> = (0..FULL)
                 .map(|n| {
-                    post.add(LinkId(n as u64 % 3), QuorumPacket::new(PacketKind::PING, Zxid(0)))
+                    outgoing.add(LinkId(n as u64 % 3), QuorumPacket::new(PacketKind::PING, Zxid(0)))
                 })
                 .collect();
             assert_eq!(full.iter().position(|full| *full), Some(FULL - 1), "round {round}");
-            assert_eq!(post.take().map(|(_, packets)| packets.len()).sum::<usize>(), FULL);
+            assert_eq!(outgoing.take().map(|(_, packets)| packets.len()).sum::<usize>(), FULL);
         }
     }
 }

@@ -7,9 +7,9 @@ pub const LATE_MIN: Duration = Duration::from_secs(1);
 
 /// The extra time granted so far.
 #[derive(Debug, Default)]
-pub struct Given(Duration);
+pub struct ExtraTime(Duration);
 
-impl Given {
+impl ExtraTime {
     /// How much extra time to grant now. `until`: up to when the server was listening.
     pub fn look(&mut self, until: Option<Duration>, now: Duration) -> Duration {
         let from = until.unwrap_or(now) + LATE_MIN;
@@ -29,12 +29,12 @@ mod tests {
     #[test]
     fn the_time_in_which_nobody_listened_is_given_once() {
         let ms = Duration::from_millis;
-        let mut given = Given::default();
-        assert_eq!(given.look(None, ms(5_000)), ms(0));
-        assert_eq!(given.look(Some(ms(4_500)), ms(5_400)), ms(0));
-        assert_eq!(given.look(Some(ms(4_500)), ms(7_500)), ms(2_000));
-        assert_eq!(given.look(Some(ms(4_500)), ms(8_000)), ms(500));
-        assert_eq!(given.look(Some(ms(7_900)), ms(8_100)), ms(0));
-        assert_eq!(given.look(Some(ms(7_900)), ms(9_000)), ms(100));
+        let mut extra = ExtraTime::default();
+        assert_eq!(extra.look(None, ms(5_000)), ms(0));
+        assert_eq!(extra.look(Some(ms(4_500)), ms(5_400)), ms(0));
+        assert_eq!(extra.look(Some(ms(4_500)), ms(7_500)), ms(2_000));
+        assert_eq!(extra.look(Some(ms(4_500)), ms(8_000)), ms(500));
+        assert_eq!(extra.look(Some(ms(7_900)), ms(8_100)), ms(0));
+        assert_eq!(extra.look(Some(ms(7_900)), ms(9_000)), ms(100));
     }
 }

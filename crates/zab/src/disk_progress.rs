@@ -14,9 +14,9 @@ use crate::history::History;
 /// It is the newest one at the time the previous one became durable, so a slow disk still counts as
 /// making progress.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Owed(Option<(Zxid, Duration)>);
+pub(crate) struct DiskProgress(Option<(Zxid, Duration)>);
 
-impl Owed {
+impl DiskProgress {
     /// Checks the disk's progress. A server that does not serve has no deadline.
     pub(crate) fn look(&mut self, now: Duration, history: &History, serves: bool) {
         let (flushed, last) = (history.flushed(), history.last());
