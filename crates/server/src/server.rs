@@ -347,8 +347,8 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use zebu_jute::Encoder;
-    use zebu_proto::request::ConnectRequest;
     use zebu_proto::OpCode;
+    use zebu_proto::request::ConnectRequest;
 
     use super::*;
 
