@@ -59,7 +59,7 @@ pub fn page(served: &dyn Served, options: PageOptions, content_type: &str) -> St
     let mut page = Page { is_open: content_type == OPEN_METRICS, ..Page::default() };
     figures::gauges(served, served.serving(), &mut page);
     served.metrics().expose(&mut page);
-    UNCOUNTED.iter().for_each(|never| page.never(never));
+    UNCOUNTED.iter().for_each(|group| page.uncounted(group));
     if let Some(id) = served.identity().settled() {
         page.begin("zebu_ensemble_info", "gauge", "Always 1: the key is the id of the ensemble.");
         page.value("zebu_ensemble_info", Some(&id.to_string()), None, 1.0);
@@ -132,16 +132,16 @@ impl Page {
         self.value(name, None, None, value);
     }
 
-    fn never(&mut self, never: &Uncounted) {
-        let help = format!("Always 0: {}.", never.why);
-        for name in never.gauges {
+    fn uncounted(&mut self, group: &Uncounted) {
+        let help = format!("Always 0: {}.", group.why);
+        for name in group.gauges {
             self.gauge(name, "gauge", &help, 0.0);
         }
-        for name in never.counters {
+        for name in group.counters {
             self.gauge(name, "counter", &help, 0.0);
         }
-        let summaries = never.summaries.iter().map(|name| (name, &[0.5][..]));
-        let percentiles = never.percentiles.iter().map(|name| (name, &[0.5, 0.9, 0.99][..]));
+        let summaries = group.summaries.iter().map(|name| (name, &[0.5][..]));
+        let percentiles = group.percentiles.iter().map(|name| (name, &[0.5, 0.9, 0.99][..]));
         for (name, quantiles) in summaries.chain(percentiles) {
             self.begin(name, "summary", &help);
             let quantiles = quantiles.iter().map(|quantile| (*quantile, None)).collect();

@@ -226,7 +226,7 @@ impl World {
         let Some(process) = self.process(server, number) else { return };
         let Some(mut taking) = process.taking.take() else { return };
         let step = taking.step(&process.tree(), budget, usize::MAX);
-        let extent = process.tree().last_zxid();
+        let (began, extent) = (taking.began(), process.tree().last_zxid());
         let flushed = taking.flush();
         if step == Step::More && flushed.is_ok() {
             process.taking = Some(taking);
@@ -239,18 +239,9 @@ impl World {
                 self.reached("snapshot given up");
                 Input::SnapshotDone
             }
-            (Step::Done, Ok(())) => {
-                let began = taking.began();
-                match taking.finish(true, true) {
-                    Ok(_) => {
-                        self.checks.snapshot_taken(server, began, extent);
-                        Input::SnapshotDone
-                    }
-                    Err(_) => {
-                        self.reached("snapshot failed");
-                        Input::SnapshotFailed
-                    }
-                }
+            (Step::Done, Ok(())) if taking.finish(true, true).is_ok() => {
+                self.checks.snapshot_taken(server, began, extent);
+                Input::SnapshotDone
             }
             _ => {
                 self.reached("snapshot failed");

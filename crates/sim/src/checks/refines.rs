@@ -333,10 +333,7 @@ impl Refines {
         let Some(end) = end else {
             // Only a snapshot transfer helps. Until then the disk keeps what it has.
             self.servers[server].is_replaced = true;
-            let it = &self.state.servers[server];
-            let (epochs, role) = ((it.accepted, it.current), it.role);
-            self.state.replace_disk(server, epochs, Vec::new(), true);
-            self.state.servers[server].role = role;
+            self.goes_on_with(server, Vec::new(), true);
             return Ok(());
         };
         let len = self.own(server, end, "is cut to")?;
@@ -354,9 +351,14 @@ impl Refines {
         }
         self.servers[server].replacing = None;
         self.servers[server].applied = end;
-        let it = &self.state.servers[server];
-        let (epochs, role, is_empty) = ((it.accepted, it.current), it.role, it.empty);
         let history = self.chain(end, order);
+        self.goes_on_with(server, history, self.state.servers[server].empty);
+    }
+
+    /// A running server has another history, with the same epochs, and keeps its role.
+    fn goes_on_with(&mut self, server: usize, history: Vec<Txn>, is_empty: bool) {
+        let it = &self.state.servers[server];
+        let (epochs, role) = ((it.accepted, it.current), it.role);
         self.state.replace_disk(server, epochs, history, is_empty);
         self.state.servers[server].role = role;
     }
