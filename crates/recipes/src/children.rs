@@ -68,17 +68,47 @@ impl Children {
     /// ```
     pub async fn next(&mut self) -> Result<Option<BTreeSet<String>>> {
         loop {
-            if let Some(watch) = &mut self.watch {
-                let change = watch.await;
-                self.watch = None;
-                change?;
-            }
-            let seen = self.look().await?;
-            if self.seen.as_ref() != Some(&seen) {
-                self.seen = Some(seen.clone());
+            let before = self.seen.clone();
+            let seen = self.read_again().await?;
+            if before.as_ref() != Some(&seen) {
                 return Ok(seen);
             }
         }
+    }
+
+    /// Waits until children were created or deleted since the last read, and reads the names; the
+    /// first call does not wait. `None` while the znode does not exist.
+    ///
+    /// In contrast to [`Children::next`], the names may be the same again: a child was created and
+    /// deleted in between. A program that creates children and remembers them needs this: otherwise
+    /// it never learns that such a child is gone.
+    ///
+    /// The future may be dropped and called again without missing a change.
+    ///
+    /// # Errors
+    /// As for [`Children::next`].
+    ///
+    /// ```
+    /// # mod embedded { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../client/tests/support/embedded.in")); }
+    /// # embedded::run(async |client| {
+    /// # use zebu_client::{Acls, CreateMode, Version};
+    /// # client.create_all("/group", &Acls::creator()).await?;
+    /// let mut children = zebu_recipes::Children::of(&client, "/group");
+    /// assert_eq!(children.read_again().await?, Some([].into()));
+    /// client.create("/group/amy", "", CreateMode::Ephemeral, &Acls::creator()).await?;
+    /// client.delete("/group/amy", Version::ANY).await?;
+    /// assert_eq!(children.read_again().await?, Some([].into()));
+    /// # Ok(()) });
+    /// ```
+    pub async fn read_again(&mut self) -> Result<Option<BTreeSet<String>>> {
+        if let Some(watch) = &mut self.watch {
+            let change = watch.await;
+            self.watch = None;
+            change?;
+        }
+        let seen = self.look().await?;
+        self.seen = Some(seen.clone());
+        Ok(seen)
     }
 
     /// Waits until the names have not changed for this time, and returns them. `None` if the znode

@@ -212,7 +212,10 @@ impl Master {
                 transaction.create(&path, data, CreateMode::Persistent, &self.acl);
                 transaction.delete(&source, Version::ANY);
             }
-            Step::Withdraw { task, from } => {
+            Step::Withdraw { task, from, kept } => {
+                if let Some(other) = kept {
+                    transaction.check(&layout.assignment(other, task), Version::ANY);
+                }
                 transaction.delete(&layout.assignment(from, task), Version::ANY);
             }
             Step::Discharge { worker } => {

@@ -274,7 +274,12 @@ impl Master {
                     transaction.create(&path, data, CreateMode::Persistent, &self.acl);
                     transaction.delete(&source, Version::ANY);
                 }
-                (Step::Withdraw { task, from }, _) => {
+                (Step::Withdraw { task, from, kept }, _) => {
+                    // The lists may be older than the last steps: the other worker must have the
+                    // task, or the task would be lost.
+                    if let Some(other) = kept {
+                        transaction.check(&layout.assignment(other, task), Version::ANY);
+                    }
                     transaction.delete(&layout.assignment(from, task), Version::ANY);
                 }
                 (Step::Discharge { worker }, _) => {
@@ -333,7 +338,7 @@ impl<'a> Followers<'a> {
         let updates = self.updates.clone();
         self.running.spawn(async move {
             loop {
-                match children.next().await {
+                match children.read_again().await {
                     Ok(names) => drop(updates.send(update(names.unwrap_or_default()))),
                     Err(error) => return error,
                 }
@@ -346,9 +351,10 @@ impl<'a> Followers<'a> {
         let mut children = Children::of(&self.master.client, &path);
         let (updates, name) = (self.updates.clone(), worker.to_owned());
         let following = tokio::spawn(async move {
-            // Ends with the znode, or with the session; other code reports the end of the session.
-            while let Ok(Some(names)) = children.next().await {
-                let _ = updates.send(Update::Assigned(name.clone(), names));
+            // Until the place is gone from the list of places, or the session has ended; other code
+            // reports the end of the session.
+            while let Ok(names) = children.read_again().await {
+                let _ = updates.send(Update::Assigned(name.clone(), names.unwrap_or_default()));
             }
         });
         self.assigned.insert(worker.to_owned(), following);
@@ -402,5 +408,74 @@ impl Drop for Followers<'_> {
         for following in self.assigned.values() {
             following.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    mod embedded {
+        include!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../crates/client/tests/support/embedded.in"
+        ));
+    }
+
+    async fn update(heard: &mut mpsc::UnboundedReceiver<Update>, seen: &mut Seen, what: &str) {
+        let next = tokio::time::timeout(std::time::Duration::from_secs(60), heard.recv()).await;
+        match next.expect(what).expect("the followers run") {
+            Update::Assigned(worker, tasks) => drop(seen.assigned.insert(worker, tasks)),
+            update => panic!("not expected: {update:?}"),
+        }
+    }
+
+    /// MWK-32: a worker executes a task before the master reads the list again: the master must
+    /// learn that the task is no longer assigned, although the list is the same as before.
+    #[tokio::test]
+    async fn a_task_that_is_executed_at_once_makes_room_for_another() {
+        let server = embedded::Server::start(&[]);
+        let client = Client::connect(&server.address().to_string()).await.unwrap();
+        let (acl, layout) = (Acls::open_to_all(), Layout::new("/system"));
+        layout.prepare(&client, &acl).await.unwrap();
+        let place = layout.assigned_to("w1");
+        client.create(&place, "", CreateMode::Persistent, &acl).await.unwrap();
+        let master = Master::new(client.clone(), acl.clone(), layout.clone(), "m1".into(), 2);
+        let (updates, mut heard) = mpsc::unbounded_channel();
+        let running = JoinSet::new();
+        let mut followers = Followers { master: &master, updates, running, assigned: [].into() };
+        followers.follow_worker("w1");
+        let mut seen = Seen::default();
+        update(&mut heard, &mut seen, "the first list").await;
+        let mut transaction = client.transaction();
+        let assigned = layout.assignment("w1", "t1");
+        transaction.create(&assigned, "", CreateMode::Persistent, &acl);
+        transaction.delete(&assigned, Version::ANY);
+        transaction.commit().await.unwrap();
+        seen.apply(&Step::Assign { task: "t1".into(), to: "w1".into() });
+        update(&mut heard, &mut seen, "the list after the task").await;
+        assert_eq!(seen.assigned["w1"], BTreeSet::new());
+    }
+
+    /// MWK-32: a master whose lists are old withdraws no task that only one worker has.
+    #[tokio::test]
+    async fn the_only_copy_of_a_task_stays() {
+        let server = embedded::Server::start(&[]);
+        let client = Client::connect(&server.address().to_string()).await.unwrap();
+        let (acl, layout) = (Acls::open_to_all(), Layout::new("/system"));
+        layout.prepare(&client, &acl).await.unwrap();
+        let master = Master::new(client.clone(), acl.clone(), layout.clone(), "m1".into(), 2);
+        let Standing::Elected(epoch) = master.run_for_master().await.unwrap() else {
+            panic!("there is no other master");
+        };
+        for place in ["w1", "w2", "w2/t1"] {
+            let path = format!("{}/{place}", layout.assignments());
+            client.create(&path, "", CreateMode::Persistent, &acl).await.unwrap();
+        }
+        let (task, from, kept) = ("t1".into(), "w2".into(), Some("w1".into()));
+        let step = Step::Withdraw { task, from, kept };
+        let error = master.carry_out(&[step], epoch).await.remove(0).unwrap_err();
+        assert_eq!((error.kind(), error.failed_operation()), (ErrorKind::Gone, Some(1)));
+        assert!(client.exists(&layout.assignment("w2", "t1")).await.unwrap().is_some());
     }
 }

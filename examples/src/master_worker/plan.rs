@@ -26,13 +26,12 @@ impl Seen {
         };
         match step {
             Step::Forget { task } => drop(self.tasks.remove(task)),
-            Step::Withdraw { task, from } => unassign(task, from),
+            Step::Withdraw { task, from, .. } => unassign(task, from),
             Step::Move { task, from, to } => {
                 unassign(task, from);
                 self.assigned.entry(to.clone()).or_default().insert(task.clone());
             }
-            // The list of places decides. If the worker creates its place again at once, that list
-            // never changes, so an entry that was removed here would not return.
+            // The list of places decides: the worker may have created its place again at once.
             Step::Discharge { .. } => {}
             Step::Assign { task, to } => {
                 self.tasks.remove(task);
@@ -57,6 +56,8 @@ pub enum Step {
         task: String,
         /// The worker that has the task.
         from: String,
+        /// The other worker that has the task and keeps it; `None` if the task has a result.
+        kept: Option<String>,
     },
     /// Moves a task from a worker that is gone to another worker.
     Move {
@@ -86,7 +87,7 @@ impl Step {
     pub fn text(&self) -> String {
         match self {
             Self::Forget { task } => format!("{task} is known already"),
-            Self::Withdraw { task, from } => format!("{task} is withdrawn from {from}"),
+            Self::Withdraw { task, from, .. } => format!("{task} is withdrawn from {from}"),
             Self::Move { task, from, to } => format!("{task} moves from {from} to {to}"),
             Self::Discharge { worker } => format!("{worker} is discharged"),
             Self::Assign { task, to } => format!("{task} goes to {to}"),
@@ -106,14 +107,18 @@ pub fn plan(seen: &Seen, tasks_max: usize) -> Vec<Step> {
         seen.assigned.keys().filter(is_alive).map(|worker| (worker.as_str(), 0)).collect();
     let mut left_behind = Vec::new();
     let mut discharged = Vec::new();
-    let mut taken = BTreeSet::new();
+    let mut taken: BTreeMap<&String, &String> = BTreeMap::new();
     let (alive, gone): (Vec<_>, Vec<_>) =
         seen.assigned.iter().partition(|(worker, _)| is_alive(worker));
     for (worker, tasks) in alive.into_iter().chain(gone) {
         for task in tasks {
-            if seen.finished.contains(task) || !taken.insert(task) {
-                steps.push(Step::Withdraw { task: task.clone(), from: worker.clone() });
-            } else if let Some(load) = load.get_mut(worker.as_str()) {
+            let kept = taken.get(task).map(|worker| (*worker).clone());
+            if kept.is_some() || seen.finished.contains(task) {
+                steps.push(Step::Withdraw { task: task.clone(), from: worker.clone(), kept });
+                continue;
+            }
+            taken.insert(task, worker);
+            if let Some(load) = load.get_mut(worker.as_str()) {
                 *load += 1;
             } else {
                 left_behind.push((task, worker));
@@ -123,7 +128,7 @@ pub fn plan(seen: &Seen, tasks_max: usize) -> Vec<Step> {
             discharged.push(worker);
         }
     }
-    let is_known = |task: &&String| seen.finished.contains(*task) || taken.contains(task);
+    let is_known = |task: &&String| seen.finished.contains(*task) || taken.contains_key(task);
     let (known, waiting): (Vec<&String>, Vec<&String>) = seen.tasks.iter().partition(is_known);
     steps.extend(known.into_iter().map(|task| Step::Forget { task: task.clone() }));
     // The worker with the fewest tasks; among equals the first by name, so that the same state
@@ -191,7 +196,10 @@ mod tests {
     fn text(step: &Step) -> String {
         match step {
             Step::Forget { task } => format!("forget {task}"),
-            Step::Withdraw { task, from } => format!("withdraw {task} from {from}"),
+            Step::Withdraw { task, from, kept: None } => format!("withdraw {task} from {from}"),
+            Step::Withdraw { task, from, kept: Some(other) } => {
+                format!("withdraw {task} from {from} if {other} has it")
+            }
             Step::Move { task, from, to } => format!("move {task} from {from} to {to}"),
             Step::Discharge { worker } => format!("discharge {worker}"),
             Step::Assign { task, to } => format!("assign {task} to {to}"),
@@ -253,9 +261,9 @@ mod tests {
 
     #[test]
     fn a_task_that_is_assigned_twice_is_executed_once() {
-        check("workers a b a= t1 b= t1", &["withdraw t1 from b"]);
+        check("workers a b a= t1 b= t1", &["withdraw t1 from b if a has it"]);
         // A live worker comes first.
-        check("workers b a= t1 b= t1", &["withdraw t1 from a", "discharge a"]);
+        check("workers b a= t1 b= t1", &["withdraw t1 from a if b has it", "discharge a"]);
     }
 
     /// ERA-18: a worker that registers before it has a place gets its tasks later.
