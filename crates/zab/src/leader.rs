@@ -1,7 +1,7 @@
 //! The leader: chooses an epoch (`discovery`), synchronizes its learners, then orders transactions.
 //! Source: `quorum-sync-broadcast.md` §1 to §6, `Leader`, `LearnerHandler`.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
@@ -10,7 +10,6 @@ use zebu_proto::{Epoch, ServerId, Zxid};
 use crate::catchup::proposal;
 use crate::config::Membership;
 use crate::ctx::Ctx;
-use crate::doubt::Reports;
 use crate::faults;
 use crate::history::{History, Txn};
 use crate::io::{Learners, LinkId, Output, Role, Up};
@@ -23,26 +22,14 @@ mod handover;
 mod identity;
 mod liveness;
 mod reconfig;
+mod state;
 
 pub use handover::NoHeir;
 
+use state::{Broadcast, Phase, State};
+
 /// The last counter used in an epoch.
 const COUNTER_MAX: u32 = u32::MAX - 1;
-
-/// The phases of a leader, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    /// Discovery: the leader collects the promised epochs of a quorum.
-    EpochDiscovery,
-    /// Discovery: the leader makes its own promise of the new epoch durable.
-    EpochPromise,
-    /// Discovery: the leader collects the history ends of a quorum.
-    HistoryDiscovery,
-    /// Synchronization: the leader synchronizes a quorum.
-    Synchronization,
-    /// Broadcast: the leader orders transactions.
-    Broadcast,
-}
 
 /// A leader's state of a learner.
 #[derive(Debug)]
@@ -97,55 +84,40 @@ struct Confirmation {
 /// A leader, from its election on.
 #[derive(Debug)]
 pub(crate) struct Leader {
-    phase: Phase,
+    state: State,
+    /// The end of the phase, before broadcast.
     give_up_at: Duration,
-    /// The servers that voted for it.
+    /// The servers that voted for it, until broadcast.
     supporters: BTreeSet<ServerId>,
     /// Until then it waits for the other of two voters, whatever the oracle says.
     alone_from: Duration,
     waits_to_go_alone: bool,
-    /// From then on, a supporter that looks for a leader again ends this leadership before
-    /// broadcast.
-    disloyal_after: Duration,
     /// Servers that have looked for a leader since this phase began, and have not been served
     /// since.
     looking: BTreeSet<ServerId>,
     /// Epoch and end of its history at its election.
     summary: (Epoch, Zxid),
-    highest: Epoch,
+    /// The epoch that it has chosen; 0 before.
     epoch: Epoch,
-    connecting: BTreeSet<ServerId>,
-    electing: BTreeSet<ServerId>,
-    proven: BTreeSet<ServerId>,
-    current_saved: bool,
     links: Links<Follow>,
     /// The newest committed transaction; at first the end of the initial history.
     end: Zxid,
     proposed: Zxid,
-    check_at: Duration,
-    /// The time at which the leader next pings its learners, and checks whether a quorum of them
-    /// has answered.
-    alive_at: Duration,
-    confirmations: VecDeque<Confirmation>,
     /// The number of ping rounds so far.
     round: u64,
-    /// The configurations whose quorums transactions require.
-    needed: reconfig::Needed,
-    /// The leader of the new committed configuration. If set, this server commits nothing more.
-    successor: Option<reconfig::Successor>,
-    /// The follower that is to lead next, and the transaction that only it gets. If set, this
-    /// server proposes and commits nothing more.
-    heir: Option<(ServerId, Zxid)>,
-    /// Followers that report a different tree.
-    reports: Reports,
 }
 
 impl Leader {
     pub(crate) fn new(ctx: &mut Ctx<'_>, supporters: BTreeSet<ServerId>) -> Self {
         ctx.out.push(Output::Listen);
         let last = ctx.history.last();
+        let state = State::EpochDiscovery {
+            highest: *ctx.outbid,
+            connecting: BTreeSet::new(),
+            disloyal_after: ctx.options.epoch_wait_max.map_or(Duration::MAX, |max| ctx.now + max),
+        };
         Self {
-            phase: Phase::EpochDiscovery,
+            state,
             give_up_at: ctx.now + ctx.options.init_time(),
             waits_to_go_alone: supporters.len() > 1 && ctx.quorums.oracle().is_some(),
             alone_from: match supporters.len() {
@@ -153,32 +125,23 @@ impl Leader {
                 _ => ctx.now + ctx.options.tick,
             },
             supporters,
-            disloyal_after: ctx.options.epoch_wait_max.map_or(Duration::MAX, |max| ctx.now + max),
             looking: BTreeSet::new(),
             summary: (ctx.standing(), last),
-            highest: *ctx.outbid,
             epoch: Epoch(0),
-            connecting: BTreeSet::new(),
-            electing: BTreeSet::new(),
-            proven: BTreeSet::new(),
-            current_saved: false,
             links: Links::new(Duration::MAX),
             end: last,
             proposed: last,
-            check_at: Duration::MAX,
-            alive_at: Duration::MAX,
-            confirmations: VecDeque::new(),
             round: 0,
-            needed: reconfig::Needed::default(),
-            successor: None,
-            heir: None,
-            reports: Reports::default(),
         }
     }
 
+    fn phase(&self) -> Phase {
+        self.state.phase()
+    }
+
     /// Asserts what holds between any two steps.
-    pub(crate) fn check(&self, me: ServerId, history: &History, epochs: Epochs) {
-        let (phase, epoch) = (self.phase, self.epoch);
+    pub(crate) fn check(&self, history: &History, epochs: Epochs) {
+        let (phase, epoch) = (self.phase(), self.epoch);
         assert_eq!(
             phase == Phase::EpochDiscovery,
             epoch == Epoch(0),
@@ -187,46 +150,21 @@ impl Leader {
         if phase >= Phase::HistoryDiscovery {
             assert!(epochs.accepted >= epoch, "{phase:?} in {epoch:?}, which is not promised here");
         }
-        if phase >= Phase::EpochPromise {
-            let again = faults::epoch_used_twice();
-            assert!(self.highest < epoch || again, "{epoch:?} has been promised before");
-            assert!(self.connecting.contains(&me), "it leads where it has not promised itself");
-        }
-        if phase >= Phase::Synchronization {
-            assert!(self.electing.contains(&me), "it leads with another server's history");
-        }
         assert!(history.delivered() <= self.end, "more is delivered than counts");
         assert!(self.end <= history.last(), "{} counts, which is not there", self.end);
-        if phase == Phase::Broadcast {
-            let is_durable = self.current_saved && epochs.current == epoch;
-            let is_early = faults::leads_before_its_epoch_is_durable();
-            assert!(is_durable || is_early, "the epoch is not durable");
-            let is_proven = self.proven.contains(&me) || is_early;
-            assert!(is_proven, "it leads with what is not on its own disk");
-            self.needed.check(self.end, self.proposed);
-            let proposed = self.proposed;
-            assert_eq!(proposed.epoch(), epoch, "{proposed} is proposed");
-            let is_last = proposed.counter() == 0 || proposed == history.last();
-            assert!(is_last, "{proposed} was proposed last, and {} is last", history.last());
-        } else {
-            assert!(self.confirmations.is_empty(), "nobody asks whether it leads before it does");
-            assert!(self.successor.is_none(), "nobody succeeds it before it leads");
-            assert!(self.heir.is_none(), "it hands over before it leads");
-            assert!(self.needed.pending().is_none(), "nobody proposes before it leads");
-        }
         assert!(self.end <= self.proposed, "{} counts, which is not proposed", self.end);
+        if let State::Broadcast(broadcast) = &self.state {
+            let is_early = faults::leads_before_its_epoch_is_durable();
+            assert!(epochs.current == epoch || is_early, "the epoch is not durable");
+            broadcast.check(epoch, self.end, self.proposed, self.round, history);
+        }
         self.check_links();
-        let rounds = self.confirmations.iter().map(|it| (it.above, it.round));
-        assert!(rounds.is_sorted(), "confirmations are in the order in which they were asked for");
-        let last = self.confirmations.back();
-        assert!(last.is_none_or(|it| it.round <= self.round + 1), "a round nobody will begin");
-        assert!(last.is_none_or(|it| it.above <= self.proposed), "waits for what is not proposed");
     }
 
     /// Asserts the invariants of each learner.
     fn check_links(&self) {
         self.links.check();
-        let phase = self.phase;
+        let phase = self.phase();
         for link in self.links.values() {
             let (server, own) = (link.server, &link.own);
             match link.stage {
@@ -274,15 +212,19 @@ impl Leader {
         if !self.goes_alone(ctx) {
             return Ok(());
         }
-        match self.phase {
-            Phase::EpochDiscovery => self.join(ctx, ctx.options.me, ctx.epochs.accepted, true),
-            Phase::HistoryDiscovery => self.elect(ctx, ctx.options.me)?,
-            Phase::Synchronization if self.current_saved => self.prove(ctx, ctx.options.me)?,
-            Phase::Broadcast => {
+        match &self.state {
+            State::EpochDiscovery { .. } => {
+                self.join(ctx, ctx.options.me, ctx.epochs.accepted, true);
+            }
+            State::HistoryDiscovery { .. } => self.elect(ctx, ctx.options.me)?,
+            State::Synchronization { current_saved: true, .. } => {
+                self.prove(ctx, ctx.options.me)?;
+            }
+            State::Broadcast(_) => {
                 self.commit(ctx);
                 self.confirm_by_pings(ctx);
             }
-            Phase::EpochPromise | Phase::Synchronization => {}
+            State::EpochPromise | State::Synchronization { .. } => {}
         }
         Ok(())
     }
@@ -295,7 +237,7 @@ impl Leader {
 
     /// The epoch of this leader in broadcast; `None` before.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
-        (self.phase == Phase::Broadcast).then_some(self.epoch)
+        self.state.broadcast().map(|_| self.epoch)
     }
 
     /// The zxid of the next transaction; `None` if the epoch is exhausted.
@@ -338,13 +280,9 @@ impl Leader {
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        let mut phase =
-            if self.phase == Phase::Broadcast { Duration::MAX } else { self.give_up_at };
-        if self.waits_to_go_alone {
-            phase = phase.min(self.alone_from);
-        }
-        let successor = self.successor.map_or(Duration::MAX, |successor| successor.until());
-        self.links.deadline().min(phase).min(self.check_at).min(self.alive_at).min(successor)
+        let phase = self.state.broadcast().map_or(self.give_up_at, Broadcast::deadline);
+        let alone = if self.waits_to_go_alone { self.alone_from } else { Duration::MAX };
+        self.links.deadline().min(phase).min(alone)
     }
 
     /// Closes all connections.
@@ -407,9 +345,11 @@ impl Leader {
                 ctx.out.push(Output::Up(Up::FromLearner(id, packet)));
             }
             (Stage::Synchronized | Stage::Broadcast, PacketKind::TREE_DIFFERS)
-                if !link.observer && self.phase == Phase::Broadcast =>
+                if !link.observer =>
             {
-                self.reports.add(link.server, &packet, self.epoch, ctx.quorums)?;
+                if let State::Broadcast(broadcast) = &mut self.state {
+                    broadcast.reports.add(link.server, &packet, self.epoch, ctx.quorums)?;
+                }
             }
             // Other packets of an established learner are ignored.
             (Stage::Synchronized | Stage::Broadcast, _) => {}
@@ -435,7 +375,7 @@ impl Leader {
     /// the learner has, so the snapshot itself must contain that part: later transactions may never
     /// reach the learner's disk.
     fn copy(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        if self.phase == Phase::Synchronization && !faults::copy_without_its_end() {
+        if self.phase() == Phase::Synchronization && !faults::copy_without_its_end() {
             // No client is served yet. If this leader fails, it truncates what the next leader
             // lacks.
             self.deliver_initial(ctx);
@@ -450,7 +390,7 @@ impl Leader {
 
     /// This server's disk has advanced: synchronizes the learners that waited for that.
     fn begin_waiting(&mut self, ctx: &mut Ctx<'_>) {
-        if self.phase < Phase::Synchronization {
+        if self.phase() < Phase::Synchronization {
             return;
         }
         for id in self.links.which(|link| matches!(link.stage, Stage::EpochAcked)) {
@@ -467,9 +407,11 @@ impl Leader {
     /// learners put it in force when they are told to serve. With the reconfiguration before
     /// NEWLEADER, learners would drop the proposed configuration.
     fn register(&mut self, ctx: &mut Ctx<'_>, id: LinkId) {
-        let leads = self.phase == Phase::Broadcast && !faults::proposal_named();
+        let broadcast = self.state.broadcast();
+        let leads = broadcast.is_some() && !faults::proposal_named();
         let in_front = faults::proposal_in_front();
-        let change = self.needed.pending().filter(|_| !in_front).unwrap_or(Zxid(i64::MAX));
+        let change = broadcast.and_then(|it| it.needed.pending()).filter(|_| !in_front);
+        let change = change.unwrap_or(Zxid(i64::MAX));
         self.send_pending(ctx, id, |zxid| zxid < change);
         let quorums = ctx.quorums.clone();
         let config = if leads { quorums.committed() } else { quorums.last_seen() };
@@ -489,19 +431,22 @@ impl Leader {
 
     /// A server has this leader's history on disk.
     fn prove(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
-        self.proven.insert(server);
-        if self.phase != Phase::Synchronization
-            || !self.current_saved && !faults::leads_before_its_epoch_is_durable()
-            || !(ctx.quorums.all_have_quorum(&self.proven) || self.goes_alone(ctx))
-        {
+        let alone = self.goes_alone(ctx);
+        let State::Synchronization { proven, current_saved } = &mut self.state else {
+            return Ok(());
+        };
+        proven.insert(server);
+        let is_early = faults::leads_before_its_epoch_is_durable();
+        if !*current_saved && !is_early || !(ctx.quorums.all_have_quorum(proven) || alone) {
             return Ok(());
         }
-        self.phase = Phase::Broadcast;
+        let is_proven = proven.contains(&ctx.options.me) || is_early;
+        assert!(is_proven, "it leads with what is not on its own disk");
+        self.state = State::Broadcast(Broadcast::new(ctx));
+        self.supporters.clear();
         self.looking.clear();
         self.proposed = Zxid::new(self.epoch, 0);
         self.links.ping_soon(ctx);
-        self.check_at = ctx.now + ctx.options.tick;
-        self.alive_at = ctx.options.leader_silence.map_or(Duration::MAX, |_| ctx.now);
         ctx.silence.begin();
         let stays = self.complete(ctx);
         self.deliver(ctx);
@@ -522,9 +467,11 @@ impl Leader {
         (link.own.awaited, link.own.told_until) = (None, ctx.now);
         self.looking.remove(&link.server);
         self.links.serve(ctx, id);
-        if ctx.options.leader_silence.is_some() {
+        if let State::Broadcast(broadcast) = &mut self.state
+            && ctx.options.leader_silence.is_some()
+        {
             // Until it is told, it lets this leader be silent for `syncLimit`.
-            self.alive_at = ctx.now;
+            broadcast.alive_at = ctx.now;
         }
     }
 
@@ -537,8 +484,8 @@ impl Leader {
 
     /// Proposes a transaction to some of the followers.
     fn propose_to(&mut self, ctx: &mut Ctx<'_>, txn: Txn, those: impl Fn(ServerId) -> bool) {
-        assert!(self.heir.is_none(), "it hands over, and proposes");
-        assert_eq!(self.phase, Phase::Broadcast, "only an established leader proposes");
+        let broadcast = self.state.broadcast().expect("only an established leader proposes");
+        assert!(broadcast.heir.is_none(), "it hands over, and proposes");
         assert!(txn.zxid > self.proposed, "{} after {}", txn.zxid, self.proposed);
         assert_eq!(txn.zxid.epoch(), self.epoch, "{} in an epoch of its own", txn.zxid);
         self.prepare(ctx, &txn);
@@ -563,7 +510,7 @@ impl Leader {
             if matches!(link.stage, Stage::NewLeaderSent) {
                 link.proves(ctx.now, ctx.options);
                 let (server, observer) = (link.server, link.observer);
-                if self.phase == Phase::Broadcast {
+                if self.phase() == Phase::Broadcast {
                     self.serve(ctx, id);
                     // Its earlier acknowledgements count from now on.
                     self.commit(ctx);
@@ -578,7 +525,8 @@ impl Leader {
             return Ok(());
         }
         link.own.acked = link.own.acked.max(zxid);
-        if self.heir.is_some_and(|(heir, last)| heir == link.server && last <= zxid) {
+        let heir = self.state.broadcast().and_then(|broadcast| broadcast.heir);
+        if heir.is_some_and(|(heir, last)| heir == link.server && last <= zxid) {
             return Err(Leave::HandedOver(link.server));
         }
         if link.own.unacked.is_some_and(|(oldest, _)| oldest <= zxid) {
@@ -605,14 +553,16 @@ impl Leader {
 
     /// Commits what quorums of all relevant configurations have on disk.
     fn commit(&mut self, ctx: &mut Ctx<'_>) {
-        if self.phase != Phase::Broadcast {
-            return;
-        }
         let mut any = false;
-        while self.successor.is_none() && self.heir.is_none() {
+        loop {
             let me = ctx.options.me;
             let alone = self.goes_alone(ctx);
-            let needed = self.needed.after(self.end);
+            let State::Broadcast(broadcast) = &mut self.state else { return };
+            if broadcast.ends() {
+                break;
+            }
+            let pending = broadcast.needed.pending();
+            let needed = broadcast.needed.after(self.end);
             let (quorums, until) = needed.expect("a leader knows whose quorums it needs");
             let mut safe = if alone && !quorums.is_joint() {
                 ctx.history.flushed()
@@ -625,7 +575,7 @@ impl Leader {
                 safe = if new_alone { new } else { safe.min(new) };
             }
             safe = safe.min(Zxid(until.0 - 1));
-            let reconfig = self.needed.pending().filter(|zxid| *zxid <= safe);
+            let reconfig = pending.filter(|zxid| *zxid <= safe);
             safe = reconfig.unwrap_or(safe);
             if safe <= self.end {
                 break;
@@ -650,10 +600,12 @@ impl Leader {
     /// packets of its own.
     fn send_commits(&mut self, ctx: &mut Ctx<'_>, from: Zxid, reconfig: Option<Zxid>) {
         let safe = self.end;
+        let State::Broadcast(broadcast) = &mut self.state else { return };
         for txn in ctx.history.pending_above(from).take_while(|txn| txn.zxid <= safe) {
             // Confirms requests that are older than this proposal before its commit.
-            let asked = self.confirmations.iter().take_while(|c| c.above < txn.zxid).count();
-            for confirmation in self.confirmations.drain(..asked) {
+            let confirmations = &mut broadcast.confirmations;
+            let asked = confirmations.iter().take_while(|c| c.above < txn.zxid).count();
+            for confirmation in confirmations.drain(..asked) {
                 ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
             }
             if Some(txn.zxid) == reconfig {
@@ -703,7 +655,7 @@ impl Leader {
     }
 
     fn deliver(&mut self, ctx: &mut Ctx<'_>) {
-        if self.phase == Phase::Broadcast {
+        if self.phase() == Phase::Broadcast {
             self.deliver_initial(ctx);
         }
     }

@@ -353,7 +353,7 @@ impl Peer {
             }
             Part::Leading(leader, _) => {
                 assert_eq!(state, State::Leading, "it leads");
-                leader.check(self.options.me, &self.history, self.epochs);
+                leader.check(&self.history, self.epochs);
             }
             Part::Learning(learner, _) => {
                 let role = if learner.is_observer() { State::Observing } else { State::Following };

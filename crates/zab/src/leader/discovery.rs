@@ -2,13 +2,14 @@
 //! only with the newest history of a quorum. Source: `quorum-sync-broadcast.md` §1, §2,
 //! `Leader.getEpochToPropose`, `Leader.waitForEpochAck`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_proto::quorum::{NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, ServerId, Zxid};
 
-use super::{Leader, Phase};
+use super::{Leader, Phase, State};
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::faults;
@@ -30,11 +31,14 @@ impl Leader {
     /// Source: `Leader.reportLookingSid` (ZOOKEEPER-3109).
     pub(crate) fn looks(&mut self, now: Duration, server: ServerId) -> Result<(), Leave> {
         self.looking.insert(server);
-        let disloyal = self.supporters.contains(&server) && now > self.disloyal_after;
-        if self.phase == Phase::EpochDiscovery && disloyal {
-            return Err(Leave::SupporterLooks(server));
+        match self.state {
+            State::EpochDiscovery { disloyal_after, .. }
+                if now > disloyal_after && self.supporters.contains(&server) =>
+            {
+                Err(Leave::SupporterLooks(server))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// A supporter has voted for another server in the election that this server won: its election
@@ -44,7 +48,7 @@ impl Leader {
         let lost = self.supporters.remove(&server)
             && had_quorum
             && !quorums.all_have_quorum(&self.supporters);
-        if self.phase == Phase::EpochDiscovery && lost {
+        if self.phase() == Phase::EpochDiscovery && lost {
             return Err(Leave::SupporterTurnsAway(server));
         }
         Ok(())
@@ -62,26 +66,25 @@ impl Leader {
         accepted: Epoch,
         is_believed: bool,
     ) {
-        if self.phase != Phase::EpochDiscovery {
-            return;
-        }
+        let alone = self.goes_alone(ctx);
+        let State::EpochDiscovery { highest, connecting, .. } = &mut self.state else { return };
         let close = Epoch(ctx.epochs.accepted.0.saturating_add(EPOCHS_APART_UNPROVEN));
         if ctx.quorums.is_member(server) && (is_believed || accepted <= close) {
-            self.highest = self.highest.max(accepted);
+            *highest = accepted.max(*highest);
         }
         if ctx.quorums.is_voter(server) {
-            self.connecting.insert(server);
+            connecting.insert(server);
         }
-        let here = self.connecting.contains(&ctx.options.me);
+        let here = connecting.contains(&ctx.options.me);
         // During a reconfiguration, the promise must bind a quorum of both configurations. The
         // original requires only the old one.
-        let is_quorum = ctx.quorums.all_have_quorum(&self.connecting);
+        let is_quorum = ctx.quorums.all_have_quorum(connecting);
         // If its own promise is the last possible epoch, this server waits until the others give up
         // on it.
-        let is_left = self.highest < Epoch::MAX;
-        if here && is_left && (is_quorum || self.goes_alone(ctx)) {
-            self.phase = Phase::EpochPromise;
-            self.epoch = Epoch(self.highest.0 + u32::from(!faults::epoch_used_twice()));
+        let is_left = *highest < Epoch::MAX;
+        if here && is_left && (is_quorum || alone) {
+            self.epoch = Epoch(highest.0 + u32::from(!faults::epoch_used_twice()));
+            self.state = State::EpochPromise;
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
             if faults::epoch_announced_before_it_is_durable() {
                 let epoch = self.epoch;
@@ -102,8 +105,8 @@ impl Leader {
             return Ok(());
         }
         match kind {
-            EpochKind::Accepted if self.phase == Phase::EpochPromise => {
-                self.phase = Phase::HistoryDiscovery;
+            EpochKind::Accepted if self.phase() == Phase::EpochPromise => {
+                self.state = State::HistoryDiscovery { electing: BTreeSet::new() };
                 self.give_up_at = ctx.now + ctx.options.init_time();
                 let seen = ctx.quorums.last_seen();
                 if seen.version() == Zxid::ZERO {
@@ -118,7 +121,9 @@ impl Leader {
                 self.elect(ctx, ctx.options.me)?;
             }
             EpochKind::Current => {
-                self.current_saved = true;
+                if let State::Synchronization { current_saved, .. } = &mut self.state {
+                    *current_saved = true;
+                }
                 self.settle_identity(ctx);
                 self.prove(ctx, ctx.options.me)?;
             }
@@ -129,18 +134,18 @@ impl Leader {
 
     /// A voter has accepted the epoch, and its history is not newer.
     pub(super) fn elect(&mut self, ctx: &mut Ctx<'_>, server: ServerId) -> Result<(), Leave> {
-        if self.phase != Phase::HistoryDiscovery {
-            return Ok(());
-        }
+        let alone = self.goes_alone(ctx);
+        let State::HistoryDiscovery { electing } = &mut self.state else { return Ok(()) };
         if ctx.quorums.is_voter(server) || faults::observers_counted() {
-            self.electing.insert(server);
+            electing.insert(server);
         }
-        let here = self.electing.contains(&ctx.options.me);
-        let is_quorum = ctx.quorums.all_have_quorum(&self.electing);
-        if here && (is_quorum || self.goes_alone(ctx)) {
-            self.choose_identity(ctx)?;
+        let here = electing.contains(&ctx.options.me);
+        let is_quorum = ctx.quorums.all_have_quorum(electing);
+        if here && (is_quorum || alone) {
+            let electing = std::mem::take(electing);
+            self.choose_identity(ctx, &electing)?;
             ctx.forget_hearsay();
-            self.phase = Phase::Synchronization;
+            self.state = State::Synchronization { proven: BTreeSet::new(), current_saved: false };
             self.give_up_at = ctx.now + ctx.options.init_time();
             ctx.save_epoch(EpochKind::Current, self.epoch);
             self.begin_waiting(ctx);
@@ -166,7 +171,7 @@ impl Leader {
             let misses = newer && committed.is_voter(info.server) && self.believes(id, info.server);
             let own = committed.version();
             self.links.close(ctx, id);
-            return if misses && self.phase < Phase::Broadcast {
+            return if misses && self.phase() < Phase::Broadcast {
                 let version = info.config_version.unwrap_or_default();
                 Err(Leave::NewerConfig { server: info.server, version, own })
             } else {
@@ -187,12 +192,12 @@ impl Leader {
             self.links.refuse_others(ctx);
             return Ok(());
         }
-        if self.phase != Phase::EpochDiscovery && promised > self.epoch {
+        if self.phase() != Phase::EpochDiscovery && promised > self.epoch {
             self.outbid(ctx, id, info.server, promised)?;
         }
         self.links.introduced(id, &info, observer);
         self.hear_identity(ctx, info.server, info.identity);
-        match self.phase {
+        match self.phase() {
             Phase::EpochDiscovery => {
                 let is_believed = self.believes(id, info.server);
                 self.join(ctx, info.server, promised, is_believed);
@@ -238,8 +243,7 @@ impl Leader {
         if faults::strangers_believed() {
             return true;
         }
-        let is_known = self.looking.contains(&server)
-            || self.phase < Phase::Broadcast && self.supporters.contains(&server);
+        let is_known = self.looking.contains(&server) || self.supporters.contains(&server);
         is_known && !self.links.iter().any(|(other, link)| other != id && link.is_of(server))
     }
 
@@ -253,7 +257,7 @@ impl Leader {
         let Some(ack) = counted else { return Ok(()) };
         let Some(link) = self.links.get(id) else { return Ok(()) };
         let (server, observer) = (link.server, link.observer);
-        if self.phase == Phase::HistoryDiscovery
+        if self.phase() == Phase::HistoryDiscovery
             && let Some(current) = ack.current_epoch
         {
             if (current, packet.zxid) > self.summary && !faults::better_follower_ignored() {
@@ -271,7 +275,7 @@ impl Leader {
                 self.elect(ctx, server)?;
             }
         }
-        if self.phase >= Phase::Synchronization
+        if self.phase() >= Phase::Synchronization
             && self.links.get(id).is_some_and(|link| matches!(link.stage, Stage::EpochAcked))
         {
             self.advance(ctx, id, Progress::Begins);

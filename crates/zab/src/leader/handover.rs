@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use zebu_proto::ServerId;
 
-use super::{Leader, Link, Phase};
+use super::{Leader, Link, State};
 use crate::ctx::Ctx;
 use crate::history::Txn;
 use crate::leave::Leave;
@@ -49,7 +49,7 @@ impl Leader {
     /// Whether all proposals are committed, and enough followers have them to elect a successor at
     /// once. True also if too few followers are connected: waiting would not help.
     pub(crate) fn may_retire(&self, me: ServerId, quorums: &Quorums) -> bool {
-        if self.phase != Phase::Broadcast {
+        if self.epoch().is_none() {
             return true;
         }
         if self.proposed.counter() != 0 && self.end < self.proposed {
@@ -72,10 +72,8 @@ impl Leader {
         quorums: &Quorums,
         to: Option<ServerId>,
     ) -> Result<ServerId, NoHeir> {
-        if self.epoch().is_none() {
-            return Err(NoHeir::NotLeading);
-        }
-        if quorums.is_joint() || self.successor.is_some() {
+        let State::Broadcast(broadcast) = &self.state else { return Err(NoHeir::NotLeading) };
+        if quorums.is_joint() || broadcast.successor.is_some() {
             return Err(NoHeir::Reconfiguration);
         }
         let members = quorums.committed();
@@ -118,12 +116,13 @@ impl Leader {
     pub(crate) fn hand_over(&mut self, ctx: &mut Ctx<'_>, heir: ServerId, txn: Txn) {
         let zxid = txn.zxid;
         self.propose_to(ctx, txn, |server| server == heir);
-        self.heir = Some((heir, zxid));
+        let broadcast = self.state.broadcast_mut().expect("only an established leader proposes");
+        broadcast.heir = Some((heir, zxid));
     }
 
     /// Ends the role when the follower that was to lead next is gone.
     pub(super) fn misses_heir(&self) -> Result<(), Leave> {
-        match self.heir {
+        match self.state.broadcast().and_then(|broadcast| broadcast.heir) {
             Some((heir, _)) if !self.has_follower(heir) => Err(Leave::HeirLost(heir)),
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{Identity, ServerId};
 
-use super::{Leader, Link, Phase, Stage};
+use super::{Leader, Link, Phase, Stage, State};
 use crate::ctx::Ctx;
 use crate::faults;
 use crate::identity;
@@ -13,9 +13,12 @@ use crate::leave::Leave;
 impl Leader {
     /// Finds out, or decides, what the ensemble's id is. A quorum has accepted the epoch, so none
     /// of an earlier one can be settled any more unless this quorum knows it.
-    pub(super) fn choose_identity(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
+    pub(super) fn choose_identity(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        electing: &BTreeSet<ServerId>,
+    ) -> Result<(), Leave> {
         let Some(new) = ctx.options.new_ensemble else { return Ok(()) };
-        let electing = &self.electing;
         let counts = |link: &&Link| {
             matches!(link.stage, Stage::EpochAcked)
                 && !link.observer
@@ -33,7 +36,12 @@ impl Leader {
     /// it durably.
     pub(super) fn settle_identity(&mut self, ctx: &mut Ctx<'_>) {
         let Identity::Proposed { id, epoch } = *ctx.identity else { return };
-        if self.phase < Phase::Synchronization || epoch != self.epoch || !self.current_saved {
+        let is_durable = match self.state {
+            State::Synchronization { current_saved, .. } => current_saved,
+            State::Broadcast(_) => true,
+            _ => false,
+        };
+        if epoch != self.epoch || !is_durable {
             return;
         }
         let knows = |link: &&Link| link.is_proven() && !link.observer && link.identity.is_some();
@@ -56,7 +64,8 @@ impl Leader {
         theirs: Option<Identity>,
     ) {
         let settled = theirs.and_then(Identity::settled);
-        let knows_better = self.phase >= Phase::Synchronization && ctx.identity.settled().is_none();
+        let knows_better =
+            self.phase() >= Phase::Synchronization && ctx.identity.settled().is_none();
         if let Some(id) = settled.filter(|_| knows_better && ctx.quorums.is_voter(server)) {
             ctx.set_identity(Identity::Settled(id));
             self.links.tell_all_identity(ctx);

@@ -7,7 +7,8 @@ use zebu_jute::Encode as _;
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Alive, NO_ZXID, PacketKind, QuorumPacket};
 
-use super::{Confirmation, Leader, Link, Phase};
+use super::state::Broadcast;
+use super::{Confirmation, Leader, Link, Phase, State};
 use crate::ctx::Ctx;
 use crate::faults;
 use crate::io::{LinkId, Output, Up};
@@ -17,7 +18,7 @@ use crate::silence;
 impl Leader {
     pub(crate) fn tick(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
         let now = ctx.now;
-        if self.phase != Phase::Broadcast && self.give_up_at <= now {
+        if self.phase() != Phase::Broadcast && self.give_up_at <= now {
             return Err(Leave::NoQuorumInTime);
         }
         self.links.close_silent(ctx);
@@ -27,8 +28,10 @@ impl Leader {
         self.go_on_alone(ctx)?;
         self.misses_heir()?;
         self.retire(ctx)?;
-        if self.check_at <= now {
-            self.check_at = now + ctx.options.tick;
+        if let State::Broadcast(broadcast) = &mut self.state
+            && broadcast.check_at <= now
+        {
+            broadcast.check_at = now + ctx.options.tick;
             let mut alive: BTreeSet<ServerId> = self
                 .links
                 .values()
@@ -58,10 +61,13 @@ impl Leader {
     /// If that is due, tells the learners that this leader is alive, and looks whether a quorum of
     /// them is; see [`crate::silence`].
     fn beat(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        let Some(limit) = ctx.options.leader_silence.filter(|_| self.alive_at <= ctx.now) else {
-            return Ok(());
-        };
-        self.alive_at = ctx.now + silence::interval(limit);
+        let Some(limit) = ctx.options.leader_silence else { return Ok(()) };
+        match &mut self.state {
+            State::Broadcast(broadcast) if broadcast.alive_at <= ctx.now => {
+                broadcast.alive_at = ctx.now + silence::interval(limit);
+            }
+            _ => return Ok(()),
+        }
         let limit = if self.has_only_ours() { limit } else { Duration::ZERO };
         let packet =
             QuorumPacket::with_data(PacketKind::ALIVE, NO_ZXID, Alive::new(limit).to_bytes());
@@ -128,7 +134,10 @@ impl Leader {
     pub(crate) fn moves(&mut self, ctx: &Ctx<'_>, id: LinkId) {
         let Some(link) = self.links.get_mut(id) else { return };
         let counts = link.moves(ctx.now, ctx.options);
-        if counts && self.phase == Phase::Synchronization && ctx.quorums.is_voter(link.server) {
+        if counts
+            && self.state.phase() == Phase::Synchronization
+            && ctx.quorums.is_voter(link.server)
+        {
             self.give_up_at = self.give_up_at.max(ctx.now + ctx.options.init_time());
         }
     }
@@ -168,12 +177,14 @@ impl Leader {
             return;
         }
         let round = self.round + 1;
-        self.confirmations.push_back(Confirmation { token, above: self.proposed, round });
+        let broadcast = self.state.broadcast_mut().expect("only an established leader confirms");
+        broadcast.confirmations.push_back(Confirmation { token, above: self.proposed, round });
         self.confirm_by_pings(ctx);
     }
 
     pub(super) fn confirm_by_pings(&mut self, ctx: &mut Ctx<'_>) {
-        if self.confirmations.is_empty() {
+        let Some(broadcast) = self.state.broadcast() else { return };
+        if broadcast.confirmations.is_empty() {
             return;
         }
         let alone = self.goes_alone(ctx);
@@ -181,7 +192,7 @@ impl Leader {
         // Many requests wait for the same round.
         let mut looked: Option<(u64, bool)> = None;
         let mut count = 0;
-        for confirmation in &self.confirmations {
+        for confirmation in &broadcast.confirmations {
             let Confirmation { above, round, .. } = *confirmation;
             if above.counter() > 0 && above > end {
                 break;
@@ -196,10 +207,11 @@ impl Leader {
             }
             count += 1;
         }
-        for confirmation in self.confirmations.drain(..count) {
+        let State::Broadcast(Broadcast { confirmations, .. }) = &mut self.state else { return };
+        for confirmation in confirmations.drain(..count) {
             ctx.out.push(Output::Up(Up::Confirmed(confirmation.token)));
         }
-        let waits = self.confirmations.back().is_some_and(|last| last.round > self.round);
+        let waits = confirmations.back().is_some_and(|last| last.round > self.round);
         if waits && self.answers_round(ctx, self.round) {
             self.ping(ctx);
         }

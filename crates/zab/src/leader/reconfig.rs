@@ -12,12 +12,14 @@ use std::time::Duration;
 use zebu_proto::quorum::{Activate, PacketKind, QuorumPacket};
 use zebu_proto::{ServerId, Zxid};
 
-use super::{Leader, Phase};
+use super::state::Broadcast;
+use super::{Follow, Leader, State};
 use crate::config::Membership;
 use crate::ctx::Ctx;
 use crate::history::Txn;
 use crate::io::Output;
 use crate::leave::Leave;
+use crate::links::Links;
 use crate::quorums::Quorums;
 use crate::reconfig::leader_stays;
 
@@ -88,11 +90,14 @@ impl Leader {
             return;
         }
         let Some(config) = Membership::in_txn(&txn.record) else { return };
-        assert!(self.needed.pending.is_none(), "one reconfiguration at a time");
+        let State::Broadcast(Broadcast { needed, .. }) = &mut self.state else {
+            unreachable!("only an established leader proposes")
+        };
+        assert!(needed.pending.is_none(), "one reconfiguration at a time");
         let config = Arc::new(config);
-        self.needed.pending = Some((txn.zxid, config.clone()));
+        needed.pending = Some((txn.zxid, config.clone()));
         ctx.config_proposed(config);
-        self.needed.begin(txn.zxid, ctx.quorums);
+        needed.begin(txn.zxid, ctx.quorums);
     }
 
     /// Whether a quorum of a configuration follows this leader.
@@ -110,7 +115,8 @@ impl Leader {
         if self.proposed <= self.end {
             return false;
         }
-        let Some((quorums, _)) = self.needed.after(self.end) else { return false };
+        let State::Broadcast(broadcast) = &mut self.state else { return false };
+        let Some((quorums, _)) = broadcast.needed.after(self.end) else { return false };
         let is_over = quorums.last_seen().version() <= ctx.quorums.committed().version();
         if !quorums.is_joint() || !is_over {
             return false;
@@ -121,7 +127,8 @@ impl Leader {
 
     /// The committed reconfiguration comes into force.
     pub(super) fn activate(&mut self, ctx: &mut Ctx<'_>, txn: &Txn) {
-        let Some((zxid, config)) = self.needed.pending.take() else { return };
+        let State::Broadcast(broadcast) = &mut self.state else { return };
+        let Some((zxid, config)) = broadcast.needed.pending.take() else { return };
         assert_eq!(zxid, txn.zxid, "another reconfiguration is committed than was proposed");
         assert_eq!(
             zxid, self.end,
@@ -129,13 +136,17 @@ impl Leader {
         );
         let me = ctx.options.me;
         let before = ctx.quorums.committed().clone();
+        ctx.config_committed(config.clone());
+        broadcast.needed.begin(Zxid(self.proposed.0 + 1), ctx.quorums);
         let leader = if leader_stays(me, &before, &config) {
             me
         } else {
-            self.best_candidate(me, txn.zxid, &config)
+            Self::best_candidate(&self.links, me, txn.zxid, &config)
         };
-        ctx.config_committed(config.clone());
-        self.needed.begin(Zxid(self.proposed.0 + 1), ctx.quorums);
+        if leader != me {
+            let until = ctx.now + ctx.options.sync_time();
+            broadcast.successor = Some(Successor { server: leader, zxid: txn.zxid, until });
+        }
         for (id, link) in self.links.registered() {
             let (kind, txn_data) = if link.observer {
                 (PacketKind::INFORMANDACTIVATE, txn.record.clone())
@@ -145,10 +156,10 @@ impl Leader {
             let data = Activate { leader, txn: txn_data }.to_data();
             ctx.out.push(Output::Send(id, QuorumPacket::with_data(kind, txn.zxid, data)));
         }
-        if leader != me {
-            let until = ctx.now + ctx.options.sync_time();
-            self.successor = Some(Successor { server: leader, zxid: txn.zxid, until });
-        } else if before.member(me) != config.member(me) && !leader_stays(me, &before, &config) {
+        if leader == me
+            && before.member(me) != config.member(me)
+            && !leader_stays(me, &before, &config)
+        {
             // No other server can lead: learners find this one at its new address.
             ctx.out.push(Output::Unlisten);
             ctx.out.push(Output::Listen);
@@ -156,8 +167,13 @@ impl Leader {
     }
 
     /// The new voter that has acknowledged most.
-    fn best_candidate(&self, me: ServerId, zxid: Zxid, config: &Membership) -> ServerId {
-        let candidates = self.links.values().filter(|link| {
+    fn best_candidate(
+        links: &Links<Follow>,
+        me: ServerId,
+        zxid: Zxid,
+        config: &Membership,
+    ) -> ServerId {
+        let candidates = links.values().filter(|link| {
             config.is_voter(link.server)
                 && !link.observer
                 && link.server != me
@@ -169,7 +185,8 @@ impl Leader {
 
     /// Ends the role when too few followers are left.
     pub(super) fn retire(&self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        let Some(Successor { server, zxid, until }) = self.successor else { return Ok(()) };
+        let successor = self.state.broadcast().and_then(|broadcast| broadcast.successor);
+        let Some(Successor { server, zxid, until }) = successor else { return Ok(()) };
         let links = self.links.values().filter(|link| !link.observer && link.is_registered());
         let mut left: BTreeSet<ServerId> = links.map(|link| link.server).collect();
         left.insert(ctx.options.me);
@@ -183,11 +200,13 @@ impl Leader {
     /// A quorum has this leader's history and the configuration proposed in it, so that
     /// configuration is committed. Returns whether this server still leads.
     pub(super) fn complete(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        debug_assert_eq!(self.phase, Phase::Broadcast);
+        let State::Broadcast(broadcast) = &mut self.state else {
+            unreachable!("only an established leader completes a configuration")
+        };
         let config = ctx.quorums.last_seen().clone();
         let before = ctx.quorums.committed().clone();
         ctx.config_committed(config.clone());
-        self.needed.begin(Zxid::new(self.epoch, 0), ctx.quorums);
+        broadcast.needed.begin(Zxid::new(self.epoch, 0), ctx.quorums);
         let me = ctx.options.me;
         let here = before.member(me).zip(config.member(me));
         let moves = here.is_some_and(|(before, after)| !before.shares_quorum_address(after));
