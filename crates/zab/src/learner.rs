@@ -28,41 +28,10 @@ mod dialling;
 mod discovery;
 mod identity;
 mod reconfig;
+mod state;
 
 use dialling::Dialling;
-
-/// The stages of a learner, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// Discovery: the learner dials, or waits before it dials again.
-    Connecting,
-    /// Discovery: the learner has sent FOLLOWERINFO or OBSERVERINFO.
-    Introduced,
-    /// Discovery: the learner makes its promise of the leader's epoch durable.
-    EpochPromise,
-    /// Discovery is over: the learner has sent ACKEPOCH.
-    EpochAccepted,
-    /// Synchronization by TRUNC: the disk truncates the log.
-    Truncation,
-    /// Synchronization by SNAP: the leader's snapshot is being received.
-    SnapshotTransfer,
-    /// Synchronization by SNAP: the snapshot ends before a transaction that this server knows to be
-    /// committed. The transactions after it decide whether the leader has that: a snapshot may be
-    /// older than the leader's history.
-    SnapshotDoubted,
-    /// Synchronization by SNAP: the disk installs the snapshot.
-    SnapshotInstall,
-    /// Synchronization: the learner receives missing transactions.
-    CatchUp,
-    /// Synchronization: NEWLEADER has arrived, and everything before it is being synced.
-    HistorySync,
-    /// Synchronization: the leader's epoch is being stored as the current epoch.
-    EpochSync,
-    /// The learner has acknowledged NEWLEADER, and waits for UPTODATE.
-    Synchronized,
-    /// Broadcast: the learner serves clients.
-    Broadcast,
-}
+use state::{Broadcast, Stage, State};
 
 /// A follower or an observer, from the end of its election on.
 #[derive(Debug)]
@@ -70,33 +39,19 @@ pub(crate) struct Learner {
     leader: ServerId,
     observer: bool,
     dialling: Dialling,
-    /// At a follower: the observers that learn from it.
-    relay: Option<Relay>,
-    stage: Stage,
+    state: State,
     link: Option<LinkId>,
     /// When the leader counts as dead unless it sends something.
     deadline: Duration,
     epoch: Epoch,
     /// The newest transaction that the leader has committed.
     committed: Zxid,
-    /// The newest transaction that this server has acknowledged.
-    acked: Zxid,
-    /// What must be durable before NEWLEADER is acknowledged.
-    prove: Zxid,
-    /// Packets received while the disk was busy, or after a doubted snapshot.
-    held: VecDeque<QuorumPacket>,
-    /// The end of the received snapshot, or of the transactions after it while it is doubted.
-    copy_end: Zxid,
     /// The end of an installed snapshot, until the leader names that zxid or a later one in another
     /// packet.
     ///
     /// Only the packet that announces a snapshot says where it ends. A single damaged packet must
     /// not make this server know of transactions that nobody has proposed.
     unproven: Option<Zxid>,
-    /// The end of its history at the leader's last ping.
-    had: Zxid,
-    /// Whether it has requested a snapshot despite a history of its own.
-    wants_tree: bool,
     /// Whether the leader knows ids of ensembles.
     tells_identity: bool,
     /// The configuration in NEWLEADER.
@@ -125,19 +80,12 @@ impl Learner {
             leader,
             observer,
             dialling,
-            relay: None,
-            stage: Stage::Connecting,
+            state: State::Connecting,
             link: None,
             deadline: ctx.now + pause + limit,
             epoch: Epoch(0),
             committed: Zxid::ZERO,
-            acked: Zxid::ZERO,
-            prove: Zxid::ZERO,
-            held: VecDeque::new(),
-            copy_end: Zxid::ZERO,
             unproven: None,
-            had: Zxid::ZERO,
-            wants_tree: false,
             tells_identity: false,
             config: None,
         }
@@ -145,13 +93,10 @@ impl Learner {
 
     /// Asserts what holds between any two steps.
     pub(crate) fn check(&self, history: &History, epochs: Epochs, busy: &Busy) {
-        let stage = self.stage;
+        let stage = self.stage();
         assert!(stage == Stage::Connecting || self.link.is_some(), "{stage:?} without a leader");
         assert_eq!(stage == Stage::Truncation, busy.truncating.is_some(), "{stage:?}");
         assert_eq!(stage == Stage::SnapshotInstall, busy.restoring, "{stage:?}");
-        let holds =
-            matches!(stage, Stage::Truncation | Stage::SnapshotDoubted | Stage::SnapshotInstall);
-        assert!(holds || self.held.is_empty(), "{stage:?}, and packets are held back");
         assert!(self.committed <= history.last(), "{} is committed, and not there", self.committed);
         if stage >= Stage::EpochAccepted {
             let promised =
@@ -162,12 +107,9 @@ impl Learner {
             let early = faults::history_acknowledged_before_fsync();
             let is_durable = early || epochs.current == self.epoch;
             assert!(is_durable, "{stage:?} in an epoch that is not durable");
-            let is_durable = early || history.flushed() >= self.prove;
-            assert!(is_durable, "{stage:?} with less than was acknowledged");
         }
         assert!(stage != Stage::Connecting || self.link.is_none(), "connected, and it dials");
         self.dialling.check(stage == Stage::Connecting);
-        assert!(!self.observer || self.acked == Zxid::ZERO || stage == Stage::Broadcast);
         assert!(self.config.is_none() || stage >= Stage::HistorySync, "{stage:?} in its members");
         assert!(self.unproven.is_none() || stage >= Stage::CatchUp, "{stage:?} after a snapshot");
         let end = self.unproven.unwrap_or(Zxid::ZERO);
@@ -176,11 +118,14 @@ impl Learner {
             assert_eq!(self.committed, Zxid::ZERO, "{stage:?}, and knows what is committed");
             assert_eq!(self.epoch, Epoch(0), "{stage:?}, and knows the epoch");
         }
-        if let Some(relay) = &self.relay {
+        if let Some(relay) = self.relay() {
             relay.check(history);
+            assert!(!self.observer, "observers learn from an observer");
         }
-        let relays = stage == Stage::Broadcast && !self.observer;
-        assert!(self.relay.is_none() || relays, "{stage:?} and observers learn from it");
+    }
+
+    fn stage(&self) -> Stage {
+        self.state.stage()
     }
 
     /// The leader.
@@ -195,21 +140,21 @@ impl Learner {
 
     /// The end of its attempts to connect, if it is still connecting.
     pub(crate) fn dials_until(&self) -> Option<Duration> {
-        (self.stage == Stage::Connecting).then_some(self.deadline)
+        (self.stage() == Stage::Connecting).then_some(self.deadline)
     }
 
     /// The observers that learn from this server.
     pub(crate) fn relay(&self) -> Option<&Relay> {
-        self.relay.as_ref()
+        self.state.relay()
     }
 
     /// The observers that learn from this server, mutably.
     pub(crate) fn relay_mut(&mut self) -> Option<&mut Relay> {
-        self.relay.as_mut()
+        self.state.relay_mut()
     }
 
     pub(crate) fn deadline(&self) -> Duration {
-        let relay = self.relay.as_ref().map_or(Duration::MAX, Relay::deadline);
+        let relay = self.relay().map_or(Duration::MAX, Relay::deadline);
         self.deadline.min(self.dialling.due()).min(relay)
     }
 
@@ -231,13 +176,13 @@ impl Learner {
 
     /// The connection to the leader, during broadcast.
     pub(crate) fn serving(&self) -> Option<LinkId> {
-        self.link.filter(|_| self.stage == Stage::Broadcast)
+        self.link.filter(|_| self.stage() == Stage::Broadcast)
     }
 
     /// This server was suspended: extends the leader's deadline, since its packets may be unread.
     pub(crate) fn postpone(&mut self, time: Duration) {
         self.deadline += time;
-        if let Some(relay) = &mut self.relay {
+        if let Some(relay) = self.relay_mut() {
             relay.postpone(time);
         }
     }
@@ -262,18 +207,18 @@ impl Learner {
             Some(link) => out.push(Output::Close(link)),
             None => out.push(Output::CancelConnect),
         }
-        if let Some(relay) = self.relay {
+        if let State::Broadcast(Broadcast { relay: Some(relay), .. }) = self.state {
             relay.leave(out);
         }
     }
 
     pub(crate) fn connected(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
-        if self.stage != Stage::Connecting || self.link.is_some() {
+        if self.stage() != Stage::Connecting || self.link.is_some() {
             ctx.out.push(Output::Close(link));
             return;
         }
         self.link = Some(link);
-        self.stage = Stage::Introduced;
+        self.state = State::Introduced;
         self.dialling.connected();
         self.deadline = ctx.now + ctx.options.init_time();
         let kind = if self.observer { PacketKind::OBSERVERINFO } else { PacketKind::FOLLOWERINFO };
@@ -284,7 +229,7 @@ impl Learner {
     }
 
     pub(crate) fn connect_failed(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        if self.stage != Stage::Connecting || self.link.is_some() {
+        if self.stage() != Stage::Connecting || self.link.is_some() {
             return Ok(());
         }
         ctx.out.extend(self.dialling.failed(ctx.now, ctx.options.connect_pause)?);
@@ -301,7 +246,7 @@ impl Learner {
         let change = ctx.doubt.tick(ctx.now, ctx.options)?;
         self.doubts(ctx, change);
         ctx.out.extend(self.dialling.tick(ctx.now)?);
-        if let Some(relay) = &mut self.relay {
+        if let Some(relay) = self.relay_mut() {
             relay.tick(ctx);
         }
         Ok(())
@@ -330,19 +275,24 @@ impl Learner {
     pub(crate) fn packet(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
         ctx.silence.heard(ctx.now);
         self.deadline = ctx.now + self.patience(ctx);
-        match self.stage {
-            Stage::Connecting | Stage::EpochPromise | Stage::SnapshotTransfer => {
+        match &mut self.state {
+            State::Connecting | State::EpochPromise | State::SnapshotTransfer => {
                 Err(Leave::OutOfTurn(packet.kind))
             }
-            Stage::Introduced => self.leader_info(ctx, &packet),
-            Stage::EpochAccepted => self.first(ctx, &packet),
-            Stage::Truncation | Stage::SnapshotInstall => {
-                self.held.push_back(packet);
+            State::Introduced => self.leader_info(ctx, &packet),
+            State::EpochAccepted { wants_tree } => {
+                let wants_tree = *wants_tree;
+                self.first(ctx, &packet, wants_tree)
+            }
+            State::Truncation { held } | State::SnapshotInstall { held } => {
+                held.push_back(packet);
                 Ok(())
             }
-            Stage::SnapshotDoubted => self.judge(ctx, packet),
-            Stage::Broadcast => self.broadcast(ctx, packet),
-            _ => self.synchronize(ctx, packet),
+            State::SnapshotDoubted { .. } => self.judge(ctx, packet),
+            State::Broadcast(_) => self.broadcast(ctx, packet),
+            State::CatchUp | State::HistorySync { .. } | State::EpochSync | State::Synchronized => {
+                self.synchronize(ctx, packet)
+            }
         }
     }
 
@@ -350,7 +300,7 @@ impl Learner {
     /// the whole limit. To an observer: see [`Relay::moves`].
     pub(crate) fn moves(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
         if !self.is_link(link) {
-            self.relay.iter_mut().for_each(|relay| relay.moves(ctx, link));
+            self.relay_mut().into_iter().for_each(|relay| relay.moves(ctx, link));
         } else if !faults::copies_have_a_time_limit() {
             ctx.silence.heard(ctx.now);
             self.deadline = self.deadline.max(ctx.now + self.patience(ctx));
@@ -359,7 +309,7 @@ impl Learner {
 
     /// How long the leader may be silent.
     fn patience(&self, ctx: &Ctx<'_>) -> Duration {
-        match self.stage {
+        match self.stage() {
             Stage::Broadcast if faults::lost_leader_missed_late() => ctx.options.sync_time() * 6,
             Stage::Broadcast => ctx.silence.limit(ctx.options.sync_time()),
             stage if stage >= Stage::EpochSync => ctx.options.sync_time(),
@@ -374,7 +324,12 @@ impl Learner {
     // ---- synchronization
 
     /// Handles the packet that announces the method of synchronization.
-    fn first(&mut self, ctx: &mut Ctx<'_>, packet: &QuorumPacket) -> Result<(), Leave> {
+    fn first(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        packet: &QuorumPacket,
+        wants_tree: bool,
+    ) -> Result<(), Leave> {
         match packet.kind {
             PacketKind::DIFF => {
                 ctx.refuse_to_forget(self.leader, ctx.history.last())?;
@@ -385,10 +340,10 @@ impl Learner {
             }
             // The leader does not know what this server has acknowledged, so its snapshot may lack
             // that.
-            PacketKind::SNAP if self.wants_tree && packet.zxid < ctx.history.last() => {
+            PacketKind::SNAP if wants_tree && packet.zxid < ctx.history.last() => {
                 return Err(Leave::TreeTooShort { zxid: packet.zxid, last: ctx.history.last() });
             }
-            PacketKind::SNAP => self.stage = Stage::SnapshotTransfer,
+            PacketKind::SNAP => self.state = State::SnapshotTransfer,
             PacketKind::TRUNC if packet.zxid < Zxid::ZERO || packet.zxid > ctx.history.last() => {
                 return Err(Leave::TruncatedBeyondEnd {
                     zxid: packet.zxid,
@@ -397,7 +352,7 @@ impl Learner {
             }
             PacketKind::TRUNC => {
                 ctx.refuse_to_forget(self.leader, packet.zxid)?;
-                self.stage = Stage::Truncation;
+                self.state = State::Truncation { held: VecDeque::new() };
                 ctx.busy.truncating = Some(packet.zxid);
                 ctx.out.push(Output::Truncate(packet.zxid));
             }
@@ -408,58 +363,60 @@ impl Learner {
 
     /// The log was truncated as requested, or no snapshot and log lead there.
     pub(crate) fn truncated(&mut self, ctx: &mut Ctx<'_>, done: bool) -> Result<(), Leave> {
-        if self.stage != Stage::Truncation {
-            return Ok(());
-        }
+        let State::Truncation { held } = &mut self.state else { return Ok(()) };
         if !done {
             return Err(Leave::TruncatedNowhere);
         }
+        let held = std::mem::take(held);
         self.agreed(ctx);
-        self.go_on(ctx)
+        self.go_on(ctx, held)
     }
 
     /// This server's whole history is part of the leader's: it is committed as soon as the leader
     /// is confirmed.
     fn agreed(&mut self, ctx: &Ctx<'_>) {
-        self.stage = Stage::CatchUp;
+        self.state = State::CatchUp;
         self.committed = ctx.history.last();
     }
 
     /// The leader's snapshot has arrived, as of `zxid`.
     pub(crate) fn copied(&mut self, ctx: &mut Ctx<'_>, link: LinkId, zxid: Zxid) {
-        if self.stage != Stage::SnapshotTransfer {
+        if self.stage() != Stage::SnapshotTransfer {
             return;
         }
-        self.copy_end = zxid;
         self.deadline = ctx.now + ctx.options.init_time();
         match ctx.refuse_to_forget(self.leader, zxid) {
-            Ok(()) => self.install(ctx, link),
-            Err(_) => self.stage = Stage::SnapshotDoubted,
+            Ok(()) => self.install(ctx, link, VecDeque::new()),
+            Err(_) => self.state = State::SnapshotDoubted { end: zxid, held: VecDeque::new() },
         }
     }
 
     /// Handles packets after a snapshot that is older than this server's committed history: the
     /// leader's history either reaches that or ends before.
     fn judge(&mut self, ctx: &mut Ctx<'_>, packet: QuorumPacket) -> Result<(), Leave> {
+        let State::SnapshotDoubted { end, held } = &mut self.state else {
+            unreachable!("only the end of a doubted snapshot is judged")
+        };
         match packet.kind {
             PacketKind::PROPOSAL | PacketKind::INFORM | PacketKind::INFORMANDACTIVATE => {
-                self.copy_end = self.copy_end.max(packet.zxid);
+                *end = packet.zxid.max(*end);
             }
             _ => {}
         }
-        let reaches = ctx.refuse_to_forget(self.leader, self.copy_end);
+        let reaches = ctx.refuse_to_forget(self.leader, *end);
         if packet.kind == PacketKind::NEWLEADER {
             reaches?;
         }
-        self.held.push_back(packet);
+        held.push_back(packet);
         if let (Ok(()), Some(link)) = (reaches, self.link) {
-            self.install(ctx, link);
+            let held = std::mem::take(held);
+            self.install(ctx, link, held);
         }
         Ok(())
     }
 
-    fn install(&mut self, ctx: &mut Ctx<'_>, link: LinkId) {
-        self.stage = Stage::SnapshotInstall;
+    fn install(&mut self, ctx: &mut Ctx<'_>, link: LinkId, held: VecDeque<QuorumPacket>) {
+        self.state = State::SnapshotInstall { held };
         self.deadline = ctx.now + ctx.options.init_time();
         ctx.busy.restoring = true;
         ctx.out.push(Output::Restore(link));
@@ -467,23 +424,19 @@ impl Learner {
 
     /// The snapshot is installed.
     pub(crate) fn restored(&mut self, ctx: &mut Ctx<'_>, zxid: Zxid) -> Result<(), Leave> {
-        if self.stage != Stage::SnapshotInstall {
-            return Ok(());
-        }
+        let State::SnapshotInstall { held } = &mut self.state else { return Ok(()) };
+        let held = std::mem::take(held);
         self.agreed(ctx);
         debug_assert_eq!(self.committed, zxid, "the copy is all there is");
         if !faults::announced_end_believed() {
             self.unproven = Some(zxid);
         }
-        self.go_on(ctx)
+        self.go_on(ctx, held)
     }
 
     /// Handles the packets received while the disk was busy.
-    fn go_on(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Leave> {
-        while let Some(packet) = self.held.pop_front() {
-            self.synchronize(ctx, packet)?;
-        }
-        Ok(())
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, held: VecDeque<QuorumPacket>) -> Result<(), Leave> {
+        held.into_iter().try_for_each(|packet| self.synchronize(ctx, packet))
     }
 
     /// Handles a packet between the first one and UPTODATE.
@@ -506,15 +459,14 @@ impl Learner {
             PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE => {
                 self.reconfigure(ctx, packet)
             }
-            PacketKind::NEWLEADER if self.stage <= Stage::CatchUp => {
+            PacketKind::NEWLEADER if self.stage() <= Stage::CatchUp => {
                 if packet.epoch() != self.epoch {
                     return Err(Leave::EpochChanged { told: self.epoch, now: packet.epoch() });
                 }
                 if self.lacks_identity(ctx) && !faults::ensemble_id_not_waited_for() {
                     return Err(Leave::IdentityNotTold);
                 }
-                self.stage = Stage::HistorySync;
-                self.prove = ctx.history.last();
+                self.state = State::HistorySync { prove: ctx.history.last() };
                 self.config = Membership::agreed(packet.body()).map(Arc::new);
                 if let Some(config) = &self.config {
                     ctx.config_adopted(config.clone());
@@ -528,20 +480,23 @@ impl Learner {
                 self.proving(ctx);
                 Ok(())
             }
-            PacketKind::UPTODATE if self.stage == Stage::Synchronized => {
-                self.stage = Stage::Broadcast;
+            PacketKind::UPTODATE if self.stage() == Stage::Synchronized => {
+                let (acked, had) = (self.committed, Zxid::ZERO);
+                self.state = State::Broadcast(Broadcast { relay: None, acked, had });
                 self.send(ctx, self.history_ack());
                 let role = if self.observer { Role::Observing } else { Role::Following };
-                self.acked = self.committed;
                 self.deliver(ctx);
                 self.complete(ctx)?;
                 let change = ctx.doubt.resume(ctx.now, ctx.options);
                 self.doubts(ctx, change);
                 ctx.out.push(Output::Role(role(self.leader)));
                 self.acknowledge(ctx);
-                if ctx.options.observer.masters && !self.observer {
+                if let State::Broadcast(broadcast) = &mut self.state
+                    && ctx.options.observer.masters
+                    && !self.observer
+                {
                     let end = self.committed.max(ctx.history.delivered());
-                    self.relay = Some(Relay::new(ctx, end));
+                    broadcast.relay = Some(Relay::new(ctx, end));
                 }
                 Ok(())
             }
@@ -552,14 +507,15 @@ impl Learner {
 
     /// Continues once everything before NEWLEADER is durable.
     fn proving(&mut self, ctx: &mut Ctx<'_>) {
-        if faults::history_acknowledged_before_fsync() && self.stage == Stage::HistorySync {
-            self.stage = Stage::Synchronized;
+        let State::HistorySync { prove } = self.state else { return };
+        if faults::history_acknowledged_before_fsync() {
+            self.state = State::Synchronized;
             ctx.save_epoch(EpochKind::Current, self.epoch);
             return self.send(ctx, self.history_ack());
         }
-        if self.stage == Stage::HistorySync && ctx.history.flushed() >= self.prove {
+        if ctx.history.flushed() >= prove {
             assert!(ctx.epochs.current <= self.epoch, "an epoch that was over before");
-            self.stage = Stage::EpochSync;
+            self.state = State::EpochSync;
             ctx.save_epoch(EpochKind::Current, self.epoch);
         }
     }
@@ -618,7 +574,8 @@ impl Learner {
     /// logged end cannot be checked yet.
     fn compare_ends(&mut self, ctx: &Ctx<'_>, end: Zxid) -> Result<(), Leave> {
         self.prove_copy(end);
-        let had = std::mem::replace(&mut self.had, ctx.history.last());
+        let State::Broadcast(broadcast) = &mut self.state else { return Ok(()) };
+        let had = std::mem::replace(&mut broadcast.had, ctx.history.last());
         if had <= end || had.epoch() != self.epoch {
             return Ok(());
         }
@@ -679,7 +636,7 @@ impl Learner {
         assert!(zxid > self.committed, "{zxid} is committed after {}", self.committed);
         self.committed = zxid;
         self.prove_copy(zxid);
-        if let Some(relay) = &mut self.relay {
+        if let Some(relay) = self.state.relay_mut() {
             let txn = txn.clone();
             relay.tell(ctx, &txn, leads);
         }
@@ -689,7 +646,7 @@ impl Learner {
     pub(crate) fn flushed(&mut self, ctx: &mut Ctx<'_>) {
         self.proving(ctx);
         self.relieve(ctx);
-        if self.stage == Stage::Broadcast {
+        if self.stage() == Stage::Broadcast {
             self.acknowledge(ctx);
             self.deliver(ctx);
         }
@@ -697,6 +654,7 @@ impl Learner {
 
     /// Acknowledges the transactions that have become durable.
     fn acknowledge(&mut self, ctx: &mut Ctx<'_>) {
+        let State::Broadcast(broadcast) = &mut self.state else { return };
         if self.observer {
             return;
         }
@@ -705,11 +663,11 @@ impl Learner {
             flushed = ctx.history.last();
         }
         if let Some(link) = self.link {
-            let durable = ctx.history.above(self.acked).take_while(|txn| txn.zxid <= flushed);
+            let durable = ctx.history.above(broadcast.acked).take_while(|txn| txn.zxid <= flushed);
             let ack = |txn: &Txn| QuorumPacket::new(PacketKind::ACK, txn.zxid);
             ctx.out.extend(durable.map(|txn| Output::Send(link, ack(txn))));
         }
-        self.acked = self.acked.max(flushed);
+        broadcast.acked = broadcast.acked.max(flushed);
     }
 
     /// Applies transactions that exceed the memory limit before the leader is confirmed. They are

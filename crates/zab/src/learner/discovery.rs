@@ -4,7 +4,7 @@
 use zebu_proto::quorum::{EpochAck, LeaderInfo, NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::{Epoch, Zxid};
 
-use super::{Learner, Stage};
+use super::{Learner, State};
 use crate::ctx::Ctx;
 use crate::faults;
 use crate::io::EpochKind;
@@ -47,7 +47,7 @@ impl Learner {
             // It was promised before, or a later one was: the answer must not count.
             self.accept(ctx, None);
         } else {
-            self.stage = Stage::EpochPromise;
+            self.state = State::EpochPromise;
             ctx.save_epoch(EpochKind::Accepted, self.epoch);
         }
         Ok(())
@@ -66,10 +66,10 @@ impl Learner {
     }
 
     fn accept(&mut self, ctx: &mut Ctx<'_>, current_epoch: Option<Epoch>) {
-        self.stage = Stage::EpochAccepted;
-        self.wants_tree = ctx.doubt.take_wish();
+        let wants_tree = ctx.doubt.take_wish();
+        self.state = State::EpochAccepted { wants_tree };
         // A server without a history gets a snapshot.
-        let zxid = if self.wants_tree { NO_ZXID } else { ctx.history_end() };
+        let zxid = if wants_tree { NO_ZXID } else { ctx.history_end() };
         let data = EpochAck { current_epoch }.to_data();
         self.send(ctx, QuorumPacket::with_data(PacketKind::ACKEPOCH, zxid, data));
     }
@@ -78,12 +78,12 @@ impl Learner {
         if epoch != self.epoch {
             return;
         }
-        match (kind, self.stage) {
-            (EpochKind::Accepted, Stage::EpochPromise) => {
+        match (kind, &self.state) {
+            (EpochKind::Accepted, State::EpochPromise) => {
                 self.accept(ctx, Some(ctx.standing()));
             }
-            (EpochKind::Current, Stage::EpochSync) => {
-                self.stage = Stage::Synchronized;
+            (EpochKind::Current, State::EpochSync) => {
+                self.state = State::Synchronized;
                 self.deadline = ctx.now + ctx.options.sync_time();
                 self.send(ctx, self.history_ack());
             }

@@ -40,7 +40,7 @@ impl Learner {
         };
         if ctx.told_identity().is_some() && ctx.identity.settled().is_none() && is_of_this_epoch {
             ctx.set_identity(theirs);
-            if let Some(relay) = &mut self.relay {
+            if let Some(relay) = self.state.relay_mut() {
                 relay.tell_identity(ctx);
             }
         }

@@ -32,7 +32,7 @@ impl Learner {
         let config =
             it.filter(|txn| txn.zxid == zxid).and_then(|txn| Membership::in_txn(&txn.record));
         self.commit_and_tell(ctx, zxid, Some(leader))?;
-        if self.stage == Stage::Broadcast {
+        if self.stage() == Stage::Broadcast {
             self.deliver(ctx);
         }
         match config {
