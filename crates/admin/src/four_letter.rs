@@ -26,7 +26,7 @@ pub use facts::{
     Bucket, ConfFacts, ConnectionFacts, ConnectionRef, Cursor, DirSizes, Facts, GaugeSets,
     LeaderFacts, MemberFacts, ProposalSizes, ServerFacts, SessionFacts, WatchSummary, Watcher,
 };
-pub use zebu_config::words::{Effect, Received, Whitelist, Word};
+pub use zebu_config::four_letter_words::{Effect, Received, Whitelist, Word};
 pub use zebu_proto::{BUILT_ON, VERSION};
 
 /// The trace mask of a new server: `gtmk` prints it until `stmk` changes it.

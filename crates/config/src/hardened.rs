@@ -10,9 +10,9 @@ use zebu_auth::tls::ClientAuth;
 use zebu_replica::Passwords;
 
 use super::build::Reader;
+use super::four_letter_words::{Whitelist, Word};
 use super::settings::{AdminConfig, Config};
 use super::value;
-use super::words::{Whitelist, Word};
 
 const HARDENED: &str = "zebu.hardened";
 const REQUIRE_TLS: &str = "zebu.requireTls";

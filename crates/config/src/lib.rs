@@ -23,6 +23,7 @@ pub mod docs;
 mod dynamic;
 mod effective;
 mod ensemble;
+pub mod four_letter_words;
 pub mod hardened;
 pub mod jvm_flags;
 mod logging;
@@ -36,7 +37,6 @@ mod sources;
 mod table;
 mod tls;
 mod value;
-pub mod words;
 
 #[cfg(test)]
 mod tests;
@@ -319,7 +319,7 @@ fn waived_parts(merged: &mut Merged) -> Vec<Part> {
 }
 
 fn check_words(config: &Config) -> Vec<Note> {
-    words::Whitelist::new(&config.four_letter_words, config.readonly_mode)
+    four_letter_words::Whitelist::new(&config.four_letter_words, config.readonly_mode)
         .unknown()
         .iter()
         .map(|word| Note::warn(format!("4lw.commands.whitelist: there is no word {word}")))

@@ -103,7 +103,7 @@ fn dropped_clients_leave_no_session() {
         drop(client);
         let start = Instant::now();
         while sessions(&observer) > 0 {
-            assert!(was_inside && start.elapsed() < Duration::from_secs(5));
+            assert!(was_inside && start.elapsed() < Duration::from_secs(20));
         }
     }
 }
