@@ -15,6 +15,7 @@ mod clients;
 mod clock;
 mod compare;
 mod contestant;
+mod disk;
 mod echo;
 mod ensemble;
 mod entry;
@@ -46,6 +47,7 @@ enum Command {
     Run(run::RunArgs),
     Compare(Box<compare::CompareArgs>),
     Echo(run::EchoArgs),
+    Disk(disk::DiskArgs),
     Clients(clients::ClientsArgs),
     Drive(clients::DriveArgs),
 }
@@ -60,6 +62,7 @@ pub fn run(args: BenchArgs) -> anyhow::Result<()> {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Echo(args) => run::echo(&args),
+        Command::Disk(args) => disk::run(&args),
         Command::Clients(args) => clients::run(&args),
         Command::Drive(args) => clients::drive(&args),
     }

@@ -202,6 +202,26 @@ fn nothing_begins_after_the_time_is_over() {
 }
 
 #[test]
+fn every_way_to_write_durably_is_measured_in_every_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    let out = bench(&format!("disk --dir {path} --sizes 100,5000 --records 3 --rounds 2")).unwrap();
+    let sizes = out["sizes"].as_array().unwrap();
+    assert_eq!(sizes.iter().map(|of| count(&of["size"])).collect::<Vec<_>>(), [100, 5000]);
+    for way in sizes.iter().flat_map(|of| of["ways"].as_array().unwrap()) {
+        let name = way["way"].as_str().unwrap();
+        let rounds = way["rounds"].as_array().unwrap();
+        assert_eq!(rounds.len(), 2, "{name}");
+        // Not every file system allocates blocks, or has O_DIRECT.
+        if name.contains("allocated") || name.contains("O_DIRECT") {
+            continue;
+        }
+        assert!(rounds.iter().all(|of| of["mean_us"].as_f64().unwrap() > 0.0), "{name}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the files are removed");
+}
+
+#[test]
 fn impossible_parameters_are_refused() {
     for line in [
         "echo --connections 0",
@@ -214,6 +234,11 @@ fn impossible_parameters_are_refused() {
         "compare --servers echo --rounds 0",
         "compare --servers echo --cores 0",
         "compare --servers echo --faults 0",
+        "disk --rounds 0",
+        "disk --records 0",
+        "disk --sizes 0",
+        "disk --seconds 0",
+        "disk --records 1000000",
     ] {
         assert!(bench(line).is_err(), "{line}");
     }
