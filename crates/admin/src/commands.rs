@@ -142,7 +142,13 @@ pub async fn run(
     if let Some(refused) = refused(command, serving) {
         return Answer::Fields(refused);
     }
-    let fields = match command.name {
+    if let Some(kind) = in_pages(command) {
+        if kind == Kind::Dump {
+            facts.renew_sessions().await;
+        }
+        return Answer::Pages(Pages::new(served.clone(), kind, command.name));
+    }
+    let mut fields = match command.name {
         "configuration" => configuration(facts),
         "connection_stat_reset" => {
             facts.reset_connections();
@@ -152,10 +158,6 @@ pub async fn run(
         "dirs" => {
             let sizes = facts.dirs();
             vec![field("datadir_size", sizes.data_bytes), field("logdir_size", sizes.log_bytes)]
-        }
-        "dump" => {
-            facts.renew_sessions().await;
-            return Answer::Pages(Pages::new(served.clone(), Kind::Dump, command.name));
         }
         "environment" => {
             let entries = facts.environment().entries();
@@ -167,14 +169,7 @@ pub async fn run(
             vec![field("initial_configuration", started.configuration.as_str())]
         }
         "is_read_only" => vec![field("read_only", serving == Some(Mode::ReadOnly))],
-        "last_snapshot" => {
-            let last = facts.last_snapshot();
-            let zxid = last.map_or(-1, |last| last.zxid.0);
-            vec![
-                field("zxid", format!("{zxid:x}")),
-                field("timestamp", last.map_or(-1, |last| last.taken_s)),
-            ]
-        }
+        "last_snapshot" => last_snapshot(facts),
         "leader" => match facts.ensemble() {
             Some(ensemble) => leader(&ensemble),
             None => return own_error("server is not initialized", command.name),
@@ -213,34 +208,48 @@ pub async fn run(
             started.properties.iter().map(|(key, value)| field(key, value.as_str())).collect()
         }
         "voting_view" => vec![("current_config".to_owned(), voting_view(facts.ensemble()))],
-        "watch_summary" => {
-            let summary = facts.watch_summary();
-            vec![
-                field("num_connections", summary.connections),
-                field("num_paths", summary.paths),
-                field("num_total_watches", summary.watches),
-            ]
-        }
-        "watches" => {
-            return Answer::Pages(Pages::new(served.clone(), Kind::Watches, command.name));
-        }
-        "watches_by_path" => {
-            return Answer::Pages(Pages::new(served.clone(), Kind::WatchesByPath, command.name));
-        }
+        "watch_summary" => watch_summary(facts),
         "zabstate" => zabstate(facts, serving),
         "ruok" => Vec::new(),
         name => return Answer::failed(name, "this command is not answered here"),
     };
-    let mut fields = fields;
     fields.push(field("command", command.name));
     fields.push(("error".to_owned(), Json::Null));
     Answer::Fields(Json::Object(fields))
+}
+
+/// How a command's answer is made, if it is sent page by page.
+fn in_pages(command: &Command) -> Option<Kind> {
+    match command.name {
+        "dump" => Some(Kind::Dump),
+        "watches" => Some(Kind::Watches),
+        "watches_by_path" => Some(Kind::WatchesByPath),
+        _ => None,
+    }
 }
 
 pub(crate) type Field = (String, Json);
 
 pub(crate) fn field(key: &str, value: impl Into<Json>) -> Field {
     (key.to_owned(), value.into())
+}
+
+fn last_snapshot(facts: &dyn Served) -> Vec<Field> {
+    let last = facts.last_snapshot();
+    let zxid = last.map_or(-1, |last| last.zxid.0);
+    vec![
+        field("zxid", format!("{zxid:x}")),
+        field("timestamp", last.map_or(-1, |last| last.taken_s)),
+    ]
+}
+
+fn watch_summary(facts: &dyn Served) -> Vec<Field> {
+    let summary = facts.watch_summary();
+    vec![
+        field("num_connections", summary.connections),
+        field("num_paths", summary.paths),
+        field("num_total_watches", summary.watches),
+    ]
 }
 
 fn configuration(facts: &dyn Served) -> Vec<Field> {

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_jute::Encode as _;
 use zebu_proto::quorum::PacketKind;
-use zebu_proto::reply::ConnectResponse;
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{EnsembleId, ErrorCode, Xid, Zxid};
+use zebu_proto::{ErrorCode, Zxid};
 use zebu_replica::{After, Input, Now, Origin, Output, Replica, Request, frame, write_reply};
 use zebu_state::membership;
 use zebu_tree::Tree;
@@ -20,14 +18,13 @@ use zebu_zab::config::Membership;
 use zebu_zab::{Compared, ConfigChange, Peer, Role, TreeDigest};
 
 use crate::common::{Common, Mode};
-use crate::conn::Conn;
 use crate::delivery::{Delivery, Kind, Notifier};
 use crate::extra_time::{ExtraTime, LATE_MIN};
 use crate::faults;
+use crate::greeting;
 use crate::journal::{Job, Order, Records};
 use crate::outbox::Outbox;
 use crate::sync::RwLockWriteGuard;
-use crate::sync::atomic::Ordering;
 use crate::sync_policy::SyncPolicy;
 use crate::world::{AppliedTxn, Failed, World};
 
@@ -384,12 +381,7 @@ impl<S: crate::Side> Engine<S> {
                 }
                 Output::Reply { origin, zxid, err } => {
                     let zxid = zxid.unwrap_or_else(|| last_zxid(common, tree.as_deref()));
-                    world.replied(now, &origin, err);
-                    let reply = |out: &mut Vec<u8>| frame::bare_reply(out, origin.xid, zxid, err);
-                    let put = |outbox: &mut Outbox| outbox.put(reply);
-                    if !self.delivery.answer(common, &origin, Kind::Neither, zxid, put) {
-                        world.nobody_there();
-                    }
+                    self.reply(common, world, now, (origin, zxid, err));
                 }
                 Output::Abandon(origin) => {
                     world.abandoned(&origin);
@@ -398,14 +390,7 @@ impl<S: crate::Side> Engine<S> {
                 Output::Accept { conn, session, timeout_ms, password } => {
                     if let Some(conn) = common.conns.get(conn) {
                         let zxid = last_zxid(common, tree.as_deref());
-                        let response = ConnectResponse {
-                            timeout_ms,
-                            session_id: session,
-                            password,
-                            read_only: read_only_byte(common, &conn),
-                            ensemble: asked_ensemble(common, &conn),
-                        };
-                        greet(&conn, &response);
+                        greeting::accept(common, &conn, session, timeout_ms, password);
                         world.accepted(&conn, session, zxid);
                         conn.set_session(session, timeout_ms);
                         self.delivery.touch(conn);
@@ -413,24 +398,14 @@ impl<S: crate::Side> Engine<S> {
                 }
                 Output::Refuse(conn) => {
                     if let Some(conn) = common.conns.get(conn) {
-                        let refused = ConnectResponse {
-                            ensemble: asked_ensemble(common, &conn),
-                            ..ConnectResponse::refused(read_only_byte(common, &conn))
-                        };
-                        greet(&conn, &refused);
-                        conn.outbox.lock().close();
+                        greeting::refuse(common, &conn);
                         world.refused(&conn, false);
                         self.delivery.touch(conn);
                     }
                 }
                 Output::Deny(conn) => {
                     if let Some(conn) = common.conns.get(conn) {
-                        let zxid = last_zxid(common, tree.as_deref());
-                        let denied = ErrorCode::NOT_READ_ONLY;
-                        let mut outbox = conn.outbox.lock();
-                        outbox.put(|out| frame::bare_reply(out, Xid(0), zxid, denied));
-                        outbox.close();
-                        drop(outbox);
+                        greeting::deny(&conn, last_zxid(common, tree.as_deref()));
                         world.refused(&conn, true);
                         self.delivery.touch(conn);
                     }
@@ -447,28 +422,14 @@ impl<S: crate::Side> Engine<S> {
                 }
                 Output::Zab(output) => {
                     tree = None;
-                    world.asked(now, &output);
-                    match output {
-                        zebu_zab::Output::Send(link, packet) => world.send(link, packet),
-                        output => {
-                            // The packets of a link are sent before the link is closed.
-                            world.hand_over();
-                            self.between_servers(common, world, now, output)?;
-                        }
-                    }
+                    self.between_servers(common, world, now, output)?;
                 }
             }
             done += 1;
             if answered_bytes > ANSWERED_BYTES || world.is_enough(done) {
                 (done, answered_bytes) = (0, 0);
                 tree = None;
-                world.paused();
-                world.delivers();
-                self.end_delivery(common, world);
-                if faults::forgets_half_a_batch() {
-                    self.outputs.clear();
-                }
-                if !self.outputs.is_empty() && !world.goes_on() {
+                if self.pause(common, world) == Turn::Paused {
                     return Ok(Turn::Paused);
                 }
             }
@@ -476,8 +437,43 @@ impl<S: crate::Side> Engine<S> {
         Ok(Turn::Done)
     }
 
+    /// Delivers what has been done so far, while nobody holds the tree.
+    fn pause<W: World<Side = S>>(&mut self, common: &Common<S>, world: &mut W) -> Turn {
+        world.paused();
+        world.delivers();
+        self.end_delivery(common, world);
+        if faults::forgets_half_a_batch() {
+            self.outputs.clear();
+        }
+        let goes_on = self.outputs.is_empty() || world.goes_on();
+        if goes_on { Turn::Done } else { Turn::Paused }
+    }
+
     /// Carries out an output that concerns other servers or a member's files.
+    #[inline]
     fn between_servers<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+        now: Now,
+        output: zebu_zab::Output,
+    ) -> Result<(), Failed> {
+        world.asked(now, &output);
+        match output {
+            zebu_zab::Output::Send(link, packet) => {
+                world.send(link, packet);
+                Ok(())
+            }
+            output => {
+                // The packets of a link are sent before the link is closed.
+                world.hand_over();
+                self.as_member(common, world, now, output)
+            }
+        }
+    }
+
+    /// Carries out an output of a member's peer that is not a packet.
+    fn as_member<W: World<Side = S>>(
         &mut self,
         common: &Common<S>,
         world: &mut W,
@@ -634,6 +630,23 @@ impl<S: crate::Side> Engine<S> {
         }
     }
 
+    /// Answers a request without a body.
+    #[inline]
+    fn reply<W: World<Side = S>>(
+        &mut self,
+        common: &Common<S>,
+        world: &mut W,
+        now: Now,
+        (origin, zxid, err): (Origin, Zxid, ErrorCode),
+    ) {
+        world.replied(now, &origin, err);
+        let reply = |out: &mut Vec<u8>| frame::bare_reply(out, origin.xid, zxid, err);
+        let put = |outbox: &mut Outbox| outbox.put(reply);
+        if !self.delivery.answer(common, &origin, Kind::Neither, zxid, put) {
+            world.nobody_there();
+        }
+    }
+
     /// Answers a read that waited. Returns the size of the answer.
     fn answer<W: World<Side = S>>(
         &mut self,
@@ -678,24 +691,6 @@ fn last_zxid<S: crate::Side>(common: &Common<S>, tree: Option<&Tree>) -> Zxid {
         Some(tree) => tree.last_zxid(),
         None => common.tree.read().last_zxid(),
     }
-}
-
-/// The read-only flag in the answer to a connect request; `None` for clients that did not send
-/// theirs.
-fn read_only_byte<S: crate::Side>(common: &Common<S>, conn: &Conn<S>) -> Option<bool> {
-    let read_only = common.serving() == Some(Mode::ReadOnly);
-    conn.says_read_only.load(Ordering::Relaxed).then_some(read_only)
-}
-
-/// The id of this server's ensemble, for a client that has asked for it.
-fn asked_ensemble<S: crate::Side>(common: &Common<S>, conn: &Conn<S>) -> Option<EnsembleId> {
-    let asks = conn.asks_ensemble.load(Ordering::Relaxed);
-    asks.then(|| common.identity().settled()).flatten()
-}
-
-/// Sends the answer to a connect request.
-fn greet<S: crate::Side>(conn: &Conn<S>, response: &ConnectResponse) {
-    conn.outbox.lock().put(|out| frame::frame(out, |out| response.encode(out)));
 }
 
 /// Serves clients in `mode`, or disconnects all of them.

@@ -17,6 +17,7 @@ mod delivery;
 mod engine;
 mod extra_time;
 mod faults;
+mod greeting;
 mod inbox;
 pub mod journal;
 pub mod load;

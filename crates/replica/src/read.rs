@@ -229,13 +229,7 @@ impl Reader<'_> {
             OpCode::GET_ACL => {
                 let path = required_path(from)?;
                 let node = tree.node(&path).ok_or(ErrorCode::NO_NODE)?;
-                self.permit(&node, Perms::READ.or(Perms::ADMIN))?;
-                let open = self.permit(&node, Perms::ADMIN).is_ok();
-                out.count(node.acl().len());
-                for entry in node.acl() {
-                    if open { AclRef::from(entry) } else { masked(entry) }.encode(out);
-                }
-                node.stat().encode(out);
+                self.get_acl(&node, out)?;
             }
             OpCode::GET_ALL_CHILDREN_NUMBER => {
                 // Descendants of other znodes are counted in parts.
@@ -251,16 +245,7 @@ impl Reader<'_> {
                 PathOnly::decode(from)?.path.encode(out);
             }
             OpCode::ADD_WATCH => {
-                let AddWatch { path, mode } = AddWatch::decode(from)?;
-                let mode = match mode {
-                    0 => WatchMode::Persistent,
-                    1 => WatchMode::PersistentRecursive,
-                    _ => return Err(Failure::Malformed),
-                };
-                // The original treats null as a path that never exists.
-                if let Some(path) = path {
-                    self.watch(tree, &path, mode)?;
-                }
+                self.add_watch(tree, AddWatch::decode(from)?)?;
                 out.int(0);
             }
             OpCode::CHECK_WATCHES | OpCode::REMOVE_WATCHES => {
@@ -280,28 +265,7 @@ impl Reader<'_> {
                     // Writes that can be decoded fail individually, so the first one fails.
                     Err(_) => multi_ops(&mut Decoder::new(body), false)?,
                 };
-                if defers && ops.len() > PART_OPS_MAX && ops[0].is_read() {
-                    return Err(Failure::Long);
-                }
-                let start = out.position();
-                let mut permitted = BTreeMap::new();
-                let mut whole = true;
-                for op in &ops {
-                    if defers && out.position() - start > PART_BYTES_MAX {
-                        return Err(Failure::Long);
-                    }
-                    whole = self.sub_read(tree, op, defers, &mut permitted, out)?;
-                    if out.position() - start > self.answer_bytes_max {
-                        return Err(Failure::TooLong);
-                    }
-                    if !whole {
-                        break;
-                    }
-                }
-                MultiHeader::END.encode(out);
-                if !whole {
-                    return Err(Failure::MalformedLater);
-                }
+                self.multi_read(tree, &ops, defers, out)?;
             }
             OpCode::WHO_AM_I => {
                 self.schemes.who_am_i(self.ids).encode(out);
@@ -309,6 +273,63 @@ impl Reader<'_> {
             _ => return Err(ErrorCode::UNIMPLEMENTED.into()),
         }
         Ok(())
+    }
+
+    /// An ACL, whose ids are masked for a client that may only read it.
+    #[inline]
+    fn get_acl(&self, node: &Node<'_>, out: &mut Encoder<'_>) -> Result<(), ErrorCode> {
+        self.permit(node, Perms::READ.or(Perms::ADMIN))?;
+        let open = self.permit(node, Perms::ADMIN).is_ok();
+        out.count(node.acl().len());
+        for entry in node.acl() {
+            if open { AclRef::from(entry) } else { masked(entry) }.encode(out);
+        }
+        node.stat().encode(out);
+        Ok(())
+    }
+
+    fn add_watch(&self, tree: &Tree, request: AddWatch) -> Result<(), Failure> {
+        let mode = match request.mode {
+            0 => WatchMode::Persistent,
+            1 => WatchMode::PersistentRecursive,
+            _ => return Err(Failure::Malformed),
+        };
+        // The original treats null as a path that never exists.
+        if let Some(path) = request.path {
+            self.watch(tree, &path, mode)?;
+        }
+        Ok(())
+    }
+
+    /// Executes the reads of a list, up to the first that is none.
+    #[inline]
+    fn multi_read(
+        &self,
+        tree: &Tree,
+        ops: &[MultiOp<'_>],
+        defers: bool,
+        out: &mut Encoder<'_>,
+    ) -> Result<(), Failure> {
+        if defers && ops.len() > PART_OPS_MAX && ops[0].is_read() {
+            return Err(Failure::Long);
+        }
+        let start = out.position();
+        let mut permitted = BTreeMap::new();
+        let mut whole = true;
+        for op in ops {
+            if defers && out.position() - start > PART_BYTES_MAX {
+                return Err(Failure::Long);
+            }
+            whole = self.sub_read(tree, op, defers, &mut permitted, out)?;
+            if out.position() - start > self.answer_bytes_max {
+                return Err(Failure::TooLong);
+            }
+            if !whole {
+                break;
+            }
+        }
+        MultiHeader::END.encode(out);
+        if whole { Ok(()) } else { Err(Failure::MalformedLater) }
     }
 
     fn watch(&self, tree: &Tree, path: &str, mode: WatchMode) -> Result<(), ErrorCode> {

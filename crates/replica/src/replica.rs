@@ -578,7 +578,7 @@ impl Replica {
         request: Request,
         out: &mut Vec<Output>,
     ) -> Result<(), Fatal> {
-        let Request { conn, session, xid, op, .. } = request;
+        let Request { session, op, .. } = request;
         let origin = request.origin();
         let Some(live) = self.touch(session, request.received) else {
             // The session ended before its request was taken in, so there is no client to answer.
@@ -612,10 +612,24 @@ impl Replica {
             self.sync(world, request, out);
             return Ok(());
         }
-        if !is_ordered(op) {
-            self.later(Work::Answer(request), out);
-            return Ok(());
+        if is_ordered(op) {
+            return self.ordered(world, request, live, out);
         }
+        self.later(Work::Answer(request), out);
+        Ok(())
+    }
+
+    /// Gives a request of a session its place in the order of transactions, or refuses it.
+    #[inline]
+    fn ordered(
+        &mut self,
+        world: World<'_>,
+        request: Request,
+        live: Session,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Fatal> {
+        let Request { conn, session, xid, op, .. } = request;
+        let origin = request.origin();
         if live.conn() != Some(conn) && !faults::moved_session_served() {
             // The session has moved to another connection.
             self.later(Work::Abandon(origin), out);

@@ -12,7 +12,7 @@ use parking_lot::RwLockReadGuard;
 use zebu_engine::journal::{MemberFiles, Order};
 use zebu_engine::load::LoadLimits;
 use zebu_engine::{ClientRules, Common, Engine, EngineOptions, Turn};
-use zebu_proto::{EnsembleId, ExtendedTypes, HostPort, ServerId, SessionId, Zxid};
+use zebu_proto::{EnsembleId, ExtendedTypes, HostPort, Identity, ServerId, SessionId, Zxid};
 use zebu_replica::{
     Input, IntakeOptions, MemberOptions, Now, Options, Passwords, ReaperOptions, Replica, Rules,
     SessionKey, SnapshotOptions, ThrottleOptions,
@@ -20,11 +20,12 @@ use zebu_replica::{
 use zebu_state::membership::{self, ConfigFiles};
 use zebu_state::{Found, LogRepair, Rebuild, Rebuilt, Taking};
 use zebu_store::scrub::Incidents;
-use zebu_store::{Damage, Snapshots, Store, TxnLog, Vfs, room};
+use zebu_store::{Damage, Recovered, Snapshots, Store, TxnLog, Vfs, room};
 use zebu_testkit::Random;
 use zebu_tree::Tree;
+use zebu_zab::config::Membership;
 use zebu_zab::history::Memory;
-use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role};
+use zebu_zab::{ConfigChange, Leave, LinkId, Peer, Role, Start};
 
 use crate::conn::{Awake, Connection, Side};
 use crate::copy::{Arriving, Leaving};
@@ -78,6 +79,20 @@ pub(crate) struct Backup {
     pub(crate) lost: bool,
     /// The version of the committed configuration.
     pub(crate) version: Zxid,
+}
+
+/// What a server's disk remembers when a process starts.
+struct Recalled {
+    start: Start,
+    recovered: Recovered,
+    committed: Arc<Membership>,
+    identity: Identity,
+    tree: Tree,
+    /// The number of transactions that say another digest than their tree has.
+    mismatches: u64,
+    log: TxnLog,
+    snapshots: Snapshots,
+    files: MemberFiles,
 }
 
 /// A running server.
@@ -453,8 +468,8 @@ impl World {
         self.after(after, Happening::Boot { server, process });
     }
 
-    /// Recovers from the disk, and creates a process.
-    fn start(&mut self, server: usize) -> Result<(), String> {
+    /// Reads what a server's disk remembers.
+    fn recall(&mut self, server: usize) -> Result<Recalled, String> {
         let plan = &self.plan;
         let it = &self.servers[server];
         let me = members::id(server);
@@ -491,9 +506,7 @@ impl World {
         };
         files.show(&mut tree, wall_ms);
         let (log, snapshots) = store.split();
-        let has_database = recovered.last_zxid >= Zxid::ZERO;
-        let last = recovered.last_zxid.max(Zxid::ZERO);
-        if recovered.fresh && has_database {
+        if recovered.fresh && recovered.last_zxid >= Zxid::ZERO {
             self.first_snapshot(&snapshots, &tree)?;
         }
         if self.plan.reconfig {
@@ -505,12 +518,33 @@ impl World {
             certain,
             identity,
             committed: committed.clone(),
-            proposed: proposed.clone(),
+            proposed,
             in_data,
             in_files,
             reconfig: self.plan.reconfig,
         };
         let start = found.start();
+        Ok(Recalled {
+            start,
+            recovered,
+            committed,
+            identity,
+            tree,
+            mismatches,
+            log,
+            snapshots,
+            files,
+        })
+    }
+
+    /// Recovers from the disk, and creates a process.
+    fn start(&mut self, server: usize) -> Result<(), String> {
+        let me = members::id(server);
+        let wall_ms = self.servers[server].clock(self.now).wall_ms;
+        let recalled = self.recall(server)?;
+        let Recalled { start, recovered, committed, identity, tree, mismatches, .. } = recalled;
+        let Recalled { log, snapshots, files, .. } = recalled;
+        let last = recovered.last_zxid.max(Zxid::ZERO);
         let (epochs, is_empty) = (start.epochs, !start.has_database);
         let number = self.servers[server].number;
         let peer = Peer::new(zab_options(&self.plan, server, number), start);

@@ -215,6 +215,20 @@ struct Log {
     path: PathBuf,
 }
 
+/// What was read of a log so far.
+struct ReadLog {
+    /// The mark of its sidecar.
+    mark: Option<Mark>,
+    /// The chain of all records read.
+    seen: Mark,
+    /// Up to here the log is known to be durable, or not needed.
+    confirmed: u64,
+    /// The part up to the limit, if the log continues after that.
+    kept: Option<Mark>,
+    /// The number of records that are not above the one before.
+    not_advancing: u64,
+}
+
 /// A change of a log, to be made once the recovery is known to succeed.
 enum Repair {
     /// Cut the log at the mark if it is longer, make the part after `confirmed` durable, and update
@@ -587,27 +601,28 @@ impl<'s> Recovery<'s> {
         // Records of our own logs can be read whatever the current limit is.
         let most = if mark.is_some() { usize::MAX } else { self.shared.options.record_bytes_max };
         let mut reader = LogReader::new(Sequential::new(file), most);
-        let mut seen = Mark::start(log.first, mark.map_or(self.last, |mark| mark.previous));
-        let mut not_advancing = 0;
-        // Up to here the log is known to be durable, or not needed.
-        let mut confirmed = mark.map_or(0, |mark| mark.end);
-        // The part of this log up to the limit, if it continues after that.
-        let mut kept = None;
+        let mut read = ReadLog {
+            mark,
+            seen: Mark::start(log.first, mark.map_or(self.last, |mark| mark.previous)),
+            confirmed: mark.map_or(0, |mark| mark.end),
+            kept: None,
+            not_advancing: 0,
+        };
         let end = loop {
             let record = match reader.next() {
                 Ok(Ok(record)) => record,
                 Ok(Err(end)) => break end,
                 Err(_) => {
-                    self.damage(path, seen.end, DamageKind::Unreadable)?;
+                    self.damage(path, read.seen.end, DamageKind::Unreadable)?;
                     return Ok(());
                 }
             };
-            let before = seen;
-            seen.advance(record.zxid, record.body);
+            let before = read.seen;
+            read.seen.advance(record.zxid, record.body);
             if let Some(mark) = mark
                 && before.end < mark.end
-                && mark.end <= seen.end
-                && !seen.agrees(&mark)
+                && mark.end <= read.seen.end
+                && !read.seen.agrees(&mark)
             {
                 self.damage(path, record.offset, DamageKind::Chain)?;
                 return Ok(());
@@ -619,10 +634,10 @@ impl<'s> Recovery<'s> {
                     self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
                 }
                 let one_more = faults::truncation_keeps_one_more();
-                kept.get_or_insert(if one_more { seen } else { before });
+                read.kept.get_or_insert(if one_more { read.seen } else { before });
                 continue;
             }
-            if kept.is_some() {
+            if read.kept.is_some() {
                 // A log whose zxids go back cannot be cut.
                 self.damage(path, record.offset, DamageKind::Gap { next: record.zxid })?;
             }
@@ -638,30 +653,56 @@ impl<'s> Recovery<'s> {
             }
             if record.zxid <= self.start {
                 if mark.is_none() {
-                    confirmed = record.end;
+                    read.confirmed = record.end;
                 }
                 continue;
             }
             if record.zxid <= self.last {
-                not_advancing += 1;
+                read.not_advancing += 1;
             } else {
                 self.check_follows(path, &record, mark.is_some())?;
             }
-            let is_left_out = faults::log_record_not_replayed() && record.zxid.0 % 4 == 0;
-            let body = (!is_left_out).then_some(record.body);
-            body.map_or(Ok(()), |body| state.txn(body)).map_err(|reason| StoreError::Replay {
-                path: path.clone(),
-                offset: record.offset,
-                zxid: record.zxid,
-                reason,
-            })?;
-            self.replayed += 1;
-            self.replayed_bytes += record.body.len() as u64;
-            self.recent.push(self.last, record.zxid, record.body);
-            self.last = self.last.max(record.zxid);
-            assert!(self.start < self.last, "{} was in the snapshot", self.last);
-            assert!(self.limit.is_none_or(|limit| self.last <= limit), "behind the limit");
+            self.replay_record(path, &record, state)?;
         };
+        self.end_of_log(log, newest, read, end, &mut reader)
+    }
+
+    /// Applies a transaction.
+    fn replay_record(
+        &mut self,
+        path: &Path,
+        record: &LogRecord<'_>,
+        state: &mut dyn Recover,
+    ) -> Result<(), StoreError> {
+        let is_left_out = faults::log_record_not_replayed() && record.zxid.0 % 4 == 0;
+        let body = (!is_left_out).then_some(record.body);
+        body.map_or(Ok(()), |body| state.txn(body)).map_err(|reason| StoreError::Replay {
+            path: path.to_path_buf(),
+            offset: record.offset,
+            zxid: record.zxid,
+            reason,
+        })?;
+        self.replayed += 1;
+        self.replayed_bytes += record.body.len() as u64;
+        self.recent.push(self.last, record.zxid, record.body);
+        self.last = self.last.max(record.zxid);
+        assert!(self.start < self.last, "{} was in the snapshot", self.last);
+        assert!(self.limit.is_none_or(|limit| self.last <= limit), "behind the limit");
+        Ok(())
+    }
+
+    /// Decides what becomes of a log that was read up to its end: whether it is damaged, and what
+    /// is to be repaired or cut.
+    fn end_of_log(
+        &mut self,
+        log: &Log,
+        newest: bool,
+        read: ReadLog,
+        end: LogEnd,
+        reader: &mut LogReader<Sequential>,
+    ) -> Result<(), StoreError> {
+        let ReadLog { mark, seen, confirmed, kept, not_advancing } = read;
+        let path = &log.path;
         if not_advancing > 0 {
             let path = path.clone();
             self.warnings.push(Warning::NotAdvancing { path, records: not_advancing });
@@ -680,9 +721,9 @@ impl<'s> Recovery<'s> {
                 self.cut(log, kept, confirmed, false);
                 Ok(())
             }
-            (Some(mark), None) => self.end_of_ours(log, &mark, seen, end, &mut reader),
+            (Some(mark), None) => self.end_of_ours(log, &mark, seen, end, reader),
             (None, None) => {
-                self.end_of_the_originals(log, newest, end, &mut reader)?;
+                self.end_of_the_originals(log, newest, end, reader)?;
                 if confirmed < seen.end && seen.records > 0 {
                     let (path, to) = (path.clone(), seen.end);
                     self.repairs.push(Repair::Confirm { path, from: confirmed, to });

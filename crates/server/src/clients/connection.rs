@@ -43,6 +43,16 @@ enum Turn {
     Elsewhere,
 }
 
+/// How long a connection may wait for an event, and what ends with that time.
+struct Deadline {
+    until: Option<Instant>,
+    phase: Phase,
+    /// The question to an authentication service that has no answer yet.
+    verdict: Option<Ticket>,
+    /// Whether the client must authenticate and has not.
+    is_stranger: bool,
+}
+
 /// Forgets the task of a connection: its waker keeps the runtime alive, and the runtime the server.
 struct Forget(Arc<Conn>);
 
@@ -161,32 +171,7 @@ impl Client {
                 return Ok(Turn::Elsewhere);
             }
             self.client.process(common, &mut Desk::new(&shared))?;
-            // Sends as much as fits now, at most a turn's share.
-            let waiting = loop {
-                let waiting = self.client.collect()?;
-                while !self.client.unsent().is_empty() {
-                    match stream.try_write(self.client.unsent()) {
-                        Ok(count) => {
-                            self.client.sent(count);
-                            if was_blocked && count > 0 {
-                                // The client reads its answers, so it is alive, even if it sends
-                                // nothing.
-                                was_blocked = false;
-                                self.client.conn().hear(shared.clock.monotonic());
-                            }
-                        }
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                        Err(_) => return Ok(Turn::Over),
-                    }
-                }
-                let stops = self.client.has_unsent() || self.client.has_sent_its_share();
-                if waiting == 0 || stops {
-                    break waiting;
-                }
-            };
-            if stream.flush().is_err() {
-                return Ok(Turn::Over);
-            }
+            let Some(waiting) = self.send(stream, was_blocked)? else { return Ok(Turn::Over) };
             let blocked = !self.client.unsent().is_empty() || stream.has_unsent();
             was_blocked = blocked;
             if !blocked
@@ -214,44 +199,15 @@ impl Client {
                 (false, true) => Interest::WRITABLE,
                 (false, false) => Interest::ERROR,
             };
-            let phase = self.client.phase();
-            let asked = self.client.waits_for_verdict();
-            let verdict_due = asked.map(|(_, since)| {
-                let taken = shared.clock.monotonic().saturating_sub(since);
-                Instant::now() + authentication::VERDICT_TIME_MAX.saturating_sub(taken)
-            });
-            self.gives_back_time(phase == Phase::Connecting || asked.is_some());
-            let is_stranger = asked.is_none() && self.client.owes_authentication(common);
-            let until = match phase {
-                Phase::Start => Some(self.due),
-                Phase::Closing => Some(*linger.get_or_insert_with(|| Instant::now() + LINGER)),
-                Phase::Open if is_stranger => Some(self.due),
-                Phase::Connecting | Phase::Open => verdict_due,
-            };
-            if is_stranger && Instant::now() >= self.due {
-                shared.metrics.unauthenticated_connections_expired.add(1);
-                return Err(End::Broken(
-                    "no authentication in time, although enforce.auth.schemes requires it",
-                ));
-            }
+            let deadline = self.deadline(&mut linger)?;
             let ready = tokio::select! {
                 biased;
                 ready = stream.socket().ready(interest) => ready,
                 () = woken(self.client.conn()) => continue,
-                () = sleep_until(until) => {
-                    if let Some((ticket, _)) = asked {
-                        self.client.conn().decide(ticket, Err(Refused::Elsewhere));
-                        continue;
-                    }
-                    if phase == Phase::Start {
-                        shared.metrics.sessionless_connections_expired.add(1);
-                        return Err(End::Broken("no handshake in time"));
-                    }
-                    if is_stranger {
-                        continue;
-                    }
-                    return Ok(Turn::Over);
-                }
+                () = sleep_until(deadline.until) => match self.expires(&deadline)? {
+                    true => return Ok(Turn::Over),
+                    false => continue,
+                },
             };
             let Ok(ready) = ready else { return Ok(Turn::Over) };
             if read && (ready.is_readable() || ready.is_read_closed()) {
@@ -265,6 +221,75 @@ impl Client {
                 return Ok(Turn::Over);
             }
         }
+    }
+
+    /// Sends as much as fits now, at most a turn's share. `was_blocked`: whether the socket had no
+    /// room before. Returns how many bytes still wait in the outbox; `None` if the socket is
+    /// broken.
+    #[inline]
+    fn send(&mut self, stream: &mut Stream, mut was_blocked: bool) -> Result<Option<usize>, End> {
+        let waiting = loop {
+            let waiting = self.client.collect()?;
+            while !self.client.unsent().is_empty() {
+                match stream.try_write(self.client.unsent()) {
+                    Ok(count) => {
+                        self.client.sent(count);
+                        if was_blocked && count > 0 {
+                            // The client reads its answers, so it is alive, even if it sends
+                            // nothing.
+                            was_blocked = false;
+                            self.client.conn().hear(self.shared.clock.monotonic());
+                        }
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => return Ok(None),
+                }
+            }
+            let stops = self.client.has_unsent() || self.client.has_sent_its_share();
+            if waiting == 0 || stops {
+                break waiting;
+            }
+        };
+        Ok(stream.flush().is_ok().then_some(waiting))
+    }
+
+    /// Until when the connection may wait now. `linger`: the end of a closing connection, once it
+    /// is known.
+    fn deadline(&mut self, linger: &mut Option<Instant>) -> Result<Deadline, End> {
+        let phase = self.client.phase();
+        let asked = self.client.waits_for_verdict();
+        let verdict_due = asked.map(|(_, since)| {
+            let taken = self.shared.clock.monotonic().saturating_sub(since);
+            Instant::now() + authentication::VERDICT_TIME_MAX.saturating_sub(taken)
+        });
+        self.gives_back_time(phase == Phase::Connecting || asked.is_some());
+        let is_stranger = asked.is_none() && self.client.owes_authentication(&self.shared.common);
+        let until = match phase {
+            Phase::Start => Some(self.due),
+            Phase::Closing => Some(*linger.get_or_insert_with(|| Instant::now() + LINGER)),
+            Phase::Open if is_stranger => Some(self.due),
+            Phase::Connecting | Phase::Open => verdict_due,
+        };
+        if is_stranger && Instant::now() >= self.due {
+            self.shared.metrics.unauthenticated_connections_expired.add(1);
+            return Err(End::Broken(
+                "no authentication in time, although enforce.auth.schemes requires it",
+            ));
+        }
+        Ok(Deadline { until, phase, verdict: asked.map(|(ticket, _)| ticket), is_stranger })
+    }
+
+    /// The deadline has passed. Returns whether the connection is over.
+    fn expires(&self, deadline: &Deadline) -> Result<bool, End> {
+        if let Some(ticket) = deadline.verdict {
+            self.client.conn().decide(ticket, Err(Refused::Elsewhere));
+            return Ok(false);
+        }
+        if deadline.phase == Phase::Start {
+            self.shared.metrics.sessionless_connections_expired.add(1);
+            return Err(End::Broken("no handshake in time"));
+        }
+        Ok(!deadline.is_stranger)
     }
 
     /// Moves the deadline by the time for which the client has waited for this server. `waits`:

@@ -290,15 +290,14 @@ fn compare_digests(serving: &[(&Member, &Answer)], znodes: bool, report: &mut Re
     report.add(Finding::new(kind, "", text));
 }
 
-/// Reads and compares every znode of every serving member.
-pub(super) fn znodes(
+/// Opens a session with every serving member, and syncs each.
+fn sessions(
     members: &[Member],
     access: &Access,
     auth: Option<&(String, String)>,
     timeout: Duration,
-    limit: usize,
     report: &mut Report,
-) -> Result<(), Failure> {
+) -> Vec<(String, Session)> {
     let mut sessions = Vec::new();
     for member in members {
         let Some(client) = &member.client else { continue };
@@ -311,6 +310,14 @@ pub(super) fn znodes(
             }
         }
     }
+    sessions
+}
+
+/// Reads every znode of these members, all members at once. Returns those that could be read.
+fn read_all(
+    sessions: Vec<(String, Session)>,
+    report: &mut Report,
+) -> (Vec<Spool>, Vec<(String, Session)>) {
     let read: Vec<_> = thread::scope(|scope| {
         let walk = |session: &Session| {
             let mut spool = Spool::new()?;
@@ -321,7 +328,7 @@ pub(super) fn znodes(
             sessions.iter().map(|(_, session)| scope.spawn(move || walk(session))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a walk does not panic")).collect()
     });
-    let (mut spools, mut compared) = (Vec::new(), Vec::new());
+    let (mut spools, mut readable) = (Vec::new(), Vec::new());
     for ((name, session), read) in sessions.into_iter().zip(read) {
         match read {
             Ok((spool, denied)) => {
@@ -332,7 +339,7 @@ pub(super) fn znodes(
                     report.add(Finding::new(Kind::Unknown, &name, text));
                 }
                 spools.push(spool);
-                compared.push((name, session));
+                readable.push((name, session));
             }
             Err(error) => {
                 let text = format!("its znodes cannot be read: {error}");
@@ -341,6 +348,20 @@ pub(super) fn znodes(
             }
         }
     }
+    (spools, readable)
+}
+
+/// Reads and compares every znode of every serving member.
+pub(super) fn znodes(
+    members: &[Member],
+    access: &Access,
+    auth: Option<&(String, String)>,
+    timeout: Duration,
+    limit: usize,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let sessions = sessions(members, access, auth, timeout, report);
+    let (spools, compared) = read_all(sessions, report);
     if spools.len() < 2 {
         report.add(Finding::new(
             Kind::Unknown,
@@ -348,48 +369,55 @@ pub(super) fn znodes(
             "the znodes of fewer than two members could be read",
         ));
     } else {
-        let mut found = Vec::new();
-        compare(&mut spools, &mut |difference| {
-            found.push(difference);
-            found.len() <= REREAD_MAX
-        })?;
-        let is_cut = found.len() > REREAD_MAX;
-        let znodes: u64 = spools.iter().map(|spool| spool.znodes).max().unwrap_or_default();
-        drop(spools);
-        let read = reread(&compared, found);
-        let (confirmed, unsettled) = match read {
-            Ok(read) => read,
-            Err(error) => {
-                let text = format!("znodes that differed could not be read again: {error}");
-                report.add(Finding::new(Kind::Unknown, "", text));
-                (Vec::new(), 0)
-            }
-        };
-        report.compared = compared.iter().map(|(name, _)| name.clone()).collect();
-        let all = confirmed.len() as u64;
-        let more = if is_cut { ", and there are more" } else { "" };
-        report.differing = Some(all);
-        if all > 0 {
-            report.add(Finding::new(
-                Kind::Differs,
-                "",
-                format!("{all} of {znodes} znodes differ{more}"),
-            ));
-        } else {
-            report.add(Finding::new(Kind::Note, "", format!("{znodes} znodes were compared")));
-        }
-        if unsettled > 0 {
-            let text = format!(
-                "{unsettled} znodes changed each time they were read, so they were not compared"
-            );
-            report.add(Finding::new(Kind::Unknown, "", text));
-        }
-        report.znodes = confirmed;
-        report.znodes.truncate(limit);
+        compare_znodes(&compared, spools, limit, report)?;
     }
     for (_, session) in compared {
         session.close();
     }
+    Ok(())
+}
+
+/// Compares the znodes that were read, reads those that differ again, and reports the result.
+fn compare_znodes(
+    compared: &[(String, Session)],
+    mut spools: Vec<Spool>,
+    limit: usize,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    compare(&mut spools, &mut |difference| {
+        found.push(difference);
+        found.len() <= REREAD_MAX
+    })?;
+    let is_cut = found.len() > REREAD_MAX;
+    let znodes: u64 = spools.iter().map(|spool| spool.znodes).max().unwrap_or_default();
+    drop(spools);
+    let (confirmed, unsettled) = match reread(compared, found) {
+        Ok(read) => read,
+        Err(error) => {
+            let text = format!("znodes that differed could not be read again: {error}");
+            report.add(Finding::new(Kind::Unknown, "", text));
+            (Vec::new(), 0)
+        }
+    };
+    report.compared = compared.iter().map(|(name, _)| name.clone()).collect();
+    let all = confirmed.len() as u64;
+    let more = if is_cut { ", and there are more" } else { "" };
+    report.differing = Some(all);
+    if all > 0 {
+        let text = format!("{all} of {znodes} znodes differ{more}");
+        report.add(Finding::new(Kind::Differs, "", text));
+    } else {
+        report.add(Finding::new(Kind::Note, "", format!("{znodes} znodes were compared")));
+    }
+    if unsettled > 0 {
+        let text = format!(
+            "{unsettled} znodes changed each time they were read, so they were not compared"
+        );
+        report.add(Finding::new(Kind::Unknown, "", text));
+    }
+    report.znodes = confirmed;
+    report.znodes.truncate(limit);
     Ok(())
 }
 
