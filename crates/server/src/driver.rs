@@ -202,6 +202,7 @@ impl Driver {
     /// Processes all inputs of the inbox, and executes the outputs. After a failure, the driver
     /// must not be used.
     fn turn(&mut self) -> Result<(), Failed> {
+        assert!(!self.over, "a turn after the last one");
         let shared = self.parts.shared.clone();
         let mut effects = Effects::new(&mut self.parts, &shared);
         let done = self.engine.turn(&shared.common, &mut effects);

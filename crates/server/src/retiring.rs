@@ -73,8 +73,8 @@ impl HandingOver {
 
     /// The replica answers the first caller.
     pub fn answer(&self, result: HandedOver) {
-        let first = self.0.lock().pop_front();
+        let first = self.0.lock().pop_front().expect("each answer has its question");
         // The caller may have stopped waiting.
-        let _ = first.map(|first| first.send(result));
+        let _ = first.send(result);
     }
 }

@@ -72,6 +72,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         ready!(Pin::new(&mut self.socket).poll_read(context, &mut part))?;
         let count = part.filled().len();
         into.advance(count);
+        assert!(received + count <= self.most, "{count} bytes more than there is room for");
         self.received = Some(received + count);
         Poll::Ready(Ok(()))
     }

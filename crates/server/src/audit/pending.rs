@@ -41,6 +41,7 @@ impl Pending {
     fn asked(&mut self, origin: &Origin) -> Option<Asked> {
         operation(origin.op)?;
         let of_conn = self.asked.get_mut(&origin.conn)?;
+        assert!(!of_conn.is_empty(), "{:?} is remembered without a request", origin.conn);
         // It is mostly the first one, because requests are answered in order.
         let is_it = |(xid, asked): &(Xid, Asked)| (*xid, asked.op) == (origin.xid, origin.op);
         let at = of_conn.iter().position(is_it)?;

@@ -91,15 +91,29 @@ impl Spread {
         self.strained = count(idle >= SPARE && active.iter().any(can_help), self.strained);
         self.crowded = count(self.active > 1 && idle < CROWDED && total <= fewer, self.crowded);
         self.little = count(self.active > 1 && total < LITTLE * fewer, self.little);
+        let mut moves = Vec::new();
         if self.strained >= STRAINED_LOOKS {
             self.strained = 0;
-            return self.relieve(loads);
-        }
-        if self.crowded >= CROWDED_LOOKS || self.little >= LITTLE_LOOKS {
+            moves = self.relieve(loads);
+        } else if self.crowded >= CROWDED_LOOKS || self.little >= LITTLE_LOOKS {
             (self.crowded, self.little) = (0, 0);
-            return self.withdraw(loads);
+            moves = self.withdraw(loads);
         }
-        Vec::new()
+        self.check(loads, &moves);
+        moves
+    }
+
+    /// Asserts that connections move to serving workers only, and that nobody gives more than it
+    /// has.
+    fn check(&self, loads: &[Load], moves: &[Move]) {
+        assert!((1..=loads.len()).contains(&self.active), "{} workers serve", self.active);
+        for (from, load) in loads.iter().enumerate() {
+            let given: usize = moves.iter().filter(|it| it.from == from).map(|it| it.count).sum();
+            assert!(given <= load.conns, "worker {from} gives {given} of {}", load.conns);
+        }
+        for it in moves {
+            assert!(it.to < self.active && it.to != it.from && it.count > 0, "{it:?}");
+        }
     }
 
     /// The busiest worker gives connections to the one with the most idle time; otherwise all

@@ -191,7 +191,8 @@ impl Desk {
             let mut handshake = std::pin::pin!(self.know(socket, peer, accepted, mixed));
             let known = tokio::time::timeout(patience, handshake.as_mut()).await;
             // The place is free again before the client of a silent connection learns of its end.
-            self.shared.clients.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
+            let before = self.shared.clients.tls_handshakes.fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "more handshakes end than have begun");
             drop(place);
             match known {
                 Ok(Ok(known)) => self.workers.hand(known),
@@ -266,6 +267,7 @@ impl Places {
             return None;
         }
         taken.all += 1;
+        assert!(taken.all <= self.max, "{} of {} places are taken", taken.all, self.max);
         taken.by_address.insert(address, of_address + 1);
         Some(Place(self.clone(), address))
     }
@@ -279,11 +281,10 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.0.taken.lock();
         taken.all -= 1;
-        if let Some(count) = taken.by_address.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                taken.by_address.remove(&self.1);
-            }
+        let count = taken.by_address.get_mut(&self.1).expect("its address has a place");
+        *count -= 1;
+        if *count == 0 {
+            taken.by_address.remove(&self.1);
         }
         let sum: u32 = taken.by_address.values().sum();
         debug_assert_eq!(sum, taken.all, "every place is somebody's");

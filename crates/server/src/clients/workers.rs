@@ -174,6 +174,12 @@ impl Worker {
         let _ = self.to.send(arrival);
     }
 
+    /// A connection has ended or moves to another worker.
+    fn loses(&self) {
+        let before = self.conns.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "a worker without connections loses one");
+    }
+
     /// The total time for which it has run.
     fn time(&self) -> Duration {
         let thread = self.thread.get().and_then(Option::as_deref);
@@ -485,12 +491,10 @@ fn go_on(begun: std::io::Result<Option<(Client, Stream)>>, workers: &Arc<[Worker
         Ok(Some((client, stream))) => {
             tokio::spawn(serve(client, stream, workers.clone(), me));
         }
-        Ok(None) => {
-            workers[me].conns.fetch_sub(1, Ordering::Relaxed);
-        }
+        Ok(None) => workers[me].loses(),
         Err(error) => {
             debug!("a connection ended before it was served: {error}");
-            workers[me].conns.fetch_sub(1, Ordering::Relaxed);
+            workers[me].loses();
         }
     }
 }
@@ -498,7 +502,7 @@ fn go_on(begun: std::io::Result<Option<(Client, Stream)>>, workers: &Arc<[Worker
 /// Serves a connection as the worker `me` until it ends or moves to another worker.
 async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize) {
     let moved = connection::serve(client, stream, me).await;
-    workers[me].conns.fetch_sub(1, Ordering::Relaxed);
+    workers[me].loses();
     if let Some((client, stream)) = moved {
         let to = client.conn().side.worker.load(Ordering::Relaxed);
         workers[to].hand(Arrival::Moved(Box::new(client), stream));

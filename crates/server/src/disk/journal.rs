@@ -93,6 +93,8 @@ impl Journal {
 
     /// Makes a batch durable. Returns its last zxid.
     fn commit(&mut self, batch: Batch, shared: &Shared) -> Result<Option<Zxid>, RunError> {
+        let arrived: usize = batch.arrivals.iter().map(|(_, records)| records).sum();
+        assert_eq!(arrived, batch.records, "every record has arrived at a time");
         let Some(last) = batch.last else { return Ok(None) };
         let flush = Instant::now();
         let synced = self.log.commit().map_err(RunError::log("cannot be written"))?;
@@ -245,7 +247,8 @@ fn run_job(
     }
     shared.inbox().push_all(&mut done.map(Input::Zab).into_iter().collect());
     if remakes {
-        shared.disk.remaking.fetch_sub(1, Ordering::Relaxed);
+        let before = shared.disk.remaking.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "nobody asked for a new state");
     }
     shared.ensemble.caught_up.notify_waiters();
     Ok(())
@@ -300,6 +303,7 @@ impl Batch {
         let metrics = &shared.metrics;
         let count = records.len();
         let queued = shared.disk.log_queue.fetch_sub(count, Ordering::Relaxed);
+        assert!(count <= queued, "{count} records are written, and {queued} were queued");
         metrics.sync_processor_queue_size.add(queued as i64);
         metrics.sync_processor_queue_time_ms.add_many(ms_since(since), count as u64);
         let began = Instant::now();
@@ -309,7 +313,8 @@ impl Batch {
             bytes += record.len();
             self.last = Some(zxid);
         }
-        shared.disk.log_queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let queued = shared.disk.log_queue_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(bytes <= queued, "{bytes} bytes are written, and {queued} were queued");
         metrics.sync_process_time.add(ms_since(began));
         self.records += count;
         self.arrivals.push((since, count));

@@ -20,6 +20,8 @@ impl Driver {
         &mut self,
         snapshot: (Tree, Received),
     ) -> Result<Option<(Tree, Received)>, RunError> {
+        let shared = self.parts.shared.clone();
+        assert!(shared.serving().is_none(), "clients are served meanwhile");
         if !self.over {
             self.turn()?;
         }
@@ -27,7 +29,6 @@ impl Driver {
         if self.over || replica.in_process() > 0 || replica.waiting() > 0 {
             return Ok(Some(snapshot));
         }
-        let shared = &self.parts.shared;
         let (mut tree, file) = snapshot;
         self.parts.journal.lock().restore(file)?;
         tree.trust_digests(Zxid::ZERO);

@@ -138,6 +138,7 @@ impl Recent {
             encode_record(record, &mut log);
             records = rest;
         }
+        assert!(records.is_empty(), "{} bytes belong to no transaction", records.len());
         Some(Evidence { zxid, text, log })
     }
 }

@@ -41,6 +41,7 @@ impl Ending {
 
     /// Wakes the threads that wait for the end.
     pub(super) fn tell(&self) {
+        assert!(self.is_stopping(), "the end is told before it is decided");
         self.retiring.end();
         self.stop.notify_waiters();
         self.stop_sync.notify_all();

@@ -51,6 +51,7 @@ impl Backlog {
     /// measured.
     pub(super) fn takes(&self, packets: usize, since: Option<Instant>, metrics: &Metrics) {
         let waiting = self.waiting.fetch_sub(packets, Ordering::Relaxed);
+        assert!(packets <= waiting, "{packets} packets are taken, and {waiting} waited");
         let Some(learner) = self.learner() else { return };
         metrics.learner_handler_qp_size.add(learner, waiting as i64 - 1);
         if let Some(since) = since {
@@ -97,6 +98,7 @@ impl Backlog {
     /// Packets with this number of bytes have been sent.
     pub(super) fn sent(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(bytes <= before, "{bytes} bytes are sent, and {before} waited");
         if before > READ_AHEAD_BYTES && before - bytes <= READ_AHEAD_BYTES {
             self.room.notify_waiters();
         }

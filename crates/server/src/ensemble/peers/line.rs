@@ -62,6 +62,7 @@ impl Line {
         let mut state = self.0.lock();
         let State { idle, is_queued, bytes } = &mut *state;
         let socket = idle.as_ref().filter(|socket| !*is_queued && socket.writes_at_once())?;
+        assert!(bytes.is_empty(), "{} bytes are left of the last packets", bytes.len());
         for packet in packets {
             packet.encode(&mut Encoder::new(bytes));
         }
@@ -79,7 +80,8 @@ impl Line {
     pub(super) fn rest(&self, socket: PeerWriter, queue: &UnboundedReceiver<ToLink>) {
         let mut state = self.0.lock();
         state.is_queued = !queue.is_empty();
-        state.idle = Some(socket);
+        let before = state.idle.replace(socket);
+        assert!(before.is_none(), "a link has two sockets");
     }
 
     /// The link's writer continues.

@@ -16,6 +16,7 @@ pub struct Outgoing {
 impl Outgoing {
     /// Adds a packet. Returns true if all packets should be passed on now.
     pub fn add(&mut self, link: LinkId, packet: QuorumPacket) -> bool {
+        assert!(self.packets < FULL, "{} packets were to be passed on", self.packets);
         match self.links.iter_mut().find(|(known, _)| *known == link) {
             Some((_, packets)) => packets.push(packet),
             None => self.links.push((link, vec![packet])),
@@ -26,6 +27,7 @@ impl Outgoing {
 
     /// Whether there are no packets.
     pub fn is_empty(&self) -> bool {
+        assert_eq!(self.packets == 0, self.links.is_empty(), "every packet is counted");
         self.packets == 0
     }
 
