@@ -364,7 +364,7 @@ impl Checks {
         for output in outputs {
             if let Output::Append { zxid, record } = output {
                 if let Some(process) = &it.process {
-                    self.reference.quotas.decided(*zxid, process.tree().last_zxid());
+                    self.reference.quotas.decided(*zxid, &process.tree());
                 }
                 let held = self.expiry.decided(server, record, self.now, self.calm_since);
                 self.hold(held);
@@ -744,7 +744,9 @@ impl World {
             let Some(process) = &self.servers[server].process else { continue };
             // This checks the clients' watches too. A panic counts as a violated property.
             process.tree().check();
-            let held = state::same(&process.tree(), self.checks.reference.tree());
+            let reference = &self.checks.reference;
+            let may_differ = |path: &str| reference.quotas.may_differ(path);
+            let held = state::same(&process.tree(), reference.tree(), may_differ);
             if let Err(what) = held {
                 self.checks.found(format!("S-10: server {server} at the end: {what}"));
             }

@@ -296,7 +296,7 @@ impl World {
         }
         let sets_quota = self.plan.quotas && it.of_quotas.one_in(6);
         let wish = if sets_quota {
-            requests::quota(&mut it.of_quotas)
+            requests::quota(&mut it.of_quotas, self.plan.nested_quotas)
         } else if it.random.below(100) < self.plan.syncs {
             Wish::SyncAndRead(requests::some_path(&mut it.random))
         } else {
@@ -530,6 +530,9 @@ impl World {
         }
         if err == ErrorCode::QUOTA_EXCEEDED {
             self.reached("write refused by a quota");
+            if self.checks.reference.quotas.are_nested(&asked.path, zxid) {
+                self.reached("write refused below two quotas");
+            }
         }
         if asked.op == OpCode::RECONFIG {
             self.change_answered(Some(err));

@@ -174,6 +174,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("read overtakes", "ORD-04"),
     aimed("readers may write", "B-22", Aim::Readers),
     mutant("quota ignored", "quota"),
+    mutant("outer quota counts", "quota"),
     mutant("quota never given back", "quota"),
     aimed("request timeout ignored", "ERR-10", Aim::Impatience),
     aimed("sent request said to be unsent", "ERR-10", Aim::Impatience),

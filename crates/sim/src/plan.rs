@@ -386,6 +386,8 @@ pub struct Plan {
     pub logless: bool,
     /// Whether servers enforce quotas, and clients set some.
     pub quotas: bool,
+    /// Whether clients set quotas below others.
+    pub nested_quotas: bool,
     /// Whether clients restart their xids on each connection.
     pub counts_anew: bool,
     /// Whether clients send further requests after the one that closes their session.
@@ -446,7 +448,9 @@ impl Plan {
         } else {
             Self::aimed(AIMS[(seed / 2) as usize % AIMS.len()], seed)
         };
-        plan.quotas = Random::stream(seed, 11).one_in(5);
+        let mut of_quotas = Random::stream(seed, 11);
+        plan.quotas = of_quotas.one_in(5);
+        plan.nested_quotas = of_quotas.one_in(2);
         plan
     }
 
@@ -596,6 +600,7 @@ impl Plan {
             impatient: false,
             logless: false,
             quotas: false,
+            nested_quotas: false,
             counts_anew: false,
             asks_behind_end: false,
             copy_pause: Duration::from_millis(10),

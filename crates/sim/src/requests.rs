@@ -27,6 +27,8 @@ const CONTAINER: i32 = 4;
 const TTL: i32 = 5;
 
 const PARENTS: [&str; 3] = ["/a", "/b", "/s"];
+/// Znodes with quotas, some of them below others.
+const NESTED: [&str; 4] = ["/a", "/a/x", "/b", "/b/x"];
 const PATHS: [&str; 8] = ["/a", "/b", "/s", "/a/x", "/a/y", "/b/x", "/b/x/p", "/c"];
 
 pub(crate) fn path_only(path: &str) -> Vec<u8> {
@@ -128,10 +130,9 @@ pub(crate) fn writes(op: OpCode, body: &[u8]) -> Vec<Option<Write>> {
 
 /// A request that sets, changes or removes the quota of a znode.
 ///
-/// Limits and usage come and go together, and no quota is below another. Otherwise a server that
-/// counts anew when it starts could get another usage than its leader has.
-pub(crate) fn quota(random: &mut Random) -> Wish {
-    let owner = random.pick(&PARENTS);
+/// Limits and usage come and go together. `nested`: whether a quota may be below another.
+pub(crate) fn quota(random: &mut Random, nested: bool) -> Wish {
+    let owner = random.pick(if nested { &NESTED } else { &PARENTS });
     let top = format!("{QUOTA}{owner}");
     let (limits, stats) = (format!("{top}/{LIMITS}"), format!("{top}/{STATS}"));
     let mut limit = |most: u64| if random.one_in(4) { -1 } else { random.below(most) as i64 };

@@ -69,6 +69,15 @@ fn quotas_refuse_what_is_above_a_hard_limit() {
 }
 
 #[test]
+fn of_nested_quotas_the_deepest_one_refuses() {
+    let length = Duration::from_secs(400);
+    let plan = Plan { quotas: true, nested_quotas: true, length, ..Plan::calm(12) };
+    let outcome = World::new(plan).run();
+    assert_eq!(outcome.broken, [] as [&str; 0]);
+    assert!(outcome.reached["write refused below two quotas"] > 2, "{outcome:?}");
+}
+
+#[test]
 fn the_same_seed_does_the_same_twice() {
     for seed in 0..5 {
         let plan = Plan { length: Duration::from_secs(60), ..Plan::new(seed) };

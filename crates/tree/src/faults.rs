@@ -10,6 +10,10 @@ pub(crate) fn ephemerals_outlive_their_session() -> bool {
     zebu_proto::mutant!("ephemerals outlive their session")
 }
 
+pub(crate) fn outer_quota_counts() -> bool {
+    zebu_proto::mutant!("outer quota counts")
+}
+
 pub(crate) fn quota_never_given_back() -> bool {
     zebu_proto::mutant!("quota never given back")
 }

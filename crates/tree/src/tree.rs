@@ -340,7 +340,13 @@ impl Tree {
 
     /// The deepest quota that applies to `path`.
     pub fn quota_for(&self, path: &str) -> Option<Quota> {
-        let path = self.quotas.deepest(path)?;
+        let mut path = self.quotas.deepest(path)?;
+        if faults::outer_quota_counts() {
+            let above = |path: &'_ str| path.rfind('/').unwrap_or(0);
+            while let Some(outer) = self.quotas.deepest(&path[..above(path)]) {
+                path = outer;
+            }
+        }
         let text = |path: &str| self.node(path).map(|node| QuotaText::parse(node.data()));
         Some(Quota {
             path: path.to_owned(),
