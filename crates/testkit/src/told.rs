@@ -18,6 +18,8 @@ pub struct Told {
     pub loaded: Option<Zxid>,
     /// The bodies of the transactions.
     pub txns: Vec<Vec<u8>>,
+    /// The transaction that it refuses to apply.
+    pub refuses: Option<Zxid>,
 }
 
 /// A znode as a snapshot has it.
@@ -36,17 +38,25 @@ pub struct Znode {
 impl Told {
     /// The zxids of the transactions.
     pub fn zxids(&self) -> Vec<i64> {
-        let zxid = |body: &Vec<u8>| {
-            let bytes = body.get(12..20).and_then(|bytes| bytes.try_into().ok());
-            i64::from_be_bytes(bytes.expect("a transaction has a header"))
-        };
-        self.txns.iter().map(zxid).collect()
+        self.txns.iter().map(|body| zxid(body)).collect()
     }
+
+    /// The data of the znodes, then the bodies of the transactions: the whole history, if a snapshot
+    /// has a znode for each transaction.
+    pub fn bodies(&self) -> Vec<&[u8]> {
+        let of_snapshot = self.znodes.iter().filter_map(|znode| znode.data.as_deref());
+        of_snapshot.chain(self.txns.iter().map(Vec::as_slice)).collect()
+    }
+}
+
+fn zxid(body: &[u8]) -> i64 {
+    let bytes = body.get(12..20).and_then(|bytes| bytes.try_into().ok());
+    i64::from_be_bytes(bytes.expect("a transaction has a header"))
 }
 
 impl Recover for Told {
     fn restart(&mut self) {
-        *self = Self::default();
+        *self = Self { refuses: self.refuses, ..Self::default() };
     }
 
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
@@ -79,6 +89,9 @@ impl Recover for Told {
     }
 
     fn txn(&mut self, body: &[u8]) -> Result<(), String> {
+        if self.refuses.is_some_and(|refused| refused.0 == zxid(body)) {
+            return Err("no such type".to_owned());
+        }
         self.txns.push(body.to_vec());
         Ok(())
     }

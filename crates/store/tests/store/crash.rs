@@ -121,8 +121,8 @@ fn a_killed_process_loses_nothing_either() {
         let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
         let (_, recovered, history) = recover(vfs, options()).unwrap();
         run.check(&recovered, &history).unwrap();
-        run.attempted.truncate(history.0.len());
-        run.acknowledged = history.0.len();
+        run.attempted.truncate(history.bodies().len());
+        run.acknowledged = history.bodies().len();
         let lost = Crash { content: Unsynced::Lost, names: Names::Lost };
         lives_on(&disk.crash(lost), &run, &|| case(at, lost));
     }

@@ -67,7 +67,7 @@ pub(crate) fn sweep(disk: &MemVfs, run: &Run, shorter: &dyn Fn(&Path, &str, usiz
                     Ok(()) => outcomes[0] += 1,
                     Err(_) => {
                         // The history may be shorter, but never different.
-                        let found = history.0.len();
+                        let found = history.bodies().len();
                         let mut shorter_run = run.clone();
                         shorter_run.acknowledged = found;
                         shorter_run
@@ -171,7 +171,7 @@ fn one_zeroed_sector_in_mid_log_is_refused_and_named() {
     let accepting = Options { accept_damage: true, ..options() };
     let (_, recovered, history) = recover(Arc::new(disk.clone()), accepting).unwrap();
     assert_eq!(recovered.last_zxid, damage.last);
-    assert_eq!(history.0.len() as i64, damage.last.0);
+    assert_eq!(history.bodies().len() as i64, damage.last.0);
     assert!(matches!(recovered.warnings[..], [Warning::DamageAccepted(_)]));
     assert_eq!(disk.content(&path).unwrap(), content);
 }
@@ -207,7 +207,7 @@ fn a_record_behind_the_end_of_a_sealed_log_is_neither_applied_nor_dropped() {
     // A member takes its leader's history.
     let member = Options { member: true, ..options() };
     let (_, recovered, history) = recover(Arc::new(disk.fork()), member).unwrap();
-    assert_eq!((recovered.last_zxid, history.0.len()), (Zxid(-1), 0));
+    assert_eq!((recovered.last_zxid, history.bodies().len()), (Zxid(-1), 0));
     assert_eq!(recovered.damaged.as_ref(), Some(&**damage));
 
     // An operator decides: the log as it was sealed, or as the other server left it.
@@ -297,7 +297,7 @@ fn damaged_evidence_is_set_aside_when_its_name_is_needed() {
     disk.put(&path, &content);
     let accepting = Options { accept_damage: true, ..options() };
     let (store, recovered, history) = recover(Arc::new(disk.clone()), accepting).unwrap();
-    assert_eq!((recovered.last_zxid, history.0.len()), (Zxid::ZERO, 0));
+    assert_eq!((recovered.last_zxid, history.bodies().len()), (Zxid::ZERO, 0));
     let (mut log, _snapshots) = store.split();
     let mut after = Run { attempted: Vec::new(), ..run };
     after.write(&mut log, Zxid(1), 5).unwrap();

@@ -9,8 +9,9 @@ use zebu_proto::Zxid;
 use zebu_store::log::read::{Tail, read_log};
 use zebu_store::vfs::{Crash, Fault, FaultVfs, MemVfs, Names, Unsynced};
 use zebu_store::{Options, Store, StoreError, Vfs};
+use zebu_testkit::told::Told;
 
-use crate::script::{History, ROOT, Run, finished, lives_on, options, recover, script};
+use crate::script::{ROOT, Run, finished, lives_on, options, recover, script};
 use crate::support::body;
 
 fn fault(at: u64) -> Fault {
@@ -78,7 +79,7 @@ fn a_failed_sync_is_never_asked_again() {
     let disk = MemVfs::new(Path::new(ROOT));
     let mut store =
         Store::open(Arc::new(disk.clone()), Options { prealloc_bytes: 0, ..options() }).unwrap();
-    store.recover(&mut History::default()).unwrap();
+    store.recover(&mut Told::default()).unwrap();
     let (mut log, snapshots) = store.split();
     Run::default().snapshot(&snapshots).unwrap();
     log.append(Zxid(1), &body(Zxid(1), 0));
@@ -120,7 +121,7 @@ fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
             // The machine continued, so the next process reads the bytes that the failed sync
             // should have written.
             let (store, recovered, history) = recover(Arc::clone(&vfs), options()).unwrap();
-            run.acknowledged = history.0.len();
+            run.acknowledged = history.bodies().len();
             run.check(&recovered, &history).unwrap();
             drop(store);
             for names in [Names::Lost, Names::Kept] {

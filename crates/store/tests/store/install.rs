@@ -9,10 +9,11 @@ use zebu_store::{
     DamageKind, EpochFile, Options, Range, Received, Snapshots, StoreError, Truncated, TxnLog, Vfs,
     Warning, Written, names,
 };
+use zebu_testkit::told::Told;
 
 use crate::crash::crashes;
 use crate::damage::{never, sweep};
-use crate::script::{History, ROOT, Run, case, lives_on, options, recover};
+use crate::script::{ROOT, Run, case, lives_on, options, recover};
 
 /// A member with a history that its leader does not share.
 fn member(options: Options) -> (MemVfs, Run, TxnLog, Snapshots) {
@@ -69,15 +70,15 @@ fn a_leaders_snapshot_replaces_everything() {
             assert!(name.starts_with("old.") || path == written.path || !data, "{name}");
         }
         let (_, history) = reload(&mut log);
-        assert_eq!(history.0.len(), run.attempted.len());
+        assert_eq!(history.bodies().len(), run.attempted.len());
         run.write(&mut log, Zxid::new(Epoch(9), 1), 4).unwrap();
         drop((log, snapshots));
         lives_on(&disk, &run, &|| format!("{last:?}"));
     }
 }
 
-fn reload(log: &mut TxnLog) -> (zebu_store::Recovered, History) {
-    let mut history = History::default();
+fn reload(log: &mut TxnLog) -> (zebu_store::Recovered, Told) {
+    let mut history = Told::default();
     (log.recover(&mut history).unwrap(), history)
 }
 
@@ -348,7 +349,7 @@ fn a_real_disk_is_truncated_and_replaced() {
     log.roll().unwrap();
     run.snapshot(&snapshots).unwrap();
     run.write(&mut log, run.next(), 30).unwrap();
-    let mut history = History::default();
+    let mut history = Told::default();
     let truncated = log.truncate(Zxid::new(Epoch(1), 20), &mut history).unwrap();
     assert!(matches!(truncated, Truncated::Reaches(_)));
     run.attempted.truncate(20);
@@ -393,7 +394,7 @@ fn a_start_makes_durable_what_a_failed_installation_has_only_begun() {
                 let mut is_new = false;
                 if let Ok((store, _, history)) = started {
                     disk.resume();
-                    is_new = history.0.len() == new.attempted.len();
+                    is_new = history.bodies().len() == new.attempted.len();
                     if is_new {
                         let (mut log, _) = store.split();
                         new.write(&mut log, Zxid::new(Epoch(5), 1), 2).unwrap();

@@ -22,7 +22,7 @@ fn member() -> Options {
 
 /// A member's start on a damaged disk, and the logs to repair.
 fn with_damage(disk: &MemVfs) -> Option<(TxnLog, Snapshots, Vec<DamagedLog>)> {
-    let mut state = crate::script::History::default();
+    let mut state = zebu_testkit::told::Told::default();
     let mut store = Store::open(Arc::new(disk.clone()), member()).unwrap();
     let damage = store.recover(&mut state).unwrap().damaged?;
     let (log, snapshots) = store.split();

@@ -8,9 +8,10 @@ use zebu_store::vfs::MemVfs;
 use zebu_store::{
     Damage, DamageKind, EpochFile, Options, Store, StoreError, Truncated, Vfs, Warning,
 };
+use zebu_testkit::told::Told;
 
 use crate::damage::one_log;
-use crate::script::{History, ROOT, Run, finished, lives_on, options, recover};
+use crate::script::{ROOT, Run, finished, lives_on, options, recover};
 
 fn member() -> Options {
     Options { member: true, recent_txns_max: 500, ..options() }
@@ -26,7 +27,7 @@ fn repaired(disk: &MemVfs) -> Damage {
     let before = content(disk);
     assert!(recover(Arc::new(disk.fork()), options()).is_err(), "nobody else starts");
     let (store, recovered, history) = recover(Arc::new(disk.clone()), member()).unwrap();
-    assert_eq!((recovered.last_zxid, history.0.len()), (Zxid(-1), 0));
+    assert_eq!((recovered.last_zxid, history.bodies().len()), (Zxid(-1), 0));
     assert_eq!((recovered.replayed, recovered.recent.len(), recovered.fresh), (0, 0, false));
     assert_eq!(content(disk), before, "the evidence is untouched");
     let (mut log, snapshots) = store.split();
@@ -80,50 +81,14 @@ fn a_damaged_member_starts_empty_and_is_repaired() {
     assert_eq!(repaired(&disk).what, DamageKind::SnapshotsRejected);
 }
 
-/// Accepts none of the transactions.
-struct Picky(History, Zxid);
-
-impl zebu_store::Recover for Picky {
-    fn restart(&mut self) {
-        self.0.restart();
-    }
-    fn session(&mut self, id: zebu_proto::SessionId, timeout_ms: i32) {
-        self.0.session(id, timeout_ms);
-    }
-    fn acl(&mut self, id: i64, acl: Vec<zebu_proto::Acl>) {
-        self.0.acl(id, acl);
-    }
-    fn node(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: i64,
-        stat: &zebu_proto::StatPersisted,
-    ) -> Result<(), String> {
-        self.0.node(path, data, acl, stat)
-    }
-    fn digest(&mut self, zxid: Zxid, version: i32, digest: i64) {
-        self.0.digest(zxid, version, digest);
-    }
-    fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
-        self.0.loaded(zxid)
-    }
-    fn txn(&mut self, body: &[u8]) -> Result<(), String> {
-        if body[12..20] == self.1.0.to_be_bytes() {
-            return Err("no such type".to_owned());
-        }
-        self.0.txn(body)
-    }
-}
-
 #[test]
 fn a_transaction_that_cannot_be_replayed_is_damage_too() {
     let (disk, ..) = one_log(true);
-    let mut state = Picky(History::default(), Zxid(7));
+    let mut state = Told { refuses: Some(Zxid(7)), ..Told::default() };
     let mut store = Store::open(Arc::new(disk.clone()), member()).unwrap();
     let recovered = store.recover(&mut state).unwrap();
     assert_eq!(recovered.damaged.unwrap().what, DamageKind::Replay(Zxid(7)));
-    assert_eq!(state.0.0.len(), 0);
+    assert_eq!(state.bodies().len(), 0);
     assert!(matches!(&recovered.warnings[..], [Warning::NotReplayable { zxid: Zxid(7), .. }]));
     let truncated = store.truncate(Zxid(8), &mut state).unwrap();
     assert!(matches!(truncated, Truncated::Lost { .. }));
@@ -212,10 +177,10 @@ fn a_running_server_reads_its_directory_again() {
     let (mut log, snapshots) = run.start(&vfs).unwrap();
     for _ in 0..3 {
         run.write(&mut log, run.next(), 5).unwrap();
-        let mut history = History::default();
+        let mut history = Told::default();
         let recovered = log.recover(&mut history).unwrap();
         run.check(&recovered, &history).unwrap();
-        assert_eq!(history.0.len(), run.attempted.len());
+        assert_eq!(history.bodies().len(), run.attempted.len());
         run.write(&mut log, run.next(), 5).unwrap();
         run.snapshot(&snapshots).unwrap();
     }
@@ -236,10 +201,10 @@ fn a_member_goes_on_from_logs_that_need_no_snapshot() {
         }
     }
     let (store, recovered, history) = recover(Arc::new(disk.clone()), member()).unwrap();
-    assert_eq!((recovered.snapshot, recovered.fresh, history.0.len()), (None, false, 400));
+    assert_eq!((recovered.snapshot, recovered.fresh, history.bodies().len()), (None, false, 400));
     let (mut log, _) = store.split();
     run.write(&mut log, run.next(), 5).unwrap();
     drop(log);
     let (.., history) = recover(Arc::new(disk), member()).unwrap();
-    assert_eq!(history.0.len(), 405);
+    assert_eq!(history.bodies().len(), 405);
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_proto::{Acl, Epoch, SessionId, StatPersisted, Zxid};
+use zebu_proto::{Acl, Epoch, StatPersisted, Zxid};
 use zebu_store::log::read::{Tail, read_log};
 use zebu_store::log::sidecar::Mark;
 use zebu_store::vfs::{Crash, MemVfs};
 use zebu_store::{
-    Options, Received, Recover, Recovered, SnapshotWriter, Snapshots, Store, StoreError, TxnLog,
-    Vfs,
+    Options, Received, Recovered, SnapshotWriter, Snapshots, Store, StoreError, TxnLog, Vfs,
 };
+use zebu_testkit::told::Told;
 
 use crate::support::body;
 
@@ -19,42 +19,6 @@ pub(crate) const ROOT: &str = "/srv";
 
 pub(crate) fn options() -> Options {
     Options { prealloc_bytes: 4096, ..Options::new("/srv/data") }
-}
-
-/// The state: all transactions, in order. A snapshot has a znode for each of them.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct History(pub(crate) Vec<Vec<u8>>);
-
-impl Recover for History {
-    fn restart(&mut self) {
-        self.0.clear();
-    }
-
-    fn session(&mut self, _id: SessionId, _timeout_ms: i32) {}
-
-    fn acl(&mut self, _id: i64, _acl: Vec<Acl>) {}
-
-    fn node(
-        &mut self,
-        _path: &str,
-        data: Option<&[u8]>,
-        _acl: i64,
-        _stat: &StatPersisted,
-    ) -> Result<(), String> {
-        self.0.extend(data.map(<[u8]>::to_vec));
-        Ok(())
-    }
-
-    fn digest(&mut self, _zxid: Zxid, _version: i32, _digest: i64) {}
-
-    fn loaded(&mut self, _zxid: Zxid) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn txn(&mut self, body: &[u8]) -> Result<(), String> {
-        self.0.push(body.to_vec());
-        Ok(())
-    }
 }
 
 /// The written transactions, and how many of them are acknowledged.
@@ -70,8 +34,8 @@ pub(crate) struct Run {
 pub(crate) fn recover(
     vfs: Arc<dyn Vfs>,
     options: Options,
-) -> Result<(Store, Recovered, History), StoreError> {
-    let mut history = History::default();
+) -> Result<(Store, Recovered, Told), StoreError> {
+    let mut history = Told::default();
     let mut store = Store::open(vfs, options)?;
     let recovered = store.recover(&mut history)?;
     Ok((store, recovered, history))
@@ -80,8 +44,9 @@ pub(crate) fn recover(
 impl Run {
     /// Checks that every acknowledged transaction is present, in order, and that no transaction
     /// appears that was never written.
-    pub(crate) fn check(&self, recovered: &Recovered, history: &History) -> Result<(), String> {
-        let found = history.0.len();
+    pub(crate) fn check(&self, recovered: &Recovered, history: &Told) -> Result<(), String> {
+        let bodies = history.bodies();
+        let found = bodies.len();
         if found < self.acknowledged {
             return Err(format!("{found} of {} acknowledged are there", self.acknowledged));
         }
@@ -89,7 +54,7 @@ impl Run {
             return Err(format!("{found} found, {} written", self.attempted.len()));
         }
         for (at, (zxid, body)) in self.attempted[..found].iter().enumerate() {
-            if history.0[at] != *body {
+            if bodies[at] != *body {
                 return Err(format!("{zxid} is another one"));
             }
         }
@@ -104,7 +69,7 @@ impl Run {
     pub(crate) fn start(&mut self, vfs: &Arc<dyn Vfs>) -> Result<(TxnLog, Snapshots), StoreError> {
         let (store, recovered, history) = recover(Arc::clone(vfs), options())?;
         self.check(&recovered, &history).unwrap_or_else(|what| panic!("{what}: {recovered:?}"));
-        self.attempted.truncate(history.0.len());
+        self.attempted.truncate(history.bodies().len());
         self.acknowledged = self.attempted.len();
         self.salt += 1;
         let (log, snapshots) = store.split();
@@ -223,7 +188,7 @@ pub(crate) fn lives_on(disk: &MemVfs, run: &Run, what: &dyn Fn() -> String) {
         if let Err(broken) = run.check(&recovered, &history) {
             panic!("{}: round {round}: {broken}: {recovered:?}", what());
         }
-        run.attempted.truncate(history.0.len());
+        run.attempted.truncate(history.bodies().len());
         run.acknowledged = run.attempted.len();
         if round == 0 {
             let (mut log, _) = run.start(&vfs).unwrap();

@@ -13,7 +13,7 @@ use zebu_store::{
 
 use crate::crash::crashes;
 use crate::fixtures::{self, BASIC};
-use crate::script::{History, ROOT, Run, case, finished, lives_on, options, recover};
+use crate::script::{ROOT, Run, case, finished, lives_on, options, recover};
 use zebu_testkit::told::Told;
 
 const DIR: &str = "/srv/data/version-2";
@@ -80,7 +80,7 @@ fn every_transaction_can_be_the_last() {
     assert_eq!(targets.len(), 38);
     for zxid in targets.into_iter().chain([Zxid::ZERO]) {
         let (disk, vfs, run, mut log, snapshots) = prepared();
-        let mut history = History::default();
+        let mut history = Told::default();
         let truncated = log.truncate(zxid, &mut history).unwrap();
         assert_eq!(reaches(&truncated), zxid);
         assert_eq!((log.appended(), log.durable()), (zxid, zxid));
@@ -107,7 +107,7 @@ fn a_stopped_server_is_truncated_as_well() {
     let (disk, run) = finished();
     let zxid = run.attempted[run.attempted.len() - 30].0;
     let mut store = Store::open(Arc::new(disk.clone()), options()).unwrap();
-    let mut history = History::default();
+    let mut history = Told::default();
     let truncated = store.truncate(zxid, &mut history).unwrap();
     assert_eq!(reaches(&truncated), zxid);
     let mut run = shortened(&run, zxid);
@@ -127,7 +127,7 @@ fn a_start_says_that_it_took_back_what_a_leader_had_said() {
     for calls in 0.. {
         let (disk, vfs, _, mut log, snapshots) = prepared();
         disk.stop_at(disk.mutations() + calls);
-        let done = log.truncate(zxid, &mut History::default()).is_ok();
+        let done = log.truncate(zxid, &mut Told::default()).is_ok();
         drop((log, snapshots));
         disk.resume();
         let decided = disk.files().iter().any(|path| path.ends_with("truncating.10000000d"));
@@ -161,7 +161,7 @@ fn a_crash_during_a_truncation_leaves_the_state_before_or_after() {
         let stopped = |calls: u64| {
             let (disk, _vfs, run, mut log, _snapshots) = prepared();
             disk.stop_at(disk.mutations() + calls);
-            let done = log.truncate(zxid, &mut History::default()).is_ok();
+            let done = log.truncate(zxid, &mut Told::default()).is_ok();
             (disk, run, done)
         };
         for calls in 0.. {
@@ -190,7 +190,7 @@ fn outcome(disk: &MemVfs, all: usize, after: &Run, done: bool, what: &dyn Fn() -
     let disk = disk.fork();
     let started = recover(Arc::new(disk.clone()), options());
     let (_, _, history) = started.unwrap_or_else(|error| panic!("{}: {error}", what()));
-    let found = history.0.len();
+    let found = history.bodies().len();
     assert!(found == after.attempted.len() || (!done && found == all), "{}: {found}", what());
     if found == after.attempted.len() {
         let later: Vec<_> = on_disk(&disk).into_iter().filter(|z| *z > after.last()).collect();
@@ -233,7 +233,7 @@ fn a_call_that_fails_during_a_truncation_ends_the_log() {
         let mut run = Run::default();
         let (mut log, snapshots) = member(&shared, &mut run).unwrap();
         let before = vfs.calls();
-        let truncated = log.truncate(zxid, &mut History::default());
+        let truncated = log.truncate(zxid, &mut Told::default());
         let poisoned = matches!(log.commit(), Err(StoreError::Poisoned { .. }));
         drop((log, snapshots));
         (disk, run, before, vfs.calls(), truncated, poisoned)
@@ -262,7 +262,7 @@ fn a_call_that_fails_during_a_truncation_ends_the_log() {
 fn ended(zxid: Zxid, calls: u64) -> (MemVfs, Arc<dyn Vfs>, Run, bool) {
     let (disk, vfs, run, mut log, _snapshots) = prepared();
     disk.stop_at(disk.mutations() + calls);
-    let done = log.truncate(zxid, &mut History::default()).is_ok();
+    let done = log.truncate(zxid, &mut Told::default()).is_ok();
     disk.resume();
     (disk, vfs, run, done)
 }
@@ -306,9 +306,9 @@ fn what_a_leader_has_cut_does_not_return_without_the_mark_of_the_truncation() {
             disk.remove(&Path::new(DIR).join(name)).unwrap();
         }
         match recover(vfs, options()) {
-            Ok((_, _, history)) if done => assert_eq!(history.0.len(), all - 25),
+            Ok((_, _, history)) if done => assert_eq!(history.bodies().len(), all - 25),
             // Files that the truncation would have removed next may still be there.
-            Ok((_, _, history)) => assert!(history.0.len() >= all - 25),
+            Ok((_, _, history)) => assert!(history.bodies().len() >= all - 25),
             Err(StoreError::Damaged(damage)) => {
                 assert!(!done, "{calls}: {damage}");
                 refused += u32::from(damage.what == DamageKind::BehindEnd { last: zxid });
@@ -365,7 +365,7 @@ fn snapshots_that_a_failed_truncation_has_removed_do_not_return_to_a_directory_o
         run.write(&mut log, Zxid(1), 8).unwrap();
         run.snapshot(&snapshots).unwrap();
         disk.stop_at(disk.mutations() + calls);
-        let done = log.truncate(zxid, &mut History::default()).is_ok();
+        let done = log.truncate(zxid, &mut Told::default()).is_ok();
         disk.resume();
         drop((log, snapshots));
         let last = recover(vfs, two_dirs()).unwrap().1.last_zxid;
@@ -401,7 +401,7 @@ fn a_snapshot_with_traces_of_later_transactions_is_not_used() {
         }
         writer.finish(Some((run.last(), 0)), Some(run.last())).unwrap();
         run.write(&mut log, run.next(), 4).unwrap();
-        let mut history = History::default();
+        let mut history = Told::default();
         let zxid = Zxid::new(Epoch(1), zxid);
         let Truncated::Reaches(recovered) = log.truncate(zxid, &mut history).unwrap() else {
             panic!("{zxid} is lost")
@@ -423,7 +423,7 @@ fn a_snapshot_of_a_state_that_was_truncated_does_not_appear() {
     let mut writer = snapshots.begin(run.last()).unwrap();
     writer.sessions(&[]);
     writer.acls::<Vec<zebu_proto::Acl>>(&[]);
-    log.truncate(Zxid::new(Epoch(3), 10), &mut History::default()).unwrap();
+    log.truncate(Zxid::new(Epoch(3), 10), &mut Told::default()).unwrap();
     let files = disk.files();
     let finished = writer.finish(None, Some(run.last()));
     assert!(matches!(finished, Err(StoreError::Superseded { .. })), "{finished:?}");
@@ -439,7 +439,7 @@ fn a_truncation_that_cannot_be_finished_is_damage_until_a_leader_repairs_it() {
     // The truncation stops when the mark is durable and a snapshot is removed; then the disk loses
     // a needed file.
     disk.stop_at(disk.mutations() + 9);
-    log.truncate(zxid, &mut History::default()).unwrap_err();
+    log.truncate(zxid, &mut Told::default()).unwrap_err();
     drop((log, snapshots, vfs));
     disk.resume();
     let mark = Path::new(DIR).join(names_of(&disk, "truncating.").pop().expect("it was begun"));
@@ -450,7 +450,7 @@ fn a_truncation_that_cannot_be_finished_is_damage_until_a_leader_repairs_it() {
 
     let member = Options { member: true, ..options() };
     let (store, recovered, history) = recover(Arc::new(disk.clone()), member).unwrap();
-    assert!(recovered.damaged.is_some() && history.0.is_empty());
+    assert!(recovered.damaged.is_some() && history.bodies().is_empty());
     let (mut log, snapshots) = store.split();
     let mut leader = shortened(&run, zxid);
     leader.salt += 1;
@@ -483,7 +483,7 @@ fn what_does_not_lead_to_the_transaction_is_lost_and_left_alone() {
         change(&disk);
         let files = before(&disk);
         let mut store = Store::open(Arc::new(disk.clone()), options()).unwrap();
-        let truncated = store.truncate(zxid, &mut History::default()).unwrap();
+        let truncated = store.truncate(zxid, &mut Told::default()).unwrap();
         assert!(matches!(truncated, Truncated::Lost { .. }), "{zxid}: {truncated:?}");
         assert_eq!(before(&disk), files, "{zxid}");
     };
@@ -516,10 +516,10 @@ fn a_transaction_that_only_a_snapshot_has_can_be_the_last() {
     leader.salt += 1;
     let committed = leader.clone();
     leader.write(&mut log, Zxid::new(Epoch(2), 1), 3).unwrap();
-    let mut history = History::default();
+    let mut history = Told::default();
     let truncated = log.truncate(Zxid::new(Epoch(1), 5), &mut history).unwrap();
     assert_eq!(reaches(&truncated), Zxid::new(Epoch(1), 5));
-    assert_eq!(history.0.len(), 5);
+    assert_eq!(history.bodies().len(), 5);
     drop((log, snapshots, vfs));
     lives_on(&disk, &committed, &|| "truncated to a snapshot".to_owned());
 }
