@@ -16,7 +16,7 @@ use rustix::process::Signal;
 
 use crate::cleanup::{self, GuardedProcess};
 use crate::client::Client;
-use crate::echo::EchoServer;
+use crate::echo::{EchoServer, Logged};
 use crate::process::Process;
 
 /// The pause between two attempts to connect to a starting server.
@@ -27,7 +27,7 @@ const JAVA_TERMINATED: i32 = 143;
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// The time limit from the signal to a server's end.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-/// Longer than any answer to `srvr`.
+/// Longer than any answer to a four-letter word.
 const STATUS_BYTES_MAX: u64 = 64 << 10;
 /// Lines of a server's log that an error message shows.
 const LOG_LINES: usize = 15;
@@ -134,7 +134,7 @@ impl Contestant {
                 address,
                 child: None,
                 _guard: None,
-                _echo: Some(echo),
+                echo: Some(echo),
                 jcmd: None,
                 log: PathBuf::new(),
                 data,
@@ -186,7 +186,7 @@ impl Contestant {
             address,
             child: Some(child),
             _guard: guard,
-            _echo: None,
+            echo: None,
             jcmd,
             log,
             data,
@@ -229,7 +229,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     child: Option<Child>,
     _guard: Option<GuardedProcess>,
-    _echo: Option<EchoServer>,
+    echo: Option<EchoServer>,
     jcmd: Option<PathBuf>,
     log: PathBuf,
     /// Its `dataDir`.
@@ -270,11 +270,11 @@ impl Running {
         }
     }
 
-    /// The answer to the four-letter word `srvr`.
-    fn says(&self) -> Option<String> {
+    /// The answer to a four-letter word.
+    fn says(&self, word: &str) -> Option<String> {
         let mut stream = TcpStream::connect_timeout(&self.address, ATTEMPT).ok()?;
         stream.set_read_timeout(Some(ATTEMPT)).ok()?;
-        stream.write_all(b"srvr").ok()?;
+        stream.write_all(word.as_bytes()).ok()?;
         let mut text = String::new();
         stream.take(STATUS_BYTES_MAX).read_to_string(&mut text).ok()?;
         Some(text)
@@ -282,16 +282,25 @@ impl Running {
 
     /// The version that the server reports.
     pub(crate) fn version(&self) -> Option<String> {
-        let says = self.says()?;
+        let says = self.says("srvr")?;
         let (_, version) = says.lines().next()?.split_once("version: ")?;
         Some(version.to_owned())
     }
 
     /// Whether it reports that it is the leader; `None` while it does not serve.
     pub(crate) fn leads(&self) -> Option<bool> {
-        let says = self.says()?;
+        let says = self.says("srvr")?;
         let mode = says.lines().find_map(|line| line.strip_prefix("Mode: "))?;
         Some(mode == "leader")
+    }
+
+    /// What a standalone server has logged since its start. A real server has to allow the words
+    /// `srvr` and `mntr`.
+    pub(crate) fn logged(&self) -> Option<Logged> {
+        match &self.echo {
+            Some(echo) => echo.logged(),
+            None => logged(&self.says("srvr")?, &self.says("mntr")?),
+        }
     }
 
     /// Sends a signal to its process.
@@ -369,6 +378,15 @@ impl Drop for Running {
     }
 }
 
+/// The transactions and syncs of a standalone server by its answers to `srvr` and `mntr`.
+fn logged(srvr: &str, mntr: &str) -> Option<Logged> {
+    let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;
+    // The upper half of a zxid is the epoch, which stays.
+    let records = u64::from_str_radix(zxid, 16).ok()? & u64::from(u32::MAX);
+    let syncs = mntr.lines().find_map(|line| line.strip_prefix("zk_cnt_fsynctime\t"))?;
+    Some(Logged { records, syncs: syncs.trim().parse().ok()? })
+}
+
 /// The first `used N K` of `GC.heap_info`: that of the heap.
 fn heap_used(info: &str) -> Option<u64> {
     let (_, after) = info.split_once("used ")?;
@@ -406,6 +424,18 @@ mod tests {
                     region size 1024K, 2 young (2048K)\n Metaspace       used 9126K";
         assert_eq!(heap_used(info), Some(23_552 * 1024));
         assert_eq!(heap_used("no such process"), None);
+    }
+
+    #[test]
+    fn what_was_logged_is_read_from_the_words() {
+        let srvr =
+            "Zookeeper version: 3.9.5\nConnections: 1\nZxid: 0x20000000a\nMode: standalone\n";
+        let mntr = "zk_sum_fsynctime\t7\nzk_cnt_fsynctime\t4\n";
+        assert_eq!(logged(srvr, mntr), Some(Logged { records: 10, syncs: 4 }));
+        assert_eq!(
+            logged(srvr, "mntr is not executed because it is not in the whitelist.\n"),
+            None
+        );
     }
 
     #[test]

@@ -24,6 +24,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use conn::{Conn, Next};
+use journal::Counts;
+pub(crate) use journal::Logged;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Registry, Token};
 use order::{Alone, Order, Ticket};
@@ -56,6 +58,7 @@ pub const MEMBERS: usize = FOLLOWERS + 1;
 pub struct EchoServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
+    counts: Option<Arc<Counts>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -108,6 +111,7 @@ impl EchoServer {
         let poll = Poll::new().context("create an epoll instance")?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let order = order(poll.registry())?;
+        let counts = order.counts();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let mut echo = Echo {
@@ -129,12 +133,17 @@ impl EchoServer {
                 eprintln!("the echo server stopped: {error}");
             }
         })?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { address, stop, counts, thread: Some(thread) })
     }
 
     /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it has logged; `None` if it has no log, or shares its work with others.
+    pub(crate) fn logged(&self) -> Option<Logged> {
+        self.counts.as_ref().map(|counts| counts.logged())
     }
 
     /// Asks it to stop, without waiting.

@@ -120,6 +120,12 @@ fn compare_runs_every_suite() {
         assert_eq!(value(group, name).len(), 2, "{group}: {name}");
     }
     assert_eq!(value("sessions", "alive at the end"), [20.0, 20.0]);
+    assert_eq!(value("records per sync", "set, depth 1, 1 conn"), [1.0, 1.0]);
+    let several = value("records per sync", "set, depth 3, 2 conn");
+    assert!(
+        several.iter().all(|each| (1.0..=6.0).contains(&each.as_f64().unwrap())),
+        "{several:?}"
+    );
     let pinned = rows.iter().filter(|row| {
         let name = row["name"].as_str().unwrap();
         row["group"] == "requests/s" && name.starts_with("1 core") && name.ends_with("conn")

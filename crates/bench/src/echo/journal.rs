@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -27,6 +28,32 @@ const SMALL: usize = 64;
 /// Zeros are written in blocks of this size.
 const BLOCK_BYTES: usize = 1 << 20;
 
+/// What a server has logged since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Logged {
+    /// Records in its log.
+    pub(crate) records: u64,
+    /// Syncs of its log.
+    pub(crate) syncs: u64,
+}
+
+/// The same, while it is counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    records: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Counts {
+    /// The counts so far.
+    pub(super) fn logged(&self) -> Logged {
+        Logged {
+            records: self.records.load(Ordering::Relaxed),
+            syncs: self.syncs.load(Ordering::Relaxed),
+        }
+    }
+}
+
 /// Requests that must become durable, and the sync in progress.
 #[derive(Debug)]
 pub(super) struct Journal {
@@ -34,6 +61,7 @@ pub(super) struct Journal {
     pending: Vec<u8>,
     /// Requests in `pending`.
     count: usize,
+    counts: Arc<Counts>,
     work: Sender<Vec<u8>>,
     done: Receiver<io::Result<Vec<u8>>>,
     is_busy: bool,
@@ -62,7 +90,8 @@ impl Journal {
                 }
             }
         })?;
-        Ok(Self { log, pending: Vec::new(), count: 0, work, done, is_busy: false })
+        let counts = Arc::default();
+        Ok(Self { log, pending: Vec::new(), count: 0, counts, work, done, is_busy: false })
     }
 
     /// Adds a request.
@@ -70,6 +99,11 @@ impl Journal {
         self.pending.extend_from_slice(&(request.len() as u64).to_be_bytes());
         self.pending.extend_from_slice(request);
         self.count += 1;
+    }
+
+    /// What it has logged; the counts go on.
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
     }
 
     /// The number of requests that wait for the next sync.
@@ -93,6 +127,8 @@ impl Journal {
             return Ok(true);
         }
         let is_small = self.count <= SMALL;
+        self.counts.records.fetch_add(self.count as u64, Ordering::Relaxed);
+        self.counts.syncs.fetch_add(1, Ordering::Relaxed);
         self.count = 0;
         if is_small {
             write(&self.log, &self.pending)?;
@@ -169,6 +205,21 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn records_and_syncs_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), mio::Token(0)).unwrap();
+        let mut journal = Journal::new(dir.path(), waker).unwrap();
+        let counts = journal.counts();
+        assert!(journal.sync().unwrap(), "nothing to sync");
+        for records in [1, 3, SMALL + 1] {
+            (0..records).for_each(|_| journal.add(b"record"));
+            journal.sync().unwrap();
+        }
+        assert_eq!(counts.logged(), Logged { records: 5 + SMALL as u64, syncs: 3 });
+    }
 
     #[test]
     fn the_file_keeps_its_size_and_begins_again_at_its_end() {

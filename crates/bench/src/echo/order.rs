@@ -3,10 +3,11 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use mio::{Registry, Waker};
 
-use super::journal::Journal;
+use super::journal::{Counts, Journal};
 use super::quorum::{Follower, Leader};
 
 /// Numbers writes: an answer waits for the ticket of its request.
@@ -43,6 +44,14 @@ impl Order {
             Self::Alone(alone) => Some(alone.begun + 1),
             Self::Leading(leader) => Some(leader.ticket()),
             Self::Following(follower) => Some(follower.ticket()),
+        }
+    }
+
+    /// What a log of its own has logged; the counts go on.
+    pub(super) fn counts(&self) -> Option<Arc<Counts>> {
+        match self {
+            Self::Alone(alone) => Some(alone.journal.counts()),
+            Self::Free | Self::Leading(_) | Self::Following(_) => None,
         }
     }
 

@@ -3,13 +3,16 @@
 
 use std::net::SocketAddr;
 
-use crate::board::Sheet;
+use crate::board::{Better, Sheet};
 use crate::compare::Bout;
+use crate::contestant::Running;
 use crate::ensemble::Members;
 use crate::load::{LoadSpec, Write, measure};
 use crate::process::Process;
 use crate::suite::{mixed_load, pipeline, warm_up};
 
+/// Lets a server tell what it has logged.
+const WORDS: &str = "4lw.commands.whitelist=srvr,mntr";
 /// Operations of a multi.
 const MULTI: usize = 5;
 
@@ -29,11 +32,14 @@ const KINDS: [(&str, u8, Write, usize); 8] = [
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
-    let (running, _) = bout.start("/")?;
-    measure_all(bout, sheet, "", &[running.address], running.process().as_slice())?;
+    let (running, _) = bout.start_with("/", &[WORDS.to_owned()])?;
+    let processes = running.process();
+    let (addresses, alone) = ([running.address], Some(&running));
+    measure_all(bout, sheet, "", &addresses, processes.as_slice(), alone)?;
     running.stop()?;
     let members = Members::start(bout)?;
-    measure_all(bout, sheet, "three servers: ", &members.addresses(), &members.processes())?;
+    let (addresses, processes) = (members.addresses(), members.processes());
+    measure_all(bout, sheet, "three servers: ", &addresses, &processes, None)?;
     members.stop()
 }
 
@@ -43,6 +49,7 @@ fn measure_all(
     prefix: &str,
     servers: &[SocketAddr],
     processes: &[Process],
+    alone: Option<&Running>,
 ) -> anyhow::Result<()> {
     warm_up(bout, servers, processes)?;
     for (name, read_percent, write, times) in KINDS {
@@ -55,9 +62,17 @@ fn measure_all(
                 let load = mixed_load(bout);
                 let spec =
                     LoadSpec { read_percent, write, connections, depth, value_bytes, ..load };
+                let before = alone.and_then(Running::logged);
                 let result = measure(servers, processes, &spec)?;
+                let after = alone.and_then(Running::logged);
                 let name = format!("{prefix}{name}, depth {depth}, {connections} conn");
                 pipeline::put(sheet, &name, &result);
+                if let Some((before, after)) = before.zip(after) {
+                    let records = after.records.saturating_sub(before.records) as f64;
+                    let syncs = after.syncs.saturating_sub(before.syncs) as f64;
+                    let each = (syncs > 0.0).then_some(records / syncs);
+                    sheet.put("records per sync", name, Better::Higher, each);
+                }
             }
         }
     }
