@@ -41,8 +41,8 @@ impl Told {
         self.txns.iter().map(|body| zxid(body)).collect()
     }
 
-    /// The data of the znodes, then the bodies of the transactions: the whole history, if a snapshot
-    /// has a znode for each transaction.
+    /// The data of the znodes, then the bodies of the transactions: the whole history, if a
+    /// snapshot has a znode for each transaction.
     pub fn bodies(&self) -> Vec<&[u8]> {
         let of_snapshot = self.znodes.iter().filter_map(|znode| znode.data.as_deref());
         of_snapshot.chain(self.txns.iter().map(Vec::as_slice)).collect()
