@@ -11,7 +11,7 @@ use std::time::Duration;
 use zebu_proto::Zxid;
 use zebu_store::log::read::{LogRecord, read_log};
 use zebu_store::log::sidecar::Mark;
-use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, VfsFile};
+use zebu_store::vfs::{Crash, DirLock, Entry, MemVfs, Unsynced, VfsFile};
 use zebu_store::{Vfs, names};
 use zebu_testkit::Random;
 
@@ -391,8 +391,8 @@ impl VfsFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         if let Err(error) = self.disk.change() {
-            // The written bytes stay visible, and no later sync writes them.
-            self.disk.mem.fail_sync();
+            // The written bytes stay visible, and no later sync writes them. A part is durable.
+            self.disk.mem.fail_sync(Unsynced::Parts(self.disk.failures()));
             let _ = self.inner.sync();
             return Err(error);
         }

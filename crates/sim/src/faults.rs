@@ -27,7 +27,7 @@ impl Left {
                 let content = match seed % 3 {
                     0 => Unsynced::Torn(seed >> 8 & 7),
                     1 => Unsynced::Scattered(seed),
-                    _ => Unsynced::Lost,
+                    _ => Unsynced::Parts(seed),
                 };
                 let names = match seed >> 16 & 3 {
                     0 => Names::Lost,

@@ -2,8 +2,8 @@
 //!
 //! Each file has durable content and unsynced writes; each directory has durable names and unsynced
 //! changes. [`MemVfs::crash`] returns the disk after a power cut. It decides which unsynced writes,
-//! by sector, and which unsynced names survive. Any subset is possible, as on a real disk that
-//! reorders writes.
+//! by sector, which lengths and which unsynced names survive. Any subset is possible, as on a real
+//! disk that reorders writes, and each file has a fate of its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,6 +15,8 @@ use super::{DirLock, Entry, Vfs, VfsFile, parent};
 
 /// The size that a disk writes atomically.
 pub(crate) const SECTOR_BYTES: u64 = 512;
+/// The same for a disk with large sectors.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The fate of unsynced data at a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,61 @@ pub enum Unsynced {
     Torn(u64),
     /// Each sector and each change of length survives or not, by a seeded coin.
     Scattered(u64),
+    /// As with a drive that keeps a part of its cache: each file has a fate of its own, by the
+    /// seed, and its length is one that it had since its last sync. See [`Fate`].
+    Parts(u64),
+}
+
+/// The sectors of a file that survive with [`Unsynced::Parts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    None,
+    All,
+    /// The first ones.
+    First(u64),
+    /// All but the first ones.
+    Last(u64),
+    /// All but one.
+    AllBut(u64),
+    /// One.
+    One(u64),
+    /// Each by a coin.
+    Sectors,
+    /// Each block of 4096 bytes as a whole, by a coin.
+    Blocks,
+}
+
+impl Fate {
+    /// The fate of a file with so many unsynced sectors.
+    fn draw(seed: u64, number: u64, sectors: u64) -> Self {
+        let drawn = hash(seed, number, 0);
+        let at = (drawn >> 8) % (sectors + 1);
+        match drawn & 7 {
+            0 => Self::None,
+            1 => Self::All,
+            2 => Self::First(at),
+            3 => Self::Last(at),
+            4 => Self::AllBut(at),
+            5 => Self::One(at),
+            6 => Self::Sectors,
+            _ => Self::Blocks,
+        }
+    }
+
+    /// Whether a sector survives. `turn` counts the sectors of all changes from 1 on, and `change`
+    /// the changes.
+    fn keeps(self, seed: u64, number: u64, turn: u64, change: u64, offset: u64) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::First(sectors) => turn <= sectors,
+            Self::Last(sectors) => sectors < turn,
+            Self::AllBut(lost) => turn != lost,
+            Self::One(kept) => turn == kept,
+            Self::Sectors => coin(seed, number, turn),
+            Self::Blocks => coin(seed, number, (change << 32) | (offset / BLOCK_BYTES)),
+        }
+    }
 }
 
 /// The fate of unsynced names.
@@ -117,7 +174,7 @@ struct Disk {
     just_synced: Option<PathBuf>,
     repeated_syncs: u64,
     stop_at: Option<u64>,
-    fails_sync: bool,
+    fails_sync: Option<Unsynced>,
     now: Duration,
 }
 
@@ -156,9 +213,9 @@ impl MemVfs {
     }
 
     /// Makes the next sync of a file fail as on Linux: readers still see the unsynced data, and no
-    /// later sync writes them.
-    pub fn fail_sync(&self) {
-        self.disk().fails_sync = true;
+    /// later sync writes them. `written`: what the sync wrote before it failed.
+    pub fn fail_sync(&self, written: Unsynced) {
+        self.disk().fails_sync = Some(written);
     }
 
     /// Advances the clock.
@@ -304,31 +361,49 @@ impl Inode {
 
     /// The content after a crash.
     fn after(&self, crash: Unsynced, number: u64) -> Vec<u8> {
+        let fate = match crash {
+            Unsynced::Parts(seed) => Fate::draw(seed, number, self.unsynced_sectors()),
+            _ => Fate::None,
+        };
         let mut content = self.durable.clone();
         let mut turn = 0;
-        let mut kept = || {
+        let mut kept = |change: usize, offset: u64| {
             turn += 1;
             match crash {
                 Unsynced::Lost => false,
                 Unsynced::Kept => true,
                 Unsynced::Torn(sectors) => turn <= sectors,
                 Unsynced::Scattered(seed) => coin(seed, number, turn),
+                Unsynced::Parts(seed) => fate.keeps(seed, number, turn, change as u64, offset),
             }
         };
-        for change in &self.unsynced {
+        let mut length = self.durable.len() as u64;
+        let mut lengths = vec![length];
+        for (at, change) in self.unsynced.iter().enumerate() {
             match change {
                 Change::SetLen(bytes) => {
-                    if kept() {
+                    length = *bytes;
+                    if kept(at, *bytes) {
                         content.resize(*bytes as usize, 0);
                     }
                 }
                 Change::Write { offset, bytes } => {
-                    for (at, piece) in Self::sectors(*offset, bytes) {
-                        if kept() {
-                            Self::write(&mut content, at, piece);
+                    length = length.max(offset + bytes.len() as u64);
+                    for (offset, piece) in Self::sectors(*offset, bytes) {
+                        if kept(at, offset) {
+                            Self::write(&mut content, offset, piece);
                         }
                     }
                 }
+            }
+            lengths.push(length);
+        }
+        // A length is metadata: it may be durable without the data, and the data without it.
+        if let Unsynced::Parts(seed) = crash {
+            let drawn = hash(seed, number, 1);
+            if drawn & 1 == 1 {
+                let length = lengths[((drawn >> 8) % lengths.len() as u64) as usize];
+                content.resize(length as usize, 0);
             }
         }
         content
@@ -340,11 +415,15 @@ impl Inode {
 /// This is no stream of random numbers, such as the tests have: a coin must not depend on those
 /// that were thrown before it.
 fn coin(seed: u64, number: u64, turn: u64) -> bool {
+    hash(seed, number, turn) >> 40 & 1 == 1
+}
+
+fn hash(seed: u64, number: u64, turn: u64) -> u64 {
     let mut x = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ turn.rotate_left(40);
     for _ in 0..3 {
         x = (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     }
-    x >> 40 & 1 == 1
+    x
 }
 
 impl Disk {
@@ -539,12 +618,14 @@ impl VfsFile for MemFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut disk = self.disk.disk();
         disk.mutate()?;
-        let fails = std::mem::take(&mut disk.fails_sync);
+        let fails = disk.fails_sync.take();
         let inode = &mut disk.inodes[self.number];
-        let unsynced = std::mem::take(&mut inode.unsynced);
-        if fails {
+        if let Some(written) = fails {
+            inode.durable = inode.after(written, self.number as u64);
+            inode.unsynced.clear();
             return Err(io::Error::other("the disk did not write"));
         }
+        let unsynced = std::mem::take(&mut inode.unsynced);
         for change in unsynced {
             change.apply(&mut inode.durable);
         }
@@ -595,11 +676,64 @@ mod tests {
         assert_eq!(content(3), vfs.content(Path::new("/d/f")).unwrap());
     }
 
+    /// Every subset of sectors, with every length, each file for itself.
+    #[test]
+    fn a_drive_keeps_any_part_of_its_cache() {
+        let vfs = MemVfs::new(Path::new("/d"));
+        let paths = [Path::new("/d/f"), Path::new("/d/g")];
+        for path in paths {
+            let mut file = vfs.create(path).unwrap();
+            file.write_at(&[1; 512], 0).unwrap();
+            file.sync().unwrap();
+            // Two blocks of 4096 bytes, in three sectors.
+            file.write_at(&[2; 1024], 3584).unwrap();
+            file.write_at(&[3; 100], 8192).unwrap();
+            file.set_len(10_000).unwrap();
+        }
+        vfs.sync_dir(Path::new("/d")).unwrap();
+        let (mut seen, mut pairs) = (BTreeMap::new(), std::collections::BTreeSet::new());
+        for seed in 0..20_000 {
+            let content = Unsynced::Parts(seed);
+            let disk = vfs.crash(Crash { content, names: Names::Lost });
+            let parts = paths.map(|path| {
+                let content = disk.content(path).unwrap();
+                assert_eq!(content[..512], [1; 512], "what was synced stays");
+                let has = |at: usize| content.get(at).is_some_and(|byte| *byte != 0);
+                ([has(3584), has(4096), has(8192)], content.len())
+            });
+            *seen.entry(parts[0]).or_insert(0) += 1;
+            pairs.insert((parts[0].0, parts[1].0));
+            let again = vfs.crash(Crash { content, names: Names::Lost });
+            assert_eq!(paths.map(|path| again.content(path)), paths.map(|path| disk.content(path)));
+        }
+        for bits in 0..8 {
+            let sectors = [bits & 1 == 1, bits & 2 == 2, bits & 4 == 4];
+            // Without a length of its own, a file ends with its last sector.
+            let least = [512, 4096, 4608, 8292]
+                [sectors.iter().rposition(|kept| *kept).map_or(0, |last| last + 1)];
+            for length in [512, 4608, 8292, 10_000].into_iter().filter(|bytes| least <= *bytes) {
+                assert!(seen.contains_key(&(sectors, length)), "{sectors:?}, {length} bytes");
+            }
+        }
+        assert_eq!(pairs.len(), 64, "the fate of a file decides that of another");
+    }
+
+    #[test]
+    fn a_failed_sync_may_have_written_a_part() {
+        let (vfs, mut file) = disk();
+        file.write_at(&[2; 1000], 0).unwrap();
+        vfs.fail_sync(Unsynced::Torn(1));
+        file.sync().unwrap_err();
+        file.sync().unwrap();
+        assert_eq!(vfs.content(Path::new("/d/f")), Some(vec![2; 1000]));
+        assert_eq!(crash(&vfs, Unsynced::Kept, Names::Kept), Some(vec![2; 512]));
+    }
+
     #[test]
     fn what_a_failed_sync_did_not_write_no_later_one_writes() {
         let (vfs, mut file) = disk();
         file.write_at(&[2; 50], 0).unwrap();
-        vfs.fail_sync();
+        vfs.fail_sync(Unsynced::Lost);
         file.sync().unwrap_err();
         file.write_at(&[3; 10], 90).unwrap();
         file.sync().unwrap();

@@ -1,5 +1,6 @@
 //! Power cuts: every changing call is a stopping point, and every unsynced write is lost, kept,
-//! torn or scattered. The store always starts again, with every acknowledged transaction, in order.
+//! torn or scattered, also in each file in another way. The store always starts again, with every
+//! acknowledged transaction, in order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,12 @@ pub(crate) fn crashes(disk: &MemVfs) -> Vec<Crash> {
     let mut contents = vec![Unsynced::Lost, Unsynced::Kept];
     contents.extend((1..disk.unsynced_sectors()).map(Unsynced::Torn));
     if disk.unsynced_sectors() > 1 {
-        contents.extend((1..=4).map(Unsynced::Scattered));
+        contents.extend((1..=2).map(Unsynced::Scattered));
+    }
+    if disk.unsynced_sectors() > 0 {
+        // Other parts at each stopping point.
+        let seed = disk.mutations() * 4;
+        contents.extend((seed..seed + 4).map(Unsynced::Parts));
     }
     let changes = disk.unsynced_names();
     let names = match changes {

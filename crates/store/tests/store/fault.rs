@@ -40,7 +40,8 @@ fn any_failing_call_ends_the_server_without_a_loss() {
             let vfs: Arc<dyn Vfs> = Arc::new(FaultVfs::new(Arc::new(disk.clone()), Some(fault)));
             let mut run = Run::default();
             survived += u32::from(script(&vfs, &disk, &mut run).is_ok());
-            for content in [Unsynced::Lost, Unsynced::Kept, Unsynced::Scattered(at)] {
+            let parts = [Unsynced::Scattered(at), Unsynced::Parts(at)];
+            for content in [Unsynced::Lost, Unsynced::Kept].into_iter().chain(parts) {
                 for names in [Names::Lost, Names::Kept, Names::Subset(at)] {
                     let crash = Crash { content, names };
                     lives_on(&disk.crash(crash), &run, &|| format!("{fault:?}, {crash:?}"));
@@ -102,7 +103,10 @@ fn a_failed_sync_is_never_asked_again() {
 /// Everything that a start reports is durable, whichever process wrote it.
 #[test]
 fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
-    for of_the_original in [false, true] {
+    let written = (0..6).map(Unsynced::Parts).chain([Unsynced::Lost, Unsynced::Kept]);
+    for (of_the_original, written) in
+        [false, true].into_iter().flat_map(|it| written.clone().map(move |w| (it, w)))
+    {
         for after in 1..5 {
             let disk = MemVfs::new(Path::new(ROOT));
             let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -111,7 +115,7 @@ fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
             for batch in 0..after {
                 run.write(&mut log, run.next(), 1 + 40 * batch).unwrap();
             }
-            disk.fail_sync();
+            disk.fail_sync(written);
             run.write(&mut log, run.next(), 2).unwrap_err();
             let path = Path::new("/srv/data/version-2/durable.1");
             if of_the_original {
@@ -126,7 +130,7 @@ fn what_a_failed_sync_left_in_memory_is_written_again_before_it_counts() {
             drop(store);
             for names in [Names::Lost, Names::Kept] {
                 let crash = Crash { content: Unsynced::Lost, names };
-                let at = || format!("{after} batches, {of_the_original}, {crash:?}");
+                let at = || format!("{after} batches, {of_the_original}, {written:?}, {crash:?}");
                 lives_on(&disk.crash(crash), &run, &at);
             }
         }
