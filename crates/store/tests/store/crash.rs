@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zebu_store::Vfs;
+use zebu_store::log::read::{Tail, read_log};
 use zebu_store::vfs::{Crash, MemVfs, Names, Unsynced};
 
 use crate::script::{ROOT, Run, case, finished, lives_on, options, recover, script};
+use crate::support::body;
 
 /// Every possible state of a disk after a power cut.
 pub(crate) fn crashes(disk: &MemVfs) -> Vec<Crash> {
@@ -132,4 +134,54 @@ fn a_killed_process_loses_nothing_either() {
         let lost = Crash { content: Unsynced::Lost, names: Names::Lost };
         lives_on(&disk.crash(lost), &run, &|| case(at, lost));
     }
+}
+
+/// Some file systems show blocks of removed files where the data of a file were not written. A
+/// start must not take them for damage.
+#[test]
+fn old_blocks_behind_what_is_durable_are_cut() {
+    const BLOCK_BYTES: usize = 4096;
+    let disk = MemVfs::new(Path::new(ROOT));
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let mut run = Run::default();
+    let (mut log, _snapshots) = run.start(&vfs).unwrap();
+    run.write(&mut log, run.next(), 30).unwrap();
+    log.settle().unwrap();
+    for _ in 0..150 {
+        let (zxid, body) = (run.next(), body(run.next(), 1));
+        log.append(zxid, &body);
+        run.attempted.push((zxid, body));
+    }
+    disk.fail_sync(Unsynced::Lost);
+    log.commit().unwrap_err();
+    let path = Path::new("/srv/data/version-2/log.1");
+    let written = disk.content(path).unwrap();
+    let end = written.iter().rposition(|byte| *byte != 0).unwrap();
+    let left = disk.crash(Crash { content: Unsynced::Lost, names: Names::Lost });
+    let durable = left.content(path).unwrap();
+    // Blocks with a part that was durable are no new ones.
+    let first = durable.iter().rposition(|byte| *byte != 0).unwrap() / BLOCK_BYTES + 1;
+    let blocks: Vec<usize> = (first..=end / BLOCK_BYTES).collect();
+    assert!(blocks.len() >= 3, "{blocks:?}");
+    let mut garbage = 0;
+    for case in 0..3_usize.pow(blocks.len() as u32) {
+        for last_of_durable in [false, true] {
+            let mut content = if last_of_durable { written.clone() } else { durable.clone() };
+            content.resize(written.len(), 0);
+            for (at, block) in blocks.iter().enumerate() {
+                let range = block * BLOCK_BYTES..((block + 1) * BLOCK_BYTES).min(written.len());
+                match case / 3_usize.pow(at as u32) % 3 {
+                    0 => content[range].fill(0),
+                    1 => content[range.clone()].copy_from_slice(&written[range]),
+                    _ => content[range].fill(0xaa),
+                }
+            }
+            let (_, tail) = read_log(&content[..], 1 << 20, &mut |_| ()).unwrap();
+            garbage += u32::from(tail == Tail::Damaged);
+            let disk = left.fork();
+            disk.put(path, &content);
+            lives_on(&disk, &run, &|| format!("{case}, {last_of_durable}"));
+        }
+    }
+    assert!(garbage > 10, "{garbage} ends are those that no lost sector explains");
 }
