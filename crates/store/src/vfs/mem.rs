@@ -39,7 +39,7 @@ pub enum Unsynced {
     /// Each sector and each change of length survives or not, by a seeded coin.
     Scattered(u64),
     /// As with a drive that keeps a part of its cache: each file has a fate of its own, by the
-    /// seed, and its length is one that it had since its last sync. See [`Fate`].
+    /// seed, and its length is one that it had since its last sync.
     Parts(u64),
 }
 
