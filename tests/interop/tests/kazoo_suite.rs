@@ -2,7 +2,7 @@
 //!
 //! Its harness runs `java`. A program with that name, first on the PATH, starts Zebu instead. The
 //! suite runs with one server and with three. `kazoo-excluded.txt` lists the tests that cannot
-//! pass, each with a reason.
+//! pass, each with a reason. `zebu_races.py` mends a race of kazoo itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,7 +81,8 @@ fn suite(servers: Servers, kind: Kind, only: &[&str]) -> BTreeMap<String, Outcom
     let root = deps::repository().join("tests/interop");
     let mut command = Command::new(deps::python());
     command
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "zebu_excluded"])
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .args(["-p", "zebu_excluded", "-p", "zebu_races"])
         .args(["--timeout", "120", "--pyargs", "kazoo.tests"])
         .arg(format!("--junit-xml={}", report.display()))
         .current_dir(folder.path())
