@@ -5,7 +5,7 @@
 //! - [`connection`]: a connection to a server, and the frames on it.
 //! - [`ports`]: ports for servers that a test configures before it starts them.
 //! - `gssapi`: simulated contexts of Kerberos.
-//! - [`program`]: a server program that a test runs.
+//! - [`program`]: a server program that a test runs, and processes that a test pauses.
 //! - [`scripts`]: files with inputs and the outputs that they must give.
 //! - `told`: a recovery's listener that keeps everything it is told.
 //! - `fixtures`: the golden files of the original.

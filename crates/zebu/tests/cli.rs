@@ -590,6 +590,7 @@ fn sessions_outlive_a_process_that_stood_still() {
     let (lost, welcome) = server.shake(&Hello::timeout(timeout_ms));
     drop(lost);
     server.signal(Signal::STOP);
+    zebu_testkit::program::wait_until_paused(server.child.id()).unwrap();
     waiting.send(Writer::request(-2, op::PING).bytes()).unwrap();
     // Both sessions would have expired by now.
     std::thread::sleep(Duration::from_millis(9_500));

@@ -107,6 +107,7 @@ fn a_write_that_waits_for_a_follower_says_where_its_time_went() {
     let session = Welcome::parse(&frame(&mut client)).unwrap().session;
 
     follower.signal(Signal::STOP);
+    zebu_testkit::program::wait_until_paused(follower.child.id()).unwrap();
     let body = create("/late", b"", &[(31, "world", "anyone")], 0);
     client.send(Writer::request(1, op::CREATE).raw(body.bytes()).bytes()).unwrap();
     until("the leader waits for its quorum", || {

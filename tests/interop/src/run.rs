@@ -133,12 +133,13 @@ impl Program {
         self.signal(Signal::TERM)
     }
 
-    /// Pauses it (SIGSTOP).
+    /// Pauses it (SIGSTOP), and waits until it stands still.
     ///
     /// # Errors
     /// It has ended.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        Ok(zebu_testkit::program::wait_until_paused(self.pid())?)
     }
 
     /// Continues it after [`Program::pause`] (SIGCONT).

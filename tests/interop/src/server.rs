@@ -526,12 +526,13 @@ impl Server {
         Ok(())
     }
 
-    /// Pauses the process (SIGSTOP).
+    /// Pauses the process (SIGSTOP), and waits until it stands still.
     ///
     /// # Errors
     /// It has ended.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        Ok(zebu_testkit::program::wait_until_paused(self.pid())?)
     }
 
     /// Continues a paused process (SIGCONT).
