@@ -33,7 +33,7 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("setData, one at a time", "sendto", 1.02),
     limit("setData, one at a time", "fdatasync", 1.05),
     limit("setData, one at a time", "pwrite64", 2.1),
-    limit("setData, one at a time", "futex", 2.0),
+    limit("setData, one at a time", "futex", 2.1),
     limit("setData, one at a time", "allocations", 4.6),
     limit("setData, one at a time", "instructions", 23_500.0),
     limit("setData, one at a time", "atomics", 245.0),
