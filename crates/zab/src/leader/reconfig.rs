@@ -143,10 +143,6 @@ impl Leader {
         } else {
             Self::best_candidate(&self.links, me, txn.zxid, &config)
         };
-        if leader != me {
-            let until = ctx.now + ctx.options.sync_time();
-            broadcast.successor = Some(Successor { server: leader, zxid: txn.zxid, until });
-        }
         for (id, link) in self.links.registered() {
             let (kind, txn_data) = if link.observer {
                 (PacketKind::INFORMANDACTIVATE, txn.record.clone())
@@ -156,10 +152,10 @@ impl Leader {
             let data = Activate { leader, txn: txn_data }.to_data();
             ctx.out.push(Output::Send(id, QuorumPacket::with_data(kind, txn.zxid, data)));
         }
-        if leader == me
-            && before.member(me) != config.member(me)
-            && !leader_stays(me, &before, &config)
-        {
+        if leader != me {
+            let until = ctx.now + ctx.options.sync_time();
+            broadcast.successor = Some(Successor { server: leader, zxid: txn.zxid, until });
+        } else if before.member(me) != config.member(me) && !leader_stays(me, &before, &config) {
             // No other server can lead: learners find this one at its new address.
             ctx.out.push(Output::Unlisten);
             ctx.out.push(Output::Listen);
