@@ -13,6 +13,7 @@ use zebu_zab::{Input, LinkId};
 
 use crate::disk::ROOT;
 use crate::members;
+use crate::plan::Target;
 use crate::server::Server;
 use crate::world::{Happening, World};
 
@@ -24,12 +25,12 @@ impl World {
     /// stranger ignores all answers.
     pub(crate) fn claim(
         &mut self,
-        leader: usize,
         claims: usize,
         epoch: u32,
         observer: bool,
         more: u32,
-    ) {
+    ) -> Option<()> {
+        let leader = self.aim(Target::Leader)?;
         let process = self.servers[leader].number;
         let link = LinkId(self.next_id);
         self.next_id += 1;
@@ -48,11 +49,13 @@ impl World {
             let after = Duration::from_micros(number as u64);
             self.after(after, Happening::Tell { server: leader, process, input });
         }
+        Some(())
     }
 
     /// Stops a server, and restarts it as a member of another ensemble with a similar history.
     /// After a while the server returns to its own ensemble.
-    pub(crate) fn stray(&mut self, server: usize, time: Duration) -> Option<()> {
+    pub(crate) fn stray(&mut self, target: Target, time: Duration) -> Option<()> {
+        let server = self.aim(target)?;
         let settled = self.checks.ensembles.settled()?;
         let is_alone = self.servers.iter().all(|it| it.home.is_none());
         let knows =
@@ -89,7 +92,9 @@ impl World {
     }
 
     /// Stops a server, and restarts it with a later promise than it has given.
-    pub(crate) fn promise(&mut self, server: usize, more: u32, back: Duration) {
+    pub(crate) fn promise(&mut self, target: Target, more: u32, back: Duration) -> Option<()> {
+        let server = self.aim(target)?;
+        self.servers[server].process.as_ref()?;
         let path = Path::new(PROMISE);
         self.kill(server, 0, back);
         let disk = &self.servers[server].disk;
@@ -99,5 +104,6 @@ impl World {
             let votes = server < self.plan.voters;
             self.checks.leadership.promised(votes);
         }
+        Some(())
     }
 }

@@ -9,6 +9,7 @@ use zebu_proto::{OpCode, SessionId};
 use zebu_testkit::Random;
 use zebu_tree::{Silent, Tree, Walk};
 
+use crate::plan::Target;
 use crate::server::Server;
 use crate::world::World;
 
@@ -54,7 +55,8 @@ fn is_wrong(tree: &Tree) -> Option<String> {
 
 impl World {
     /// Changes a member's tree in memory.
-    pub(crate) fn diverge(&mut self, server: usize) -> Option<()> {
+    pub(crate) fn diverge(&mut self, target: Target) -> Option<()> {
+        let server = self.aim(target)?;
         let is_another = |it: &Server| {
             it.process.as_ref().is_some_and(|process| is_wrong(&process.tree()).is_some())
         };
