@@ -48,6 +48,14 @@ impl Options {
         self
     }
 
+    /// Serves the Prometheus page at this port of loopback.
+    pub fn metrics(self, port: u16) -> Self {
+        let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
+        self.config("metricsProvider.className", class)
+            .config("metricsProvider.httpHost", "127.0.0.1")
+            .config("metricsProvider.httpPort", port)
+    }
+
     /// Puts the data directory on its own disk of this many MiB, if this machine permits it.
     #[must_use]
     pub fn disk(mut self, medium: Medium, mebibytes: u32) -> Self {

@@ -214,12 +214,7 @@ fn families(page: &str) -> BTreeMap<String, (String, BTreeSet<String>)> {
 /// The page of a server after a client's writes.
 fn page(kind: Kind) -> Result<BTreeMap<String, (String, BTreeSet<String>)>> {
     let port = free_port();
-    let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
-    let options = Options::default()
-        .config("metricsProvider.className", class)
-        .config("metricsProvider.httpHost", "127.0.0.1")
-        .config("metricsProvider.httpPort", port);
-    let server = Server::start(kind, &options)?;
+    let server = Server::start(kind, &Options::default().metrics(port))?;
     let _session = story(&server, "n")?;
     let page = get(port, "/metrics")?;
     let kind = page.header("content-type").unwrap_or_default().to_ascii_lowercase();

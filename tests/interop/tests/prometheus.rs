@@ -26,13 +26,7 @@ use zebu_testkit::wire::{Writer, op};
 /// An ensemble whose members serve metrics at these ports.
 fn ensemble(kind: Kind) -> Result<(Ensemble, Vec<u16>)> {
     let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
-    let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";
-    let options = |index: usize| {
-        options()
-            .config("metricsProvider.className", class)
-            .config("metricsProvider.httpHost", "127.0.0.1")
-            .config("metricsProvider.httpPort", ports[index])
-    };
+    let options = |index: usize| options().metrics(ports[index]);
     let ensemble = Ensemble::prepare_each(Network::loopback(3), &[kind; 3], 0, &options)?;
     let mut ensemble = ensemble.started()?;
     ensemble.wait_for_all()?;
