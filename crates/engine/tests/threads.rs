@@ -20,17 +20,18 @@ use zebu_engine::{
     ClientRules, Common, Conn, Counter, Engine, EngineOptions, Failed, Kept, Mode, Outbox, Turn,
     WorkerTurns, World, turn_here,
 };
-use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
+use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{ConnectRequest, Create, PathOnly, PathWatch, RequestHeader, SetData};
+use zebu_proto::request::{ConnectRequest, Create, PathOnly, PathWatch, SetData};
 use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, ServerId, SessionId, Version, Xid, Zxid};
 use zebu_replica::auth::Schemes;
 use zebu_replica::{
     Fatal, Input, IntakeOptions, MemberOptions, Now, Options, Output, Passwords, ReaperOptions,
-    Replica, Rules, SnapshotOptions, ThrottleOptions, frame,
+    Replica, Rules, SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::Copied;
+use zebu_testkit::wire::{frame, framed_request};
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
@@ -214,40 +215,29 @@ fn replica(tree: &Tree) -> Replica {
     Replica::new(options, tree, NOW)
 }
 
-fn framed(xid: i32, op: OpCode, body: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame::frame(&mut bytes, |out| {
-        RequestHeader { xid: Xid(xid), op }.encode(out);
-        body(out);
-    });
-    bytes
-}
-
 fn set(xid: i32) -> Vec<u8> {
     let set = SetData { path: Some("/a".into()), data: Some(&[1]), version: Version::ANY };
-    framed(xid, OpCode::SET_DATA, |out| set.encode(out))
+    framed_request(xid, OpCode::SET_DATA.0, &set.to_bytes())
 }
 
 fn sync(xid: i32) -> Vec<u8> {
     let sync = PathOnly { path: Some("/".into()) };
-    framed(xid, OpCode::SYNC, |out| sync.encode(out))
+    framed_request(xid, OpCode::SYNC.0, &sync.to_bytes())
 }
 
 fn get(xid: i32) -> Vec<u8> {
     let read = PathWatch { path: Some("/a".into()), watch: false };
-    framed(xid, OpCode::GET_DATA, |out| read.encode(out))
+    framed_request(xid, OpCode::GET_DATA.0, &read.to_bytes())
 }
 
 /// The client's messages. It sends each piece after an answer to an earlier one: reads and writes
 /// in turn, and several at once.
 fn pieces() -> Vec<(Vec<u8>, i32)> {
-    let hello = ConnectRequest::new_session(40_000);
-    let mut first = Vec::new();
-    frame::frame(&mut first, |out| hello.encode(out));
+    let first = frame(&ConnectRequest::new_session(40_000).to_bytes());
     let open = Acl::open();
     let acl = Some(open.iter().map(AclRef::from).collect());
     let create = Create { path: Some("/a".into()), data: None, acl, flags: 0 };
-    let create = framed(1, OpCode::CREATE, |out| create.encode(out));
+    let create = framed_request(1, OpCode::CREATE.0, &create.to_bytes());
     vec![
         (first, 0),
         ([create, get(2), set(3), get(4)].concat(), 4),

@@ -3,14 +3,15 @@
 
 use zebu_jute::{Decode as _, Encode as _, Encoder};
 use zebu_proto::request::{
-    AuthPacket, ConnectRequest, Create, CreateTtl, MultiHeader, PathWatch, RequestHeader, SetData,
+    AuthPacket, ConnectRequest, Create, CreateTtl, MultiHeader, PathWatch, SetData,
 };
 use zebu_proto::txn::{Txn, TxnHeader, TxnRecord};
-use zebu_proto::{AclRef, OpCode, Perms, SessionId, Version, Xid, Zxid};
+use zebu_proto::{AclRef, OpCode, Perms, SessionId, Version, Zxid};
 use zebu_replica::auth::{Claim, Digest, DigestAlgorithm, Schemes};
-use zebu_replica::{Now, Options, Replica, Rules, frame};
+use zebu_replica::{Now, Options, Replica, Rules};
 use zebu_testkit::alone::{self, Alone};
 use zebu_testkit::client::Connection;
+use zebu_testkit::wire::{frame, framed_request};
 use zebu_tree::{Silent, Tree};
 
 const SESSION: SessionId = SessionId(1 << 56);
@@ -44,9 +45,7 @@ impl Server {
         let client = Connection::open(&alone.common, [127, 0, 0, 1].into());
         let mut server = Self { alone, client };
         let connect = ConnectRequest::new_session(30_000);
-        let mut bytes = Vec::new();
-        frame::frame(&mut bytes, |out| connect.encode(out));
-        server.exchange(&bytes);
+        server.exchange(&frame(&connect.to_bytes()));
         assert_eq!(server.client.conn().session(), Some(SESSION));
         server
     }
@@ -66,12 +65,7 @@ impl Server {
 
     fn ask(&mut self, op: OpCode, body: Vec<u8>) -> Answer {
         let before = self.last_zxid();
-        let mut request = Vec::new();
-        frame::frame(&mut request, |out| {
-            RequestHeader { xid: Xid(7), op }.encode(out);
-            out.raw(&body);
-        });
-        let sent = self.exchange(&request);
+        let sent = self.exchange(&framed_request(7, op.0, &body));
         let length = i32::from_be_bytes(*sent.first_chunk().unwrap());
         assert_eq!(usize::try_from(length).unwrap(), sent.len() - 4, "one frame");
         assert_eq!(sent[4..8], 7_i32.to_be_bytes());

@@ -342,40 +342,19 @@ fn purge(shared: &Shared, snapshots: &Snapshots) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpStream;
     use std::sync::atomic::Ordering;
 
-    use zebu_jute::Encoder;
-    use zebu_proto::OpCode;
-    use zebu_proto::request::ConnectRequest;
+    use zebu_testkit::connection::{Connection, Hello, Reply};
+    use zebu_testkit::wire::{Writer, framed_request, op};
 
     use super::*;
 
-    /// Consecutive frames with these `payloads`.
-    fn framed(payloads: &[&dyn zebu_jute::Encode]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for payload in payloads {
-            let mut body = Vec::new();
-            payload.encode(&mut Encoder::new(&mut body));
-            out.extend((body.len() as u32).to_be_bytes());
-            out.extend(body);
-        }
-        out
-    }
-
-    /// A request with only a path, and a flag or a version.
-    struct Ask(i32, OpCode, &'static str);
-
-    impl zebu_jute::Encode for Ask {
-        fn encode(&self, out: &mut Encoder<'_>) {
-            out.int(self.0);
-            out.int(self.1.0);
-            out.text(self.2);
-            match self.1 {
-                OpCode::DELETE => out.int(-1),
-                _ => out.boolean(false),
-            }
+    /// A request that finds no znode.
+    fn ask(xid: i32) -> Vec<u8> {
+        let path = Writer::new().string("/none");
+        match xid % 3 {
+            0 => framed_request(xid, op::DELETE, path.int(-1).bytes()),
+            _ => framed_request(xid, op::EXISTS, path.bool(false).bytes()),
         }
     }
 
@@ -388,37 +367,23 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start(Config::embedded(dir.path()), Vec::new()).unwrap();
-        let mut stream = TcpStream::connect(("127.0.0.1", server.port().unwrap())).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let hello = ConnectRequest::new_session(30_000);
-        stream.write_all(&framed(&[&hello])).unwrap();
-        let receive = |mut stream: &TcpStream| {
-            let mut length = [0; 4];
-            stream.read_exact(&mut length).unwrap();
-            let mut payload = vec![0; u32::from_be_bytes(length) as usize];
-            stream.read_exact(&mut payload).unwrap();
-            payload
-        };
-        receive(&stream);
+        let mut client = Connection::local(server.port().unwrap()).unwrap();
+        client.send(&Hello::default().bytes()).unwrap();
+        client.frame().unwrap();
         let first = server.shared.conns().all()[0].side.worker.load(Ordering::Relaxed);
         for round in 0..ROUNDS {
-            let ask = |number: i32| {
-                let op = if number % 3 == 0 { OpCode::DELETE } else { OpCode::EXISTS };
-                Ask(round * IN_A_ROUND + number, op, "/none")
-            };
-            let asked: Vec<Ask> = (0..IN_A_ROUND).map(ask).collect();
-            let asked: Vec<&dyn zebu_jute::Encode> = asked.iter().map(|ask| ask as _).collect();
-            let frames = framed(&asked);
+            let xids = round * IN_A_ROUND..(round + 1) * IN_A_ROUND;
+            let frames: Vec<u8> = xids.clone().flat_map(ask).collect();
             // The bytes end within the frame, so the next worker continues in its middle.
             let (now, later) = frames.split_at(frames.len() / 2 + 3);
-            stream.write_all(now).unwrap();
+            client.send_bytes(now).unwrap();
             let conn = server.shared.conns().all().remove(0);
             conn.side.worker.fetch_xor(1, Ordering::Relaxed);
             conn.wake();
-            stream.write_all(later).unwrap();
-            for number in 0..IN_A_ROUND {
-                let xid = (round * IN_A_ROUND + number).to_be_bytes();
-                assert_eq!(receive(&stream)[..4], xid, "round {round}");
+            client.send_bytes(later).unwrap();
+            for xid in xids {
+                let reply = Reply::parse(&client.frame().unwrap()).unwrap();
+                assert_eq!(reply.xid, xid, "round {round}");
             }
         }
         let conn = server.shared.conns().all().remove(0);
@@ -427,7 +392,7 @@ mod tests {
             conn.side.stats.received.load(Ordering::Relaxed),
             1 + (ROUNDS * IN_A_ROUND) as u64
         );
-        drop(stream);
+        drop(client);
         while server.shared.conns().count() > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use zebu_server::cli::ServerArgs;
-use zebu_testkit::connection::{Connection, Hello, Incoming};
+use zebu_testkit::connection::{Connection, Hello};
 
 /// The variable that names the data directory, for the process in which this program is a server.
 const DATA: &str = "ZEBU_TEST_FULL_DISK";
@@ -82,10 +82,7 @@ impl Server {
     fn session(&self) -> io::Result<()> {
         let mut connection = Connection::local(self.port)?;
         connection.send(&Hello::default().bytes())?;
-        match connection.receive()? {
-            Incoming::Frame(_) => Ok(()),
-            other => Err(io::Error::other(format!("{other:?}"))),
-        }
+        connection.frame().map(|_| ())
     }
 }
 

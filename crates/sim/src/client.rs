@@ -5,15 +5,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
+use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::path::reserved::CONFIG;
 use zebu_proto::reply::{ReplyHeader, WatcherEvent};
 use zebu_proto::request::{
-    AddWatch, ConnectRequest, Create, PersistentWatches, RequestHeader, SetData, SetWatches,
+    AddWatch, ConnectRequest, Create, PersistentWatches, SetData, SetWatches,
 };
 use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
-use zebu_replica::frame;
 use zebu_testkit::Random;
+use zebu_testkit::wire::{frame, framed_request};
 
 use crate::checks::reads::Asked;
 use crate::checks::watches::{Kind, Watch, Watches};
@@ -146,15 +146,6 @@ impl Client {
     }
 }
 
-fn header(xid: i32, op: OpCode, body: impl FnOnce(&mut Encoder<'_>)) -> Bytes {
-    let mut bytes = Vec::new();
-    frame::frame(&mut bytes, |out| {
-        RequestHeader { xid: Xid(xid), op }.encode(out);
-        body(out);
-    });
-    bytes.into()
-}
-
 impl World {
     pub(crate) fn client_timer(&mut self, client: usize, timer: u64) {
         let now = self.now;
@@ -217,7 +208,8 @@ impl World {
                 }
                 if now > it.sent + it.timeout / 3 {
                     it.pings += 1;
-                    self.ask(client, header(Xid::PING.0, OpCode::PING, |_| {}));
+                    let ping = framed_request(Xid::PING.0, OpCode::PING.0, &[]);
+                    self.ask(client, ping.into());
                 } else if it.wants && self.busy && it.pending.len() < PIPELINE && !it.closing {
                     it.wants = false;
                     self.wish(client);
@@ -267,8 +259,7 @@ impl World {
             password: Some(&it.password),
             ..ConnectRequest::new_session(it.wished)
         };
-        let mut bytes = Vec::new();
-        frame::frame(&mut bytes, |out| request.encode(out));
+        let bytes = frame(&request.to_bytes());
         self.ask(client, bytes.into());
     }
 
@@ -354,9 +345,9 @@ impl World {
         let data = data.map(<[u8]>::to_vec);
         let writes = requests::writes(op, &body);
         let asked = Asked { xid: it.xid, op, path, data, writes, completed };
-        let bytes = header(it.xid, op, |out| out.raw(&body));
+        let bytes = framed_request(it.xid, op.0, &body);
         it.pending.push_back(Pending { asked, watch, again: None });
-        self.ask(client, bytes);
+        self.ask(client, bytes.into());
     }
 
     /// Sets the watches of the last connection again.
@@ -382,17 +373,15 @@ impl World {
             recursive: some(Kind::Recursive),
         };
         let op = OpCode::SET_WATCHES2;
-        let bytes = header(Xid::SET_WATCHES.0, op, |out| {
-            watches.encode(out);
-            persistent.encode(out);
-        });
+        let body = [watches.to_bytes(), persistent.to_bytes()].concat();
+        let bytes = framed_request(Xid::SET_WATCHES.0, op.0, &body);
         let completed = Zxid::ZERO;
         let (path, data) = (String::new(), None);
         let writes = Vec::new();
         let asked = Asked { xid: Xid::SET_WATCHES.0, op, path, data, writes, completed };
         let again = Some((lost, it.seen));
         it.pending.push_back(Pending { asked, watch: None, again });
-        self.ask(client, bytes);
+        self.ask(client, bytes.into());
     }
 
     // ---- what comes back

@@ -106,6 +106,19 @@ impl Connection {
         }
     }
 
+    /// The payload of the next frame, where a test expects nothing else.
+    ///
+    /// # Errors
+    /// The server closed the connection, sent nothing within the time limit, or sent a frame with a
+    /// negative length.
+    pub fn frame(&mut self) -> io::Result<Vec<u8>> {
+        match self.receive()? {
+            Incoming::Frame(payload) => Ok(payload),
+            Incoming::Closed => Err(io::Error::new(ErrorKind::UnexpectedEof, "no frame: closed")),
+            Incoming::Silence => Err(io::Error::new(ErrorKind::TimedOut, "no frame: silence")),
+        }
+    }
+
     /// Everything up to the end of the connection.
     ///
     /// # Errors

@@ -185,6 +185,11 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     Writer::new().buffer(payload).done()
 }
 
+/// A request with its length before it.
+pub fn framed_request(xid: i32, op: i32, body: &[u8]) -> Vec<u8> {
+    frame(Writer::request(xid, op).raw(body).bytes())
+}
+
 /// The body of a create.
 pub fn create<T: Text>(path: &str, data: &[u8], acl: &[(i32, T, T)], flags: i32) -> Writer {
     Writer::new().string(path).buffer(data).acl(acl).int(flags)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use zebu_testkit::connection::{Connection, Hello, Incoming, Welcome};
+use zebu_testkit::connection::{Connection, Hello, Welcome};
 use zebu_testkit::wire::{Writer, op};
 
 /// Far longer than any step should take.
@@ -22,14 +22,6 @@ fn zebu(dir: &Path, arguments: &[&str]) -> Command {
     // Tests listen only on ports that they choose.
     command.env("SERVER_JVMFLAGS", "-Dzookeeper.admin.enableServer=false");
     command
-}
-
-/// The next frame of a server.
-fn frame(connection: &mut Connection) -> Vec<u8> {
-    match connection.receive().unwrap() {
-        Incoming::Frame(payload) => payload,
-        other => panic!("{other:?} instead of a frame"),
-    }
 }
 
 /// Runs the binary until it ends.
@@ -210,7 +202,7 @@ impl Running {
     fn shake(&self, hello: &Hello) -> (Connection, Welcome) {
         let mut connection = Connection::local(self.port()).unwrap();
         connection.send(&hello.bytes()).unwrap();
-        let answer = frame(&mut connection);
+        let answer = connection.frame().unwrap();
         (connection, Welcome::parse(&answer).unwrap())
     }
 
@@ -284,7 +276,7 @@ fn the_trace_mask_selects_the_lines_of_the_request_trace() {
     let mut client = running.session();
     let mut send = |request: Writer| {
         client.send(request.bytes()).unwrap();
-        frame(&mut client);
+        client.frame().unwrap();
     };
     send(Writer::request(1, op::EXISTS).string("/one\n").bool(false));
     send(Writer::request(2, op::PING));
@@ -314,7 +306,7 @@ fn the_request_trace_goes_to_the_file_of_the_day_where_one_is_named() {
         [Writer::request(1, op::PING), Writer::request(2, op::EXISTS).string("/one").bool(false)]
     {
         client.send(request.bytes()).unwrap();
-        frame(&mut client);
+        client.frame().unwrap();
     }
     let (_, _, log) = running.end(Signal::TERM);
     assert!(!log.contains("zebu_trace"), "{log}");
@@ -600,7 +592,7 @@ fn sessions_outlive_a_process_that_stood_still() {
     let renewal = Hello::renewal(timeout_ms, welcome.session, &welcome.password);
     let (_, again) = server.shake(&renewal);
     assert_eq!(again, welcome, "timeout, id and password");
-    frame(&mut waiting);
+    waiting.frame().unwrap();
     let (status, _, log) = server.end(Signal::TERM);
     assert_eq!(status, Some(0), "{log}");
     // If a process is stopped during a turn of its replica, the replica notices the pause, and the

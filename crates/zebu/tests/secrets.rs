@@ -131,7 +131,7 @@ impl Running {
     fn hello(&self, hello: &Hello) -> (Connection, Welcome) {
         let mut connection = Connection::local(self.client_port).unwrap();
         connection.send(&hello.bytes()).unwrap();
-        let Incoming::Frame(answer) = connection.receive().unwrap() else { panic!("no session") };
+        let answer = connection.frame().unwrap();
         (connection, Welcome::parse(&answer).unwrap())
     }
 

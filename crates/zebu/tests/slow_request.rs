@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use zebu_testkit::connection::{Connection, Hello, Incoming, Welcome};
+use zebu_testkit::connection::{Connection, Hello, Welcome};
 use zebu_testkit::ports;
 use zebu_testkit::wire::{Writer, create, op};
 
@@ -81,13 +81,6 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-fn frame(connection: &mut Connection) -> Vec<u8> {
-    match connection.receive().unwrap() {
-        Incoming::Frame(payload) => payload,
-        other => panic!("{other:?} instead of a frame"),
-    }
-}
-
 #[test]
 fn a_write_that_waits_for_a_follower_says_where_its_time_went() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +97,7 @@ fn a_write_that_waits_for_a_follower_says_where_its_time_went() {
     let leader = &members[leader];
     let mut client = Connection::local(leader.port).unwrap();
     client.send(&Hello::default().bytes()).unwrap();
-    let session = Welcome::parse(&frame(&mut client)).unwrap().session;
+    let session = Welcome::parse(&client.frame().unwrap()).unwrap().session;
 
     follower.signal(Signal::STOP);
     zebu_testkit::program::wait_until_paused(follower.child.id()).unwrap();
@@ -115,7 +108,7 @@ fn a_write_that_waits_for_a_follower_says_where_its_time_went() {
     });
     std::thread::sleep(2 * SLOW);
     follower.signal(Signal::CONT);
-    frame(&mut client);
+    client.frame().unwrap();
 
     let session = format!("0x{session:x}");
     let start = format!("slow request: create \"/late\" of session {session} from 127.0.0.1:");

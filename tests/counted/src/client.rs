@@ -1,14 +1,11 @@
 //! A client that sends exactly the given number of requests.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use zebu_jute::{Decode as _, Decoder, Encode, Encoder};
-use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{ConnectRequest, Create, PathWatch, RequestHeader, SetData};
-use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, Version, Xid};
+use anyhow::{Result, ensure};
+use zebu_testkit::connection::{Connection, Hello, Reply};
+use zebu_testkit::wire::{OPEN, Writer, create, err, framed_request, op, set_data};
 
 /// The load of one count.
 #[derive(Debug)]
@@ -78,24 +75,22 @@ const PATH: &str = "/counted";
 
 /// A connection with a session.
 pub(crate) struct Client {
-    stream: TcpStream,
+    connection: Connection,
     xid: i32,
 }
 
 impl Client {
     /// Connects as soon as a server serves, and creates the znode if it is missing.
     pub(crate) fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let mut client = Self { stream, xid: 0 };
-        let request = ConnectRequest::new_session(40_000);
-        client.stream.write_all(&frame(|to| request.encode(to)))?;
-        client.answer()?;
+        let connection = Connection::open(address)?;
+        connection.set_patience(Duration::from_secs(60))?;
+        let mut client = Self { connection, xid: 0 };
+        client.connection.send(&Hello::timeout(40_000).bytes())?;
+        client.connection.frame()?;
         let bytes = client.create(PATH);
-        client.stream.write_all(&bytes)?;
+        client.connection.send_bytes(&bytes)?;
         let err = client.reply()?;
-        ensure!(matches!(err, ErrorCode::OK | ErrorCode::NODE_EXISTS), "answered with {err:?}");
+        ensure!(matches!(err, err::OK | err::NODE_EXISTS), "answered with error {err}");
         Ok(client)
     }
 
@@ -106,60 +101,31 @@ impl Client {
             for _ in 0..story.depth {
                 bytes.extend(match story.asks {
                     Asks::Get => {
-                        let body = PathWatch { path: Some(PATH.into()), watch: false };
-                        self.request(OpCode::GET_DATA, &body)
+                        self.request(op::GET_DATA, &Writer::new().string(PATH).bool(false))
                     }
-                    Asks::Set => {
-                        let path = Some(PATH.into());
-                        let body = SetData { path, data: Some(&VALUE), version: Version::ANY };
-                        self.request(OpCode::SET_DATA, &body)
-                    }
+                    Asks::Set => self.request(op::SET_DATA, &set_data(PATH, &VALUE)),
                     Asks::Create => self.create(&format!("{PATH}/{:09}", self.xid)),
                 });
             }
-            self.stream.write_all(&bytes)?;
+            self.connection.send_bytes(&bytes)?;
             for _ in 0..story.depth {
                 let err = self.reply()?;
-                ensure!(err == ErrorCode::OK, "answered with {err:?}");
+                ensure!(err == err::OK, "answered with error {err}");
             }
         }
         Ok(())
     }
 
     fn create(&mut self, path: &str) -> Vec<u8> {
-        let open = Acl::open();
-        let acl = Some(open.iter().map(AclRef::from).collect());
-        let body = Create { path: Some(path.into()), data: Some(&VALUE), acl, flags: 0 };
-        self.request(OpCode::CREATE, &body)
+        self.request(op::CREATE, &create(path, &VALUE, OPEN, 0))
     }
 
-    fn request(&mut self, op: OpCode, body: &impl Encode) -> Vec<u8> {
+    fn request(&mut self, op: i32, body: &Writer) -> Vec<u8> {
         self.xid += 1;
-        let header = RequestHeader { xid: Xid(self.xid), op };
-        frame(|to| {
-            header.encode(to);
-            body.encode(to);
-        })
+        framed_request(self.xid, op, body.bytes())
     }
 
-    fn answer(&mut self) -> Result<Vec<u8>> {
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length).context("the server has hung up")?;
-        let mut payload = vec![0; usize::try_from(i32::from_be_bytes(length))?];
-        self.stream.read_exact(&mut payload)?;
-        Ok(payload)
+    fn reply(&mut self) -> Result<i32> {
+        Ok(Reply::parse(&self.connection.frame()?)?.err)
     }
-
-    fn reply(&mut self) -> Result<ErrorCode> {
-        let payload = self.answer()?;
-        Ok(ReplyHeader::decode(&mut Decoder::new(&payload))?.err)
-    }
-}
-
-fn frame(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
-    let mut bytes = vec![0; 4];
-    write(&mut Encoder::new(&mut bytes));
-    let length = i32::try_from(bytes.len() - 4).expect("requests are small");
-    bytes[..4].copy_from_slice(&length.to_be_bytes());
-    bytes
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use zebu_testkit::connection::{Connection, Hello, Incoming, PATIENCE, Reply, Welcome};
-use zebu_testkit::wire::{self, Reader, Writer, frame, op};
+use zebu_testkit::wire::{self, Reader, Writer, framed_request, op};
 
 /// A server left a request unanswered.
 #[derive(Debug)]
@@ -120,8 +120,7 @@ impl Session {
         let mut bytes = Vec::new();
         for (op, body) in requests {
             self.xid += 1;
-            let request = Writer::request(self.xid, *op).raw(&body.clone().done());
-            bytes.extend(frame(&request.done()));
+            bytes.extend(framed_request(self.xid, *op, body.bytes()));
         }
         self.connection.send_bytes(&bytes)?;
         let mut bodies = Vec::with_capacity(requests.len());

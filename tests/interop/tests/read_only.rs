@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::runtime::Runtime;
 use zebu_client::{Connector, ErrorKind, SessionState, Version};
 use zebu_interop::deps;
@@ -146,15 +146,15 @@ fn story(kind: Kind, local_sessions: bool) -> Result<String> {
         {
             let request = Writer::request(i32::try_from(xid)? + 1, op).raw(&body.done());
             connection.send(&request.done())?;
-            let Incoming::Frame(frame) = connection.receive()? else { bail!("{op} is unanswered") };
-            let reply = Reply::parse(&frame)?;
+            let answer = connection.frame().with_context(|| format!("operation {op}"))?;
+            let reply = Reply::parse(&answer)?;
             tell(&format!("op {op}"), format!("{} {} {}", reply.xid, reply.err, reply.body.len()));
         }
         // A session that closes, which changes nothing.
         let (mut other, _) = shake(&ensemble, new, Some(true))?;
         other.send(&Writer::request(1, op::CLOSE_SESSION).done())?;
-        let Incoming::Frame(frame) = other.receive()? else { bail!("no farewell") };
-        tell("farewell", format!("{}, then {:?}", Reply::parse(&frame)?.err, other.receive()?));
+        let farewell = other.frame().context("farewell")?;
+        tell("farewell", format!("{}, then {:?}", Reply::parse(&farewell)?.err, other.receive()?));
         // A session that continues on another connection.
         let Incoming::Frame(welcome) = &answer else { bail!("no session") };
         let reader = i64::from_be_bytes(welcome[8..16].try_into()?);

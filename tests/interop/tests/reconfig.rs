@@ -16,7 +16,7 @@ use zebu_interop::raw::Session;
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::server::Kind::{self, Java395, Zebu};
 use zebu_interop::server::PATIENCE;
-use zebu_testkit::connection::{Incoming, Reply};
+use zebu_testkit::connection::Reply;
 use zebu_testkit::wire::{Reader, Writer, op};
 
 /// One server becomes three, of which any two can continue.
@@ -119,9 +119,7 @@ fn change(kinds: [Kind; 3], joiner: Kind) -> Result<()> {
     let config = members.change(leader, &[observer], &[])?;
     members.expect(&all, &config)?;
     members.expect_mode(4, "observer")?;
-    let Incoming::Frame(frame) = watching.connection.receive()? else {
-        anyhow::bail!("no notification of the configuration");
-    };
+    let frame = watching.connection.frame().context("the notification of the configuration")?;
     ensure!(Reply::parse(&frame)?.xid == -1, "no notification");
     members.write(&all, "observer")?;
 

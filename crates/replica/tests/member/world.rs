@@ -11,15 +11,14 @@ use std::time::Duration;
 use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::quorum::{PacketKind, QuorumPacket};
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{
-    ConnectRequest, Create, MultiHeader, PathOnly, PathVersion, PathWatch, RequestHeader,
-};
+use zebu_proto::request::{ConnectRequest, Create, MultiHeader, PathOnly, PathVersion, PathWatch};
 use zebu_proto::{
     Acl, AclRef, ErrorCode, Id, OpCode, ServerId, SessionId, Version, Xid, Zxid,
     compatible_password,
 };
-use zebu_replica::{Input, MemberOptions, Now, Replica, frame};
+use zebu_replica::{Input, MemberOptions, Now, Replica};
 use zebu_testkit::client::Connection;
+use zebu_testkit::wire::{frame, framed_request};
 use zebu_tree::Tree;
 use zebu_zab::config::{Membership, Rules as ConfigRules};
 use zebu_zab::mesh::{self, WireId};
@@ -274,8 +273,7 @@ impl World {
             read_only: Some(hello.read_only),
             ..ConnectRequest::new_session(10_000)
         };
-        let mut bytes = Vec::new();
-        frame::frame(&mut bytes, |out| hello.encode(out));
+        let bytes = frame(&hello.to_bytes());
         let connection = Connection::open(&self.members[server].common, [127, 0, 0, 1].into());
         let connection = Some(connection);
         let client = ClientId(self.clients.len());
@@ -336,12 +334,7 @@ impl World {
         if op == OpCode::MULTI {
             self.clients[client.0].multis.insert(Xid(xid));
         }
-        let mut bytes = Vec::new();
-        frame::frame(&mut bytes, |out| {
-            RequestHeader { xid: Xid(xid), op }.encode(out);
-            out.raw(&body);
-        });
-        self.sends(client, &bytes);
+        self.sends(client, &framed_request(xid, op.0, &body));
     }
 
     /// Sends a request and returns the messages that follow.

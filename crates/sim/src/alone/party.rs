@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use zebu_engine::client::End;
 use zebu_engine::{ClientRules, Common};
-use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
+use zebu_jute::{Decode as _, Decoder, Encode as _};
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{AddWatch, AuthPacket, ConnectRequest, RequestHeader};
+use zebu_proto::request::{AddWatch, AuthPacket, ConnectRequest};
 use zebu_proto::{Acl, ErrorCode, Id, OpCode, Perms, SessionId, Version, Xid, Zxid};
-use zebu_replica::frame;
 use zebu_testkit::Random;
+use zebu_testkit::wire::{frame, framed_request};
 use zebu_tree::Tree;
 
 use super::socket::{SPINS, Side, Socket};
@@ -93,15 +93,6 @@ enum Doom {
     TooLong,
 }
 
-fn framed(xid: i32, op: OpCode, body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    frame::frame(&mut bytes, |out: &mut Encoder<'_>| {
-        RequestHeader { xid: Xid(xid), op }.encode(out);
-        out.raw(body);
-    });
-    bytes
-}
-
 impl Party {
     pub(super) fn new(number: u64, seed: u64) -> Self {
         Self {
@@ -140,9 +131,7 @@ impl Party {
             password: Some(&self.password),
             ..ConnectRequest::new_session(30_000)
         };
-        let mut bytes = Vec::new();
-        frame::frame(&mut bytes, |out| request.encode(out));
-        socket.send(&bytes);
+        socket.send(&frame(&request.to_bytes()));
         self.socket = Some(socket);
         (self.is_open, self.is_authenticated, self.auths) = (false, false, 0);
         (self.doom, self.is_dismissed) = (None, false);
@@ -172,7 +161,7 @@ impl Party {
         }
         if rules.packet_bytes < 1 << 20 && self.random.one_in(60) {
             self.doom = Some(Doom::TooLong);
-            return framed(0, OpCode::SET_DATA, &vec![0; rules.packet_bytes]);
+            return framed_request(0, OpCode::SET_DATA.0, &vec![0; rules.packet_bytes]);
         }
         self.xid += 1;
         let bytes = self.request();
@@ -203,7 +192,7 @@ impl Party {
             AuthPacket { kind: 0, scheme: Some("digest".into()), auth: Some(secret.as_bytes()) };
         self.auths += 1;
         self.is_authenticated = true;
-        framed(Xid::AUTH.0, OpCode::AUTH, &packet.to_bytes())
+        framed_request(Xid::AUTH.0, OpCode::AUTH.0, &packet.to_bytes())
     }
 
     fn request(&mut self) -> Vec<u8> {
@@ -297,13 +286,13 @@ impl Party {
         let acks = next.is_some().then_some(self.own.states.len());
         self.own.states.extend(next);
         self.pending.push_back(Asked { xid: self.xid, op, err: Some(err), finds, acks });
-        framed(self.xid, op, body)
+        framed_request(self.xid, op.0, body)
     }
 
     /// A request whose answer depends on other clients.
     fn any(&mut self, op: OpCode, body: &[u8]) -> Vec<u8> {
         self.pending.push_back(Asked { xid: self.xid, op, err: None, finds: None, acks: None });
-        framed(self.xid, op, body)
+        framed_request(self.xid, op.0, body)
     }
 
     /// Checks a frame of the server.

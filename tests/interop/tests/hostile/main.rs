@@ -61,7 +61,7 @@ impl Target {
     fn open(&self) -> Connection {
         let mut connection = self.connect();
         connection.send(&Hello::timeout(30_000).bytes()).unwrap();
-        assert!(matches!(connection.receive().unwrap(), Incoming::Frame(_)));
+        connection.frame().unwrap();
         connection
     }
 

@@ -80,7 +80,7 @@ fn operations_of_servers_are_not_for_clients() {
     ] {
         let mut connection = target.open();
         connection.send(&Writer::request(1, opcode).raw(&body.done()).done()).unwrap();
-        let Incoming::Frame(payload) = connection.receive().unwrap() else { panic!("{opcode}") };
+        let payload = connection.frame().unwrap_or_else(|e| panic!("{opcode}: {e}"));
         assert_eq!(Reply::parse(&payload).unwrap().err, -6, "{opcode}");
         assert_eq!(frames_until_closed(&mut connection), 0);
     }
@@ -189,7 +189,7 @@ fn broken_credentials_end_their_connection() {
     ] {
         let mut connection = target.open();
         connection.send(&Writer::request(-4, op::AUTH).raw(&body).done()).unwrap();
-        let Incoming::Frame(payload) = connection.receive().unwrap() else { panic!("{body:?}") };
+        let payload = connection.frame().unwrap_or_else(|e| panic!("{body:?}: {e}"));
         assert_eq!(Reply::parse(&payload).unwrap().err, -115, "{body:?}");
         assert_eq!(frames_until_closed(&mut connection), 0);
     }
