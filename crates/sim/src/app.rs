@@ -317,7 +317,7 @@ impl World {
             }
             Output::Probe(server) => {
                 let at = server_at(server).expect("it asks servers");
-                let reached = self.net.reaches(place, at) && !self.net.dark.contains(&at);
+                let reached = self.net.ways.reaches(place, at) && !self.net.dark.contains(&at);
                 let runs = self.servers[at].paused.is_none();
                 let serves = reached && runs && self.servers[at].serves();
                 let probe = if serves { Probe::ReadWrite } else { Probe::Other };
@@ -510,7 +510,7 @@ impl World {
         if self.apps[app].dialling != Some(attempt) {
             return;
         }
-        if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
+        if !self.net.ways.reaches(place, to) || self.net.dark.contains(&to) {
             // There is no answer, so the session's attempt times out.
             return;
         }

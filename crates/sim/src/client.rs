@@ -236,7 +236,7 @@ impl World {
         if it.attempt != attempt || it.silent {
             return;
         }
-        if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
+        if !self.net.ways.reaches(place, to) || self.net.dark.contains(&to) {
             // There is no answer, so the client's attempt times out.
             return;
         }

@@ -53,7 +53,7 @@ impl World {
             return;
         }
         let Some(connection) = self.net.connections.get(&link) else { return };
-        let there = connection.ends[1 - connection.side(here)];
+        let there = connection.line.other(here);
         let Ambush { fault, .. } = self.ambushes.remove(at);
         let fault = between(fault, here, there);
         self.after(Duration::ZERO, Happening::Ambush(fault));
@@ -168,7 +168,7 @@ impl World {
         self.ambushes.clear();
         self.wanted.clear();
         self.net.slow = 1;
-        self.net.clear_blocks();
+        self.net.ways.clear();
         self.release_all();
         for server in 0..self.servers.len() {
             self.comes_home(server);

@@ -110,7 +110,7 @@ impl World {
 
     pub(crate) fn guest_dialled(&mut self, guest: usize, attempt: u64, to: usize) {
         let place = self.guest_place(guest);
-        if !self.net.reaches(place, to) || self.net.dark.contains(&to) {
+        if !self.net.ways.reaches(place, to) || self.net.dark.contains(&to) {
             // There is no answer, so the guest's attempt times out.
             return;
         }

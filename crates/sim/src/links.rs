@@ -107,7 +107,7 @@ impl World {
         self.trace(server as u64 ^ 4 << 40, packet.zxid.0 as u64 ^ (packet.kind.0 as u64) << 48);
         self.checks.send(server, &self.servers[server], &packet);
         if let Some(connection) = self.net.connections.get(&link.0) {
-            let other = connection.ends[1 - connection.side(server)];
+            let other = connection.line.other(server);
             self.checks.tells_server(link.0, server, other, &packet);
         }
         self.tell_packet(server, link, &packet);
@@ -129,7 +129,7 @@ impl World {
             return;
         }
         let Some(connection) = self.net.connections.get(&link.0) else { return };
-        let to = connection.ends[1 - connection.side(server)];
+        let to = connection.line.other(server);
         self.tell(|| format!("server {server} to {to}: {:?} {}", packet.kind, packet.zxid));
     }
 
@@ -168,7 +168,7 @@ impl World {
 
     fn heard(&mut self, server: usize, number: u64, id: u64, ballot: Ballot, said: Configs) {
         self.tell(|| {
-            let from = self.net.connections.get(&id).map(|it| it.ends[1 - it.side(server)]);
+            let from = self.net.connections.get(&id).map(|it| it.line.other(server));
             let Ballot { vote, round, state, .. } = ballot;
             let Vote { leader, zxid, .. } = vote;
             format!("server {server} hears {from:?}: {state:?} {leader:?} {zxid} round {round}")
@@ -186,7 +186,7 @@ impl World {
         }
         self.checks.receive(server, &packet);
         if let Some(connection) = self.net.connections.get(&id) {
-            let from = connection.ends[1 - connection.side(server)];
+            let from = connection.line.other(server);
             let passes = self.checks.ensembles.passes(id, from, server, packet.kind);
             passes.into_iter().for_each(|what| self.checks.insist(what));
         }
@@ -207,7 +207,7 @@ impl World {
 
     /// Whether the other end of this connection learns from this server.
     fn is_master_on(&self, server: usize, link: LinkId) -> bool {
-        self.net.connections.get(&link.0).is_some_and(|it| it.ends[1] == server)
+        self.net.connections.get(&link.0).is_some_and(|it| it.line.ends()[1] == server)
     }
 
     // ---- who reaches whom
@@ -246,7 +246,7 @@ impl World {
 
     /// Whether an attempt to connect gets any answer.
     fn answers(&self, from: usize, to: usize) -> bool {
-        self.net.reaches(from, to) && !self.net.dark.contains(&to)
+        self.net.ways.reaches(from, to) && !self.net.dark.contains(&to)
     }
 
     pub(crate) fn dialled(&mut self, server: usize, number: u64, to: usize, given_up: bool) {

@@ -139,7 +139,7 @@ impl World {
             return self.checks.found("F13: a question cannot be read".to_owned());
         };
         let back = self.delay_between(to, server);
-        let is_there = self.net.reaches(server, to) && self.knows_repair(to);
+        let is_there = self.net.ways.reaches(server, to) && self.knows_repair(to);
         let is_up = self.servers[to].process.is_some() && self.servers[to].paused.is_none();
         let mut answer = Vec::new();
         if is_there && is_up {

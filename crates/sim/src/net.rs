@@ -1,11 +1,12 @@
-//! Connections: each delivers in order or breaks. Data in flight on a blocked path arrive when the
-//! path is free again, unless an end has disconnected by then.
+//! Connections with delays: each delivers in order or breaks. Data in flight on a blocked way
+//! arrive when the way is free again, unless an end has disconnected by then.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
+use zebu_testkit::lines::{Line, Ways};
 use zebu_zab::Configs;
 use zebu_zab::election::Ballot;
 
@@ -37,28 +38,20 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) kind: Kind,
-    pub(crate) ends: [usize; 2],
+    /// The two places, and the messages that arrived while the way was blocked.
+    pub(crate) line: Line<Message>,
     pub(crate) open: [bool; 2],
     /// Whether a closed end stays unnoticed, because its machine is gone.
     pub(crate) mute: bool,
     /// The arrival time of the last message to each end.
     clock: [Duration; 2],
-    /// For each end, messages that arrived while the way to it was blocked.
-    held: [VecDeque<Message>; 2],
-}
-
-impl Connection {
-    pub(crate) fn side(&self, place: usize) -> usize {
-        usize::from(self.ends[1] == place)
-    }
 }
 
 /// The network.
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     pub(crate) connections: BTreeMap<u64, Connection>,
-    /// Blocked ways from one place to another, each with the number of causes.
-    blocked: BTreeMap<(usize, usize), u32>,
+    pub(crate) ways: Ways,
     /// Machines without power.
     pub(crate) dark: BTreeSet<usize>,
     pub(crate) slow: u32,
@@ -68,33 +61,6 @@ pub(crate) struct Net {
     pub(crate) sent: u64,
     /// The number of election messages since the last check.
     pub(crate) ballots: u64,
-}
-
-impl Net {
-    pub(crate) fn is_blocked(&self, from: usize, to: usize) -> bool {
-        self.blocked.contains_key(&(from, to))
-    }
-
-    pub(crate) fn reaches(&self, a: usize, b: usize) -> bool {
-        !self.is_blocked(a, b) && !self.is_blocked(b, a)
-    }
-
-    pub(crate) fn block(&mut self, from: usize, to: usize) {
-        *self.blocked.entry((from, to)).or_default() += 1;
-    }
-
-    pub(crate) fn clear_blocks(&mut self) {
-        self.blocked.clear();
-    }
-
-    pub(crate) fn unblock(&mut self, from: usize, to: usize) {
-        if let Some(causes) = self.blocked.get_mut(&(from, to)) {
-            *causes -= 1;
-            if *causes == 0 {
-                self.blocked.remove(&(from, to));
-            }
-        }
-    }
 }
 
 impl World {
@@ -124,22 +90,21 @@ impl World {
         self.next_id += 1;
         let connection = Connection {
             kind,
-            ends: [from, to],
+            line: Line::new(from, to),
             open: [true; 2],
             mute: false,
             clock: [self.now; 2],
-            held: Default::default(),
         };
         self.net.connections.insert(id, connection);
         id
     }
 
     pub(crate) fn send(&mut self, id: u64, from: usize, message: Message) {
-        let there = self.net.connections.get(&id).map(|it| it.ends[1 - it.side(from)]);
+        let there = self.net.connections.get(&id).map(|it| it.line.other(from));
         let delay = self.delay_between(from, there.unwrap_or(from));
         let now = self.now;
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
-        let side = connection.side(from);
+        let side = connection.line.side(from);
         if !connection.open[side] {
             return;
         }
@@ -155,7 +120,7 @@ impl World {
     pub(crate) fn close(&mut self, id: u64, from: usize) {
         self.send(id, from, Message::Close);
         if let Some(connection) = self.net.connections.get_mut(&id) {
-            let side = connection.side(from);
+            let side = connection.line.side(from);
             connection.open[side] = false;
             if connection.open == [false; 2] {
                 self.net.connections.remove(&id);
@@ -165,14 +130,14 @@ impl World {
 
     /// Ends every connection of a place. `say`: whether the other ends are notified.
     pub(crate) fn drop_all(&mut self, place: usize, say: bool) {
-        let of = |connection: &Connection| connection.ends.contains(&place);
+        let of = |connection: &Connection| connection.line.ends().contains(&place);
         let ids: Vec<u64> =
             self.net.connections.iter().filter(|(_, c)| of(c)).map(|(id, _)| *id).collect();
         for id in ids {
             if say {
                 self.close(id, place);
             } else if let Some(connection) = self.net.connections.get_mut(&id) {
-                let side = connection.side(place);
+                let side = connection.line.side(place);
                 connection.open[side] = false;
             }
         }
@@ -184,7 +149,7 @@ impl World {
             .net
             .connections
             .iter()
-            .filter(|(_, c)| c.ends == [a, b] || c.ends == [b, a])
+            .filter(|(_, c)| [[a, b], [b, a]].contains(&c.line.ends()))
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
@@ -197,25 +162,15 @@ impl World {
 
     pub(crate) fn arrive(&mut self, id: u64, side: usize, message: Message) {
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
-        let (from, to) = (connection.ends[1 - side], connection.ends[side]);
-        if self.net.blocked.contains_key(&(from, to)) || !connection.held[side].is_empty() {
-            connection.held[side].push_back(message);
-            if !self.net.blocked.contains_key(&(from, to)) {
-                self.release(id, side);
-            }
-            return;
-        }
-        self.reach(id, side, message);
+        connection.line.arrive(side, message);
+        self.release(id, side);
     }
 
-    /// Delivers held messages.
+    /// Delivers the messages that have arrived, unless the way is blocked.
     pub(crate) fn release(&mut self, id: u64, side: usize) {
-        while let Some(connection) = self.net.connections.get_mut(&id) {
-            let (from, to) = (connection.ends[1 - side], connection.ends[side]);
-            if self.net.blocked.contains_key(&(from, to)) {
-                return;
-            }
-            let Some(message) = connection.held[side].pop_front() else { return };
+        while let Some(connection) = self.net.connections.get_mut(&id)
+            && let Some(message) = connection.line.take(side, &self.net.ways)
+        {
             self.reach(id, side, message);
         }
     }
@@ -227,7 +182,7 @@ impl World {
             .net
             .connections
             .iter()
-            .flat_map(|(id, c)| (0..2).map(move |side| (*id, side, !c.held[side].is_empty())))
+            .flat_map(|(id, c)| (0..2).map(move |side| (*id, side, c.line.is_waiting(side))))
             .filter(|(.., waits)| *waits)
             .map(|(id, side, _)| (id, side))
             .collect();
@@ -245,7 +200,7 @@ impl World {
 
     fn reach(&mut self, id: u64, side: usize, message: Message) {
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
-        let (from, to, kind) = (connection.ends[1 - side], connection.ends[side], connection.kind);
+        let (to, kind) = (connection.line.ends()[side], connection.kind);
         if !connection.open[side] {
             // The end is closed. The sender gets a reset, unless the whole machine is gone.
             let is_heard = !connection.mute && !self.net.dark.contains(&to);
@@ -258,7 +213,6 @@ impl World {
         if matches!(message, Message::Close) {
             return self.reset(id, side);
         }
-        let _ = from;
         if to < self.plan.servers() {
             self.server_receives(to, id, kind, message);
         } else {
@@ -279,7 +233,7 @@ impl World {
         if !std::mem::replace(&mut connection.open[side], false) {
             return;
         }
-        let (place, kind) = (connection.ends[side], connection.kind);
+        let (place, kind) = (connection.line.ends()[side], connection.kind);
         if connection.open == [false; 2] {
             self.net.connections.remove(&id);
         }

@@ -411,7 +411,7 @@ impl World {
             | Happening::Release { connection, side }
             | Happening::Reset { connection, side } => {
                 let connection = self.net.connections.get(connection)?;
-                let place = connection.ends[*side];
+                let place = connection.line.ends()[*side];
                 (place < self.plan.servers()).then_some(place)
             }
             _ => None,

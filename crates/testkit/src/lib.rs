@@ -3,6 +3,7 @@
 //! - [`random`]: random numbers that a seed decides.
 //! - [`wire`]: the client protocol's encodings, written without `zebu-proto`.
 //! - [`connection`]: a connection to a server, and the frames on it.
+//! - [`lines`]: connections in memory between members, with ways that a test blocks.
 //! - [`ports`]: ports for servers that a test configures before it starts them.
 //! - `gssapi`: simulated contexts of Kerberos.
 //! - [`program`]: a server program that a test runs, and processes that a test pauses.
@@ -21,6 +22,7 @@ pub mod connection;
 pub mod fixtures;
 #[cfg(feature = "gssapi")]
 pub mod gssapi;
+pub mod lines;
 pub mod ports;
 pub mod program;
 pub mod random;

@@ -2,6 +2,8 @@
 //! server sends the same bytes in the same order.
 //!
 //! Messages on behalf of clients, and the times of pings, are not decided here and are left out.
+//! There is no network: one server takes what the recording says, and its own messages are
+//! compared.
 
 #![expect(clippy::disallowed_methods, reason = "a test reads the recordings")]
 

@@ -18,6 +18,7 @@ use zebu_proto::{
 };
 use zebu_replica::{Input, MemberOptions, Now, Replica};
 use zebu_testkit::client::Connection;
+use zebu_testkit::lines::{Line, Ways};
 use zebu_testkit::wire::{frame, framed_request};
 use zebu_tree::Tree;
 use zebu_zab::config::{Membership, Rules as ConfigRules};
@@ -73,13 +74,11 @@ struct Client {
 pub struct World {
     members: Vec<Member>,
     now: Duration,
-    /// Connections between servers, with the servers at both ends.
-    lines: BTreeMap<u64, [usize; 2]>,
-    alone: BTreeSet<usize>,
+    /// Connections between servers.
+    lines: BTreeMap<u64, Line<zebu_zab::Input>>,
+    ways: Ways,
     next_id: u64,
     clients: Vec<Client>,
-    /// Directions in which packets wait, with these packets.
-    held: BTreeMap<(usize, usize), Vec<(LinkId, QuorumPacket)>>,
     /// A direction in which packets of one kind are lost.
     losing: Option<(usize, usize, PacketKind)>,
     /// The number of packets of each kind that were sent.
@@ -99,10 +98,9 @@ impl World {
             members: (0..count).map(member).collect(),
             now,
             lines: BTreeMap::new(),
-            alone: BTreeSet::new(),
+            ways: Ways::default(),
             next_id: 1,
             clients: Vec::new(),
-            held: BTreeMap::new(),
             losing: None,
             sent: BTreeMap::new(),
         }
@@ -187,37 +185,37 @@ impl World {
     /// Cuts a server off from all others. Its clients stay connected.
     pub fn isolate(&mut self, server: usize) {
         self.settle();
-        self.alone.insert(server);
-        let cut: Vec<(u64, [usize; 2])> = self
-            .lines
-            .iter()
-            .filter(|(_, ends)| ends.contains(&server))
-            .map(|(id, ends)| (*id, *ends))
-            .collect();
-        for (id, ends) in cut {
-            self.lines.remove(&id);
-            for end in ends {
-                self.lost(end, id);
-            }
+        for other in 0..self.members.len() {
+            self.ways.block(server, other);
+            self.ways.block(other, server);
+        }
+        let of_server = |(id, line): (&u64, &Line<_>)| line.ends().contains(&server).then_some(*id);
+        let cut: Vec<u64> = self.lines.iter().filter_map(of_server).collect();
+        for id in cut {
+            let line = self.lines.remove(&id).expect("just found");
+            line.ends().into_iter().for_each(|end| self.lost(end, id));
         }
         self.settle();
     }
 
     /// Reconnects it.
     pub fn reunite(&mut self, server: usize) {
-        self.alone.remove(&server);
-    }
-
-    /// Holds packets in one direction between two servers.
-    pub fn hold(&mut self, from: usize, to: usize) {
-        self.held.entry((from, to)).or_default();
-    }
-
-    /// Delivers these packets, and those behind them.
-    pub fn release(&mut self, from: usize, to: usize) {
-        for (link, packet) in self.held.remove(&(from, to)).unwrap_or_default() {
-            self.tell(to, zebu_zab::Input::Packet(link, packet));
+        for other in 0..self.members.len() {
+            self.ways.unblock(server, other);
+            self.ways.unblock(other, server);
         }
+    }
+
+    /// Holds messages in one direction between two servers.
+    pub fn hold(&mut self, from: usize, to: usize) {
+        self.ways.block(from, to);
+    }
+
+    /// Delivers these messages, and those behind them.
+    pub fn release(&mut self, from: usize, to: usize) {
+        self.ways.unblock(from, to);
+        let ids: Vec<u64> = self.lines.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.deliver(id));
         self.settle();
     }
 
@@ -417,39 +415,43 @@ impl World {
         }
     }
 
-    fn reaches(&self, a: usize, b: usize) -> bool {
-        !self.alone.contains(&a) && !self.alone.contains(&b)
-    }
-
     fn line(&mut self, from: usize, to: usize) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.lines.insert(id, [from, to]);
+        self.lines.insert(id, Line::new(from, to));
         id
     }
 
-    fn other_end(&self, id: u64, end: usize) -> Option<usize> {
-        let ends = self.lines.get(&id)?;
-        Some(if ends[0] == end { ends[1] } else { ends[0] })
-    }
-
     fn hang_up(&mut self, server: usize, id: u64) {
-        let other = self.other_end(id, server);
-        self.lines.remove(&id);
-        if let Some(other) = other {
-            self.lost(other, id);
+        if let Some(line) = self.lines.remove(&id) {
+            self.lost(line.other(server), id);
         }
     }
 
     fn packet(&mut self, server: usize, link: LinkId, packet: QuorumPacket) {
-        let Some(to) = self.other_end(link.0, server) else { return };
+        let Some(line) = self.lines.get(&link.0) else { return };
         *self.sent.entry(packet.kind).or_default() += 1;
-        if self.losing == Some((server, to, packet.kind)) {
-            return;
+        if self.losing != Some((server, line.other(server), packet.kind)) {
+            self.over(link.0, server, zebu_zab::Input::Packet(link, packet));
         }
-        match self.held.get_mut(&(server, to)) {
-            Some(held) => held.push((link, packet)),
-            None => self.tell(to, zebu_zab::Input::Packet(link, packet)),
+    }
+
+    /// A message of a server goes over a connection, if it still exists.
+    fn over(&mut self, id: u64, from: usize, message: zebu_zab::Input) {
+        let Some(line) = self.lines.get_mut(&id) else { return };
+        line.arrive(1 - line.side(from), message);
+        self.deliver(id);
+    }
+
+    /// Delivers the messages that have arrived, unless the way is blocked.
+    fn deliver(&mut self, id: u64) {
+        for side in 0..2 {
+            while let Some(line) = self.lines.get_mut(&id)
+                && let Some(message) = line.take(side, &self.ways)
+            {
+                let to = line.ends()[side];
+                self.tell(to, message);
+            }
         }
     }
 
@@ -458,7 +460,7 @@ impl World {
         match output {
             Zab::Mesh(mesh::Output::Dial(to)) => {
                 let there = to.0 as usize - 1;
-                if !self.reaches(server, there) {
+                if !self.ways.reaches(server, there) {
                     let refused = mesh::Input::Refused(to);
                     return self.tell(server, zebu_zab::Input::Mesh(refused));
                 }
@@ -470,17 +472,15 @@ impl World {
                 self.tell(there, zebu_zab::Input::Mesh(accepted));
             }
             Zab::Mesh(mesh::Output::Send(wire, ballot)) => {
-                if let Some(to) = self.other_end(wire.0, server) {
-                    let said = zebu_zab::Configs::default();
-                    self.tell(to, zebu_zab::Input::Heard { wire, ballot, said });
-                }
+                let said = zebu_zab::Configs::default();
+                self.over(wire.0, server, zebu_zab::Input::Heard { wire, ballot, said });
             }
             Zab::Mesh(mesh::Output::Close(wire)) => self.hang_up(server, wire.0),
             Zab::Listen => self.members[server].listens = true,
             Zab::Unlisten => self.members[server].listens = false,
             Zab::Connect(to) => {
                 let there = to.0 as usize - 1;
-                if !self.reaches(server, there) || !self.members[there].listens {
+                if !self.ways.reaches(server, there) || !self.members[there].listens {
                     return self.tell(server, zebu_zab::Input::ConnectFailed);
                 }
                 let link = LinkId(self.line(server, there));

@@ -1,6 +1,9 @@
 //! The promises of a session on an unreliable network. Random operations, cut connections,
 //! unreachable servers and passing time are followed by a recovery, and then all results are
 //! checked.
+//!
+//! The network is one connection. The random actions say how many frames arrive, so no way between
+//! places can be blocked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;

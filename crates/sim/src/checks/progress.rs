@@ -204,7 +204,7 @@ impl World {
             for (other, reaches) in it.reaches.iter_mut().enumerate() {
                 let is_between =
                     |(a, b): &(usize, usize)| [(*a, *b), (*b, *a)].contains(&(at, other));
-                let whole = self.net.reaches(at, other) && !broken.iter().any(is_between);
+                let whole = self.net.ways.reaches(at, other) && !broken.iter().any(is_between);
                 *reaches = whole.then_some(reaches.unwrap_or(now));
             }
         }

@@ -47,7 +47,7 @@ impl World {
         let place = self.plan.servers() + client;
         let connection = self.net.connections.get_mut(&id)?;
         connection.mute = true;
-        let side = connection.side(place);
+        let side = connection.line.side(place);
         self.after(Duration::ZERO, Happening::Reset { connection: id, side });
         Some(())
     }

@@ -20,7 +20,7 @@ impl World {
             return None;
         }
         for (a, b) in &pairs {
-            self.net.block(*a, *b);
+            self.net.ways.block(*a, *b);
         }
         self.after(time, Happening::Unblock(pairs));
         Some(())
@@ -87,7 +87,7 @@ impl World {
     pub(super) fn note_cuts(&mut self) {
         let Some(progress) = &mut self.checks.progress else { return };
         for a in 0..self.servers.len() {
-            for b in (0..self.servers.len()).filter(|b| !self.net.reaches(a, *b)) {
+            for b in (0..self.servers.len()).filter(|b| !self.net.ways.reaches(a, *b)) {
                 progress.broke(a, b);
             }
         }
@@ -95,7 +95,7 @@ impl World {
 
     pub(crate) fn unblock(&mut self, pairs: &[(usize, usize)]) {
         for (a, b) in pairs {
-            self.net.unblock(*a, *b);
+            self.net.ways.unblock(*a, *b);
         }
         self.release_all();
     }
