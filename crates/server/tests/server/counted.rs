@@ -7,11 +7,10 @@ use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest, TxnHeader, TxnRecord};
 use zebu_proto::{OpCode, SessionId, Zxid};
 use zebu_server::metrics::Metrics;
 use zebu_store::{Nothing, Options, OsVfs, Store};
-
-use crate::admin;
 use zebu_testkit::connection::Hello;
 use zebu_testkit::wire::{OPEN, Writer, create, multi, op, set_data};
 
+use crate::admin;
 use crate::client::{Client, Raw};
 use crate::gate::Gate;
 use crate::members::{Three, client_of, deserted, ensemble};
@@ -94,8 +93,30 @@ fn ask_everything(client: &mut Client) {
 #[test]
 fn every_metric_moves() {
     let mut all = BTreeSet::new();
+    a_normal_run(&mut all);
+    handshakes(&mut all);
+    enforced_authentication(&mut all);
+    authentication(&mut all);
+    outside_program(&mut all);
+    strict_authentication(&mut all);
+    lost_audit_events(&mut all);
+    overload(&mut all);
+    waiting_requests(&mut all);
+    too_many_ephemerals(&mut all);
+    faulty_disk(&mut all);
+    damage(&mut all);
+    limited_snapshots(&mut all);
+    plain_requests(&mut all);
+    members(&mut all);
+    tls_without_leader(&mut all);
+    lost_supporter(&mut all);
+    another_tree(&mut all);
+    let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
+    assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");
+}
 
-    // A normal run of a server.
+/// A normal run of a server.
+fn a_normal_run(all: &mut BTreeSet<&'static str>) {
     let running = Running::new(&["nio.sessionlessCnxnTimeout=3000", "enforceQuota=true"]);
     let mut client = running.client();
     ask_everything(&mut client);
@@ -115,26 +136,32 @@ fn every_metric_moves() {
     Client::hello(running.port, &Hello::timeout(400)).unwrap().vanish();
     running.wait_metric("stale_sessions_expired", |n| n == 1.0);
     running.wait_metric("sessionless_connections_expired", |n| n > 0.0);
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // TLS handshakes.
+/// TLS handshakes.
+fn handshakes(all: &mut BTreeSet<&'static str>) {
     let secure = tls::start(&["netty.server.outstandingHandshake.limit=1"]);
     let [first, second] = [(); 2].map(|()| Raw::open(secure.port));
     secure.running.wait_metric("tls_handshake_exceeded", |n| n == 1.0);
     drop((first, second));
     secure.running.wait_metric("unsuccessful_handshake", |n| n == 1.0);
-    moved(&secure.running, &mut all);
+    moved(&secure.running, all);
+}
 
-    // A client that must authenticate, and does not.
+/// A client that must authenticate, and does not.
+fn enforced_authentication(all: &mut BTreeSet<&'static str>) {
     let running = Running::new(&[
         "enforce.auth.enabled=true",
         "enforce.auth.schemes=digest",
         "nio.sessionlessCnxnTimeout=500",
     ]);
     drop(running.client().reply());
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // Authentication schemes.
+/// The scheme that compares names of ensembles.
+fn authentication(all: &mut BTreeSet<&'static str>) {
     let running = Running::new(&[
         "authProvider.1=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider",
         "ensembleAuthName=one",
@@ -143,7 +170,11 @@ fn every_metric_moves() {
         running.client().auth("ensemble", name);
     }
     running.wait_metric("ensemble_auth_fail", |n| n == 1.0);
-    moved(&running, &mut all);
+    moved(&running, all);
+}
+
+/// A program that decides about clients.
+fn outside_program(all: &mut BTreeSet<&'static str>) {
     let program = Program::listening();
     let running = program.server(&[outside::PATIENT]);
     let mut client = running.client();
@@ -156,8 +187,11 @@ fn every_metric_moves() {
         client = running.client();
         outside::claim(&mut client, "bob");
     }
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
+/// Limits of failures and of connections.
+fn strict_authentication(all: &mut BTreeSet<&'static str>) {
     let strict = ["zebu.authFailuresPerMinute=1", "zebu.maxConnectionsPerIdentity=1"];
     let running = Running::new(&strict);
     let mut first = running.client();
@@ -167,14 +201,19 @@ fn every_metric_moves() {
         client = running.client();
         client.auth("nothing", "");
     }
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
+/// A full disk for the audit log.
+fn lost_audit_events(all: &mut BTreeSet<&'static str>) {
     let full = Running::new(&["audit.enable=true", "-Dzookeeper.auditlog.file=/dev/full"]);
     full.client().create("/n", b"").unwrap();
     full.wait_metric("audit_events_lost", |n| n > 0.0);
-    moved(&full, &mut all);
+    moved(&full, all);
+}
 
-    // Overload.
+/// Overload.
+fn overload(all: &mut BTreeSet<&'static str>) {
     let (running, mut keeper) = Gate::server(&[
         "request_throttle_max_requests=1",
         "largeRequestThreshold=1000",
@@ -194,9 +233,11 @@ fn every_metric_moves() {
     running.wait_metric("num_alive_connections", |n| n == 2.0);
     keeper.open();
     running.wait_metric("stale_requests_dropped", |n| n == 2.0);
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // Requests without throttling and without waiting.
+/// Requests without throttling and without waiting.
+fn waiting_requests(all: &mut BTreeSet<&'static str>) {
     let (running, mut keeper) = Gate::server(&["throttled_op_wait_time=4000"]);
     let (mut gone, mut late) = (running.client(), running.client());
     keeper.close();
@@ -209,17 +250,21 @@ fn every_metric_moves() {
     running.wait_metric("uptime", |uptime| uptime > now + 4000.0);
     keeper.open();
     late.reply().unwrap();
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // A session that owns as many ephemerals as its closeSession record can list.
+/// A session that owns as many ephemerals as its closeSession record can list.
+fn too_many_ephemerals(all: &mut BTreeSet<&'static str>) {
     let running = Running::new(&["-Djute.maxbuffer=2000"]);
     let mut client = running.client();
     let long = |n| format!("/{n}-{}", "x".repeat(1000));
     let refused = (0..10).any(|n| client.create_with(&long(n), b"", OPEN, 1).is_err());
     assert!(refused);
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // A disk with faults: a digest that differs from the tree's, and no room for snapshots.
+/// A disk with faults: a digest that differs from the tree's, and no room for snapshots.
+fn faulty_disk(all: &mut BTreeSet<&'static str>) {
     let dir = tempfile::tempdir().unwrap();
     let log_dir = dir.path().join("log");
     let log = format!("dataLogDir={}", log_dir.display());
@@ -236,16 +281,20 @@ fn every_metric_moves() {
     }
     running.wait_metric("snapshot_error_count", |n| n > 0.0);
     std::fs::rename(dir.path().join("away"), running.files()).unwrap();
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // A file that is damaged while the server runs.
+/// A file that is damaged while the server runs.
+fn damage(all: &mut BTreeSet<&'static str>) {
     let running = Running::new(&["zebu.scrubInterval=50ms"]);
     running.client().close();
     rot(&running.files().join("log.1"));
     running.wait_metric("scrub_damage_count", |n| n > 0.0);
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // More requests for snapshots than the rate limit permits.
+/// More requests for snapshots than the rate limit permits.
+fn limited_snapshots(all: &mut BTreeSet<&'static str>) {
     let running = Running::new(&["admin.enableServer=true", "admin.serverPort=0"]);
     let mut taken = Vec::new();
     for status in ["200", "429"] {
@@ -257,9 +306,11 @@ fn every_metric_moves() {
     for (snapshot, status) in [(&b"ZKSN"[..], "400"), (&taken[0], "200"), (&taken[0], "429")] {
         assert_eq!(restoring::restore(&running, snapshot).status(), status);
     }
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // A request without TLS at a port with and without TLS.
+/// A request without TLS at a port with and without TLS.
+fn plain_requests(all: &mut BTreeSet<&'static str>) {
     let stores = tempfile::tempdir().unwrap();
     let (key, trust) = (tls::pair("server", stores.path()), tls::fixture("ca.pem"));
     let running = Running::new(&[
@@ -270,19 +321,25 @@ fn every_metric_moves() {
         &format!("ssl.quorum.trustStore.location={}", trust.display()),
     ]);
     assert_eq!(admin::get(running.admin_port(), "/commands/ruok", "").status(), "200");
-    moved(&running, &mut all);
+    moved(&running, all);
+}
 
-    // An ensemble: members are synchronized by DIFF and by SNAP.
+/// An ensemble: members are synchronized by DIFF and by SNAP.
+fn members(all: &mut BTreeSet<&'static str>) {
     for whole in ["forceSnapshotSync=false", "forceSnapshotSync=true"] {
         let (_dir, members) = ensemble(&[whole]);
         client_of(&members[0]).create("/member", b"").unwrap();
         for member in &members {
             assert_eq!(client_of(member).call(op::SYNC, &Writer::new().string("/")).err, 0);
-            moved(member, &mut all);
+            moved(member, all);
         }
     }
+}
 
-    // A client with TLS while there is no leader, and a stranger at a port between servers.
+/// A client with TLS while there is no leader, and a stranger at a port between servers.
+fn tls_without_leader(all: &mut BTreeSet<&'static str>) {
+    let stores = tempfile::tempdir().unwrap();
+    let (key, trust) = (tls::pair("server", stores.path()), tls::fixture("ca.pem"));
     let three = Three::voters(&[
         "quorumCnxnTimeoutMs=1000",
         "secureClientPort=0",
@@ -296,18 +353,19 @@ fn every_metric_moves() {
     client_of(&members[0]).close();
     let _silent = Raw::open(three.ports_of(1)[1]);
     members[0].wait_metric("peer_connections_refused", |n| n > 0.0);
-    moved(&members[0], &mut all);
+    moved(&members[0], all);
+}
 
-    // A leader-elect whose supporter leaves it.
+/// A leader-elect whose supporter leaves it.
+fn lost_supporter(all: &mut BTreeSet<&'static str>) {
     let (_dir, members) = deserted();
     assert_eq!(members[1].metric("quit_leading_due_to_disloyal_voter"), Some(1.0));
-    moved(&members[1], &mut all);
+    moved(&members[1], all);
+}
 
-    // A member whose tree differs from its leader's.
-    with_another_tree(|member, _| moved(member, &mut all));
-
-    let still: Vec<_> = Metrics::NAMES.iter().filter(|name| !all.contains(*name)).collect();
-    assert_eq!(still, [""; 0].iter().collect::<Vec<_>>(), "nothing moves these");
+/// A member whose tree differs from its leader's.
+fn another_tree(all: &mut BTreeSet<&'static str>) {
+    with_another_tree(|member, _| moved(member, all));
 }
 
 /// Logs a transaction with a wrong digest.

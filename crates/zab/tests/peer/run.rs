@@ -1,4 +1,6 @@
 //! Turns lines of a script into inputs, and outputs into lines.
+//!
+//! There is no network: the script says what other servers send, and what they receive is text.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -168,6 +170,18 @@ fn txns(range: &str) -> Vec<Txn> {
     zxids.map(|zxid| Txn { zxid, record: record(zxid) }).collect()
 }
 
+/// `floor=1.2 txns=1.3-1.5 complete`: a part of the log, with what follows it.
+fn log_read(link: LinkId, words: &[&str]) -> Input {
+    let txns = value(words, "txns").map(txns).unwrap_or_default();
+    let end = match *words.last().expect("words") {
+        "more" => LogEnd::More,
+        "complete" => LogEnd::Complete,
+        _ => LogEnd::Unusable,
+    };
+    let txns = txns.into_iter().map(|txn| (txn.zxid, txn.record)).collect();
+    Input::LogRead { link, floor: value(words, "floor").map(zxid), txns, end }
+}
+
 const KINDS: [(&str, PacketKind); 22] = [
     ("ENSEMBLE", PacketKind::ENSEMBLE),
     ("ALIVE", PacketKind::ALIVE),
@@ -192,6 +206,42 @@ const KINDS: [(&str, PacketKind); 22] = [
     ("LEADERINFO", PacketKind::LEADERINFO),
     ("ACKEPOCH", PacketKind::ACKEPOCH),
 ];
+
+/// A packet that the server sends, with the facts of its kind.
+fn show_packet(link: LinkId, packet: QuorumPacket) -> String {
+    let QuorumPacket { kind, zxid, data, .. } = packet;
+    let more = match (kind, data) {
+        (PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE, Some(data)) => {
+            let activate = Activate::decode(&data).expect("our own packet");
+            format!(", {} leads", activate.leader.0)
+        }
+        (PacketKind::NEWLEADER, Some(data)) => match Membership::agreed(&data) {
+            Some(config) if config.version() > Zxid::ZERO => format!(", {}", show_config(&config)),
+            _ => String::new(),
+        },
+        (PacketKind::ALIVE, Some(data)) => {
+            let alive = Alive::from_bytes(&data).expect("our own packet");
+            format!(" {} ms", alive.silence_ms)
+        }
+        (PacketKind::ENSEMBLE, Some(data)) => {
+            let identity = Identity::from_bytes(&data).expect("our own packet");
+            format!(" {}", show_identity(identity))
+        }
+        _ => String::new(),
+    };
+    format!("to {}: {} {}{more}", link.0, name(kind), show(zxid))
+}
+
+/// A change of the configuration that the server keeps.
+fn show_change(change: &ConfigChange) -> String {
+    match change {
+        ConfigChange::Proposed(config) => format!("proposed: {}", show_config(config)),
+        ConfigChange::Withdrawn => "withdrawn".to_owned(),
+        ConfigChange::Heard(Some(config)) => format!("heard of: {}", show_config(config)),
+        ConfigChange::Heard(None) => "heard of nothing".to_owned(),
+        ConfigChange::Committed(config) => format!("in force: {}", show_config(config)),
+    }
+}
 
 fn name(kind: PacketKind) -> &'static str {
     KINDS.iter().find(|(_, other)| *other == kind).map_or("?", |(name, _)| name)
@@ -220,34 +270,25 @@ impl Run {
             "connected" => self.step(Input::Connected(link())),
             "refused" => self.step(Input::ConnectFailed),
             // The network refuses every dial until the server looks for a leader again.
-            "unreachable" => {
-                while self.peer().state() != State::Looking {
-                    self.step(Input::ConnectFailed);
-                    let due = self.peer().deadline();
-                    if self.peer().state() != State::Looking {
-                        self.now = self.now.max(due);
-                        self.step(Input::Tick);
-                    }
-                }
-            }
+            "unreachable" => self.is_refused_everywhere(),
             "down" => self.step(Input::LinkDown(link())),
             "propose" => self.propose(number(words[0])),
             // reconfigure voters=1,2 observers=3
             "reconfigure" => {
                 let zxid = self.peer().next_zxid().expect("it leads");
-                let (now, mut outputs) = (self.now, Vec::new());
-                self.peer().propose(now, record_of(words, zxid), &mut outputs);
-                self.carry_out(outputs);
+                self.act(|peer, now, out| {
+                    peer.propose(now, record_of(words, zxid), out);
+                });
             }
             "reaches" => {
                 let config = membership(words, Zxid::ZERO).expect("members");
                 let now = self.now;
                 let reaches = self.peer().reaches_quorum(now, &config);
-                writeln!(self.text, "{}", if reaches { "yes" } else { "no" }).unwrap();
+                self.yes_or_no(reaches);
             }
             "may-retire" => {
                 let may = self.peer().may_retire();
-                writeln!(self.text, "{}", if may { "yes" } else { "no" }).unwrap();
+                self.yes_or_no(may);
             }
             // heir 2, or heir
             "heir" => {
@@ -260,19 +301,16 @@ impl Run {
             }
             "may-hand-over" => {
                 let may = self.peer().may_hand_over(ServerId(number(words[0])));
-                writeln!(self.text, "{}", if may { "yes" } else { "no" }).unwrap();
+                self.yes_or_no(may);
             }
             "hand-over" => {
                 let zxid = self.peer().next_zxid().expect("it leads");
-                let (now, heir, mut outputs) = (self.now, ServerId(number(words[0])), Vec::new());
-                self.peer().hand_over(now, heir, record(zxid), &mut outputs);
-                self.carry_out(outputs);
+                let heir = ServerId(number(words[0]));
+                self.act(|peer, now, out| {
+                    peer.hand_over(now, heir, record(zxid), out);
+                });
             }
-            "retire" => {
-                let (now, mut outputs) = (self.now, Vec::new());
-                self.peer().retire(now, &mut outputs);
-                self.carry_out(outputs);
-            }
+            "retire" => self.act(Peer::retire),
             "sent" => self.step(Input::CopySent(link())),
             // differs 1.5: the tree's digest after that transaction differs from the leader's.
             "differs" | "agrees" => {
@@ -293,20 +331,7 @@ impl Run {
                 self.copied_config = membership(words, version);
                 self.step(Input::Copied { link: link(), zxid: zxid(words[1]) });
             }
-            "log" => {
-                let txns = value(words, "txns").map(txns).unwrap_or_default();
-                let end = match *words.last().expect("words") {
-                    "more" => LogEnd::More,
-                    "complete" => LogEnd::Complete,
-                    _ => LogEnd::Unusable,
-                };
-                self.step(Input::LogRead {
-                    link: link(),
-                    floor: value(words, "floor").map(zxid),
-                    txns: txns.into_iter().map(|txn| (txn.zxid, txn.record)).collect(),
-                    end,
-                });
-            }
+            "log" => self.step(log_read(link(), words)),
             "stalled" => {
                 let time = Duration::from_millis(number(words[0]) as u64);
                 self.now += time;
@@ -454,9 +479,9 @@ impl Run {
     fn propose(&mut self, count: i64) {
         for _ in 0..count {
             let zxid = self.peer().next_zxid().expect("it leads");
-            let (now, mut outputs) = (self.now, Vec::new());
-            self.peer().propose(now, record(zxid), &mut outputs);
-            self.carry_out(outputs);
+            self.act(|peer, now, out| {
+                peer.propose(now, record(zxid), out);
+            });
         }
     }
 
@@ -512,41 +537,70 @@ impl Run {
     }
 
     fn step(&mut self, input: Input) {
+        self.act(|peer, now, out| peer.step(now, input, out));
+    }
+
+    /// Does something with the server, and carries out its outputs.
+    fn act(&mut self, act: impl FnOnce(&mut Peer, Duration, &mut Vec<Output>)) {
         let (now, mut outputs) = (self.now, Vec::new());
-        self.peer().step(now, input, &mut outputs);
+        act(self.peer(), now, &mut outputs);
         self.carry_out(outputs);
+    }
+
+    fn yes_or_no(&mut self, yes: bool) {
+        self.text.push_str(if yes { "yes\n" } else { "no\n" });
+    }
+
+    /// Refuses every dial until the server looks for a leader again.
+    fn is_refused_everywhere(&mut self) {
+        while self.peer().state() != State::Looking {
+            self.step(Input::ConnectFailed);
+            let due = self.peer().deadline();
+            if self.peer().state() != State::Looking {
+                self.now = self.now.max(due);
+                self.step(Input::Tick);
+            }
+        }
     }
 
     fn done(&mut self, input: Input) {
         self.disk.push_back(input);
     }
 
+    /// Carries out an output on the election network. Returns its line, if the script shows it.
+    fn mesh(&mut self, output: mesh::Output) -> Option<String> {
+        match output {
+            mesh::Output::Dial(peer) if self.knocked.contains_key(&peer) => {
+                Some(format!("dial {}", peer.0))
+            }
+            mesh::Output::Close(wire) if self.knocked.values().any(|knocked| *knocked == wire) => {
+                Some("hang up".to_owned())
+            }
+            mesh::Output::Dial(peer) if peer < self.me => {
+                self.wires_made += 1;
+                let wire = WireId(self.wires_made);
+                self.wires.insert(peer, wire);
+                self.disk.push_back(Input::Mesh(mesh::Input::Dialled { wire, peer }));
+                None
+            }
+            mesh::Output::Send(wire, ballot) if self.aloud => {
+                let to = self.wires.iter().find(|(_, other)| **other == wire);
+                let to = to.expect("a connection").0.0;
+                let Ballot { vote, round, state, .. } = ballot;
+                let vote = format!("{} {}", vote.leader.0, show(vote.zxid));
+                Some(format!("tell {to}: {state:?} {vote}, round {round}"))
+            }
+            _ => None,
+        }
+    }
+
     fn carry_out(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             let line = match output {
-                Output::Mesh(mesh::Output::Dial(peer)) if self.knocked.contains_key(&peer) => {
-                    format!("dial {}", peer.0)
-                }
-                Output::Mesh(mesh::Output::Close(wire))
-                    if self.knocked.values().any(|knocked| *knocked == wire) =>
-                {
-                    "hang up".to_owned()
-                }
-                Output::Mesh(mesh::Output::Dial(peer)) if peer < self.me => {
-                    self.wires_made += 1;
-                    let wire = WireId(self.wires_made);
-                    self.wires.insert(peer, wire);
-                    self.disk.push_back(Input::Mesh(mesh::Input::Dialled { wire, peer }));
-                    continue;
-                }
-                Output::Mesh(mesh::Output::Send(wire, ballot)) if self.aloud => {
-                    let to = self.wires.iter().find(|(_, other)| **other == wire);
-                    let to = to.expect("a connection").0.0;
-                    let Ballot { vote, round, state, .. } = ballot;
-                    let vote = format!("{} {}", vote.leader.0, show(vote.zxid));
-                    format!("tell {to}: {state:?} {vote}, round {round}")
-                }
-                Output::Mesh(_) => continue,
+                Output::Mesh(output) => match self.mesh(output) {
+                    Some(line) => line,
+                    None => continue,
+                },
                 Output::Committed(zxid) if self.remembers => {
                     format!("remember {} as committed", show(zxid))
                 }
@@ -558,45 +612,8 @@ impl Run {
                 Output::Connect(server) => format!("connect to {}", server.0),
                 Output::ConnectToMaster(server) => format!("connect to master {}", server.0),
                 Output::CancelConnect => "do not connect".to_owned(),
-                Output::Send(link, packet) => {
-                    let QuorumPacket { kind, zxid, data, .. } = packet;
-                    let more = match (kind, data) {
-                        (
-                            PacketKind::COMMITANDACTIVATE | PacketKind::INFORMANDACTIVATE,
-                            Some(data),
-                        ) => {
-                            let activate = Activate::decode(&data).expect("our own packet");
-                            format!(", {} leads", activate.leader.0)
-                        }
-                        (PacketKind::NEWLEADER, Some(data)) => match Membership::agreed(&data) {
-                            Some(config) if config.version() > Zxid::ZERO => {
-                                format!(", {}", show_config(&config))
-                            }
-                            _ => String::new(),
-                        },
-                        (PacketKind::ALIVE, Some(data)) => {
-                            let alive = Alive::from_bytes(&data).expect("our own packet");
-                            format!(" {} ms", alive.silence_ms)
-                        }
-                        (PacketKind::ENSEMBLE, Some(data)) => {
-                            let identity = Identity::from_bytes(&data).expect("our own packet");
-                            format!(" {}", show_identity(identity))
-                        }
-                        _ => String::new(),
-                    };
-                    format!("to {}: {} {}{more}", link.0, name(kind), show(zxid))
-                }
-                Output::Config(ConfigChange::Proposed(config)) => {
-                    format!("proposed: {}", show_config(&config))
-                }
-                Output::Config(ConfigChange::Withdrawn) => "withdrawn".to_owned(),
-                Output::Config(ConfigChange::Heard(Some(config))) => {
-                    format!("heard of: {}", show_config(&config))
-                }
-                Output::Config(ConfigChange::Heard(None)) => "heard of nothing".to_owned(),
-                Output::Config(ConfigChange::Committed(config)) => {
-                    format!("in force: {}", show_config(&config))
-                }
+                Output::Send(link, packet) => show_packet(link, packet),
+                Output::Config(change) => show_change(&change),
                 Output::SendCopy(link) => {
                     let zxid = self.peer().history().delivered();
                     format!("to {}: the tree as of {}", link.0, show(zxid))
