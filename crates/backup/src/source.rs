@@ -16,7 +16,7 @@ use zebu_store::names;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
 use zebu_store::vfs::Sequential;
-use zebu_store::{Compression, Rate, Recover, Vfs};
+use zebu_store::{Compression, PIECE_BYTES, Rate, Recover, Vfs};
 
 use crate::error::{At as _, BackupError, Result};
 
@@ -198,10 +198,10 @@ impl PacedFile {
 
 impl io::Read for PacedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        if let Some(rate) = &mut self.rate {
-            std::thread::sleep(rate.pause(self.began.elapsed(), read as u64));
-        }
+        let Some(rate) = &mut self.rate else { return self.inner.read(buffer) };
+        let most = buffer.len().min(PIECE_BYTES);
+        let read = self.inner.read(&mut buffer[..most])?;
+        std::thread::sleep(rate.pause(self.began.elapsed(), read as u64));
         Ok(read)
     }
 }
@@ -403,6 +403,22 @@ mod tests {
         }
         assert_eq!(seen, 1_000);
         assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_paced_file_is_read_in_pieces_between_which_the_reader_pauses() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.1");
+        std::fs::write(&path, vec![7; 2 * PIECE_BYTES + 1]).unwrap();
+        let directory = Directory::open(Arc::new(zebu_store::OsVfs), dir.path(), None).unwrap();
+        let pieces = |directory: &Directory| {
+            let mut file = directory.open_file(&path).unwrap().unwrap();
+            let mut block = vec![0; 4 * PIECE_BYTES];
+            let mut read = || io::Read::read(&mut file, &mut block).unwrap();
+            [read(), read(), read()]
+        };
+        assert_eq!(pieces(&directory), [2 * PIECE_BYTES + 1, 0, 0]);
+        assert_eq!(pieces(&directory.paced(1 << 30)), [PIECE_BYTES, PIECE_BYTES, 1]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub use error::{Damage, DamageKind, StoreError, Warning};
 pub use history::{History, LogFiles, Range, Unusable};
 pub use log::{Synced, TxnLog};
 pub use purge::{Purged, purge_beside};
-pub use rate::Rate;
+pub use rate::{PIECE_BYTES, Rate};
 pub use recover::{Mode, Recovered, Torn};
 pub use snapshot::{Received, SnapshotWriter, Snapshots, Written};
 pub use store::{Compression, Nothing, Options, Recover, Store};

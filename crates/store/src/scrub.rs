@@ -19,7 +19,7 @@ use crate::snapshot::read::{SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed};
 use crate::store::Shared;
 use crate::vfs::{Sequential, Vfs};
-use crate::{Nothing, StoreError, names, recover};
+use crate::{Nothing, PIECE_BYTES, StoreError, names, recover};
 
 /// The minimum time between two requests for a snapshot while a start would need a damaged file. A
 /// snapshot is never requested before the last one can be complete.
@@ -291,7 +291,8 @@ struct Paced<'a> {
 
 impl Read for Paced<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
+        let most = buffer.len().min(PIECE_BYTES);
+        let read = self.inner.read(&mut buffer[..most])?;
         *self.read += read as u64;
         if !(self.pace)(read as u64) {
             self.ended.set(true);
@@ -391,6 +392,23 @@ mod tests {
         assert_eq!(incidents.found(vec![]), []);
         assert!(incidents.is_empty());
         assert_eq!(incidents.found(vec![rotten("a")]), [rotten("a")], "it is damaged again");
+    }
+
+    #[test]
+    fn a_snapshot_is_read_in_pieces_between_which_the_reader_can_pause() {
+        let vfs = crate::MemVfs::new(Path::new("/d"));
+        let path = Path::new("/d/snapshot.1");
+        vfs.create(path).unwrap().write_at(&vec![7; 5 * PIECE_BYTES + 1], 0).unwrap();
+        let (mut read, mut pieces, ended) = (0, Vec::new(), Cell::new(false));
+        let mut pace = |bytes| {
+            pieces.push(bytes as usize);
+            true
+        };
+        let inner = Sequential::new(vfs.open(path).unwrap());
+        let mut paced = Paced { inner, read: &mut read, pace: &mut pace, ended: &ended };
+        let mut block = vec![0; 4 * PIECE_BYTES];
+        while paced.read(&mut block).unwrap() > 0 {}
+        assert_eq!(pieces, [&[PIECE_BYTES; 5][..], &[1, 0]].concat());
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! manifest.
 
 use sha2::{Digest as _, Sha256};
-use zebu_store::Nothing;
 use zebu_store::log::{encode_record, header};
 use zebu_store::snapshot::{SnapshotFile, looks_complete};
+use zebu_store::{Nothing, PIECE_BYTES};
 
 use super::live::Received;
 use super::plan::{self, Seen, SeenLog};
@@ -249,16 +249,19 @@ fn copy_log(source: &Directory, entry: &LogEntry, repository: &Repository) -> Re
     let path = source.log_dir().join(entry.name());
     let log = LogFile { first: entry.first, path, bytes: entry.bytes, previous: entry.previous };
     let mut staged = repository.stage()?;
-    staged.write_all(&header())?;
-    let mut encoded = Vec::new();
+    // One write for many records costs much less of the processor than one for each.
+    let mut gathered = header().to_vec();
     source.read_log(&log, &mut |record| {
-        if staged.bytes() < entry.bytes {
-            encoded.clear();
-            encode_record(record.body, &mut encoded);
-            staged.write_all(&encoded)?;
+        if staged.bytes() + (gathered.len() as u64) < entry.bytes {
+            encode_record(record.body, &mut gathered);
+            if gathered.len() >= PIECE_BYTES {
+                staged.write_all(&gathered)?;
+                gathered.clear();
+            }
         }
         Ok(())
     })?;
+    staged.write_all(&gathered)?;
     if staged.sha() != entry.sha {
         return Err(BackupError::Moved { path: log.path, what: "changed" });
     }
