@@ -125,8 +125,8 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             pace.start + warm + listed + 2.0 * (3.0 * window + watchers + expiry)
         }
         Suite::Admin => {
-            let windows = 4.0 * (args.admin_seconds + args.warmup + 0.1);
-            pace.start + warm + args.count as f64 / pace.creates + windows
+            let windows = 6.0 * (args.admin_seconds + args.warmup + 0.1);
+            2.0 * (pace.start + warm + args.count as f64 / pace.creates) + windows
         }
         Suite::Cores => args.cores.len() as f64 * (pace.start + warm + 4.0 * window),
         Suite::Znodes => {

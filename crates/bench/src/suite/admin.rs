@@ -1,6 +1,10 @@
 //! Operators: the latency of clients with one request each in flight, with and without requests to
 //! the HTTP server of a server with many znodes, sessions and watches.
+//!
+//! The same requests to a second server, which has no clients, show what belongs to the machine:
+//! both servers and the operators share its processors.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +47,28 @@ const PATHS: [&str; 16] = [
 ];
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
+    let (running, admin) = start(bout, "measured")?;
+    let (other, other_admin) = start(bout, "other")?;
+    let group = "times the latency without operators";
+    for (op, kind) in [("get", Kind::Read), ("set", Kind::Write)] {
+        let alone = look(bout, &running, kind, None, &format!("{op}, no operators"), sheet)?;
+        let asked = format!("{op}, {} admin requests/s", number(bout.args.admin_rate));
+        for (name, at) in [(format!("{asked} to another server"), other_admin), (asked, admin)] {
+            let beside = look(bout, &running, kind, Some(at), &name, sheet)?;
+            for (quantile, index) in [("p50", 0), ("p99", 1)] {
+                let times = beside[index] / alone[index];
+                progress(&format!("  {name}: {quantile} {} times", number(times)));
+                sheet.put(group, format!("{name}, {quantile}"), Better::Lower, times);
+            }
+        }
+    }
+    running.stop()?;
+    other.stop()?;
+    Ok(())
+}
+
+/// Starts a server with many znodes and an HTTP server, whose address is the second value.
+fn start(bout: &Bout<'_>, name: &str) -> anyhow::Result<(Running, SocketAddr)> {
     let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     let admin = held.local_addr()?;
     drop(held);
@@ -51,26 +77,16 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         format!("admin.serverAddress={}", admin.ip()),
         format!("admin.serverPort={}", admin.port()),
     ];
-    let (running, _) = bout.start_with("/", &lines)?;
+    let dir = bout.dir.join(name);
+    fs::create_dir(&dir).with_context(|| format!("create {}", dir.display()))?;
+    let (running, _) = bout.within(&dir).start_with("/", &lines)?;
     client(&running)?.ensure(ROOT)?;
     znodes::fill(running.address, bout.args.count, bout.args.size)?;
     warm_up(bout, &[running.address], running.process().as_slice())?;
     for path in PATHS {
         ask(admin, path).with_context(|| format!("ask for {path}"))?;
     }
-    let group = "times the latency without operators";
-    for (op, kind) in [("get", Kind::Read), ("set", Kind::Write)] {
-        let alone = look(bout, &running, kind, None, &format!("{op}, no operators"), sheet)?;
-        let name = format!("{op}, {} admin requests/s", number(bout.args.admin_rate));
-        let beside = look(bout, &running, kind, Some(admin), &name, sheet)?;
-        for (quantile, at) in [("p50", 0), ("p99", 1)] {
-            let times = beside[at] / alone[at];
-            progress(&format!("  {name}: {quantile} {} times", number(times)));
-            sheet.put(group, format!("{name}, {quantile}"), Better::Lower, times);
-        }
-    }
-    running.stop()?;
-    Ok(())
+    Ok((running, admin))
 }
 
 /// The median and the 99th percentile of the clients' latency in µs, while HTTP requests go to an

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use rustix::process::Signal;
 
 use crate::board::{Better, Sheet};
 use crate::compare::Bout;
@@ -49,9 +50,12 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     };
     // The order spreads a change of the machine's speed evenly over both.
     let (name, other) = ("set, with all protections", "set, without");
-    let first = [rate(&with, name, sheet)?, rate(&without, other, sheet)?];
-    let second = [rate(&without, other, sheet)?, rate(&with, name, sheet)?];
-    let share = (first[0] + second[1]) / (first[1] + second[0]);
+    let first = rate(&with, name, sheet)?;
+    let others = while_paused(&with, || {
+        anyhow::Ok([rate(&without, other, sheet)?, rate(&without, other, sheet)?])
+    })?;
+    let second = rate(&with, name, sheet)?;
+    let share = (first + second) / (others[0] + others[1]);
     sheet.put(
         "% of the throughput without",
         "set, with all protections",
@@ -68,12 +72,14 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             ..mixed_load(bout)
         };
         let p99 = |running: &Running, name: &str, sheet: &mut Sheet<'_>| {
+            // What the work before has left to the disk would count for the first one.
+            rustix::fs::sync();
             let result = measure(&[running.address], running.process().as_slice(), &open)?;
             let name = format!("set, open loop, {rate}/s, {name}");
             pipeline::put(sheet, &name, &result);
             anyhow::Ok(result.tally.total().latency.value_at_quantile(0.99) as f64)
         };
-        let quiet = p99(&without, "without protections", sheet)?;
+        let quiet = while_paused(&with, || p99(&without, "without protections", sheet))?;
         let scrubbed = p99(&with, "while a scrub runs", sheet)?;
         let saved = beside_backups(program, backups, &with, || {
             p99(&with, "while scrub and backups run", sheet)
@@ -87,6 +93,14 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
     with.stop()?;
     without.stop()?;
     Ok(())
+}
+
+/// Runs `work` while a server stands still, so that its scrub does not disturb the other one.
+fn while_paused<T>(server: &Running, work: impl FnOnce() -> T) -> T {
+    server.signal(Signal::STOP);
+    let done = work();
+    server.signal(Signal::CONT);
+    done
 }
 
 /// Runs `work` while backups of this server follow each other, and then ends the last one.
