@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_read_in_pieces_between_which_the_reader_can_pause() {
-        let vfs = crate::MemVfs::new(Path::new("/d"));
+        let vfs = crate::vfs::MemVfs::new(Path::new("/d"));
         let path = Path::new("/d/snapshot.1");
         vfs.create(path).unwrap().write_at(&vec![7; 5 * PIECE_BYTES + 1], 0).unwrap();
         let (mut read, mut pieces, ended) = (0, Vec::new(), Cell::new(false));
