@@ -41,6 +41,8 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 /// Threads for blocking work, such as taking a snapshot.
 const BLOCKING_THREADS_MAX: usize = 2;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
 /// The pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -98,7 +100,7 @@ pub fn bind(address: &str, port: u16) -> Result<TcpListener, BindError> {
     let attempt = || {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for at in (address, port).to_socket_addrs()? {
-            match listen(at) {
+            match zebu_transport::listen(at, BACKLOG) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => last = error,
             }
@@ -106,19 +108,6 @@ pub fn bind(address: &str, port: u16) -> Result<TcpListener, BindError> {
         Err(last)
     };
     attempt().map_err(|source| BindError { address: address.to_owned(), port, source })
-}
-
-fn listen(at: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket2::Socket::new(
-        socket2::Domain::for_address(at),
-        socket2::Type::STREAM,
-        Some(socket2::Protocol::TCP),
-    )?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&at.into())?;
-    socket.listen(128)?;
-    Ok(socket.into())
 }
 
 /// The serving thread. Dropping this value ends the thread.

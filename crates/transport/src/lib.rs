@@ -10,6 +10,7 @@
 
 mod bounded;
 mod http_port;
+mod listener;
 mod peer;
 mod peer_port;
 mod port;
@@ -17,6 +18,7 @@ mod stream;
 
 pub use bounded::{CHAIN_BYTES_MAX, HELLO_BYTES_MAX};
 pub use http_port::{HttpError, HttpPort, HttpStream};
+pub use listener::listen;
 pub use peer::{PeerReader, PeerStream, PeerWriter};
 pub use peer_port::{PeerError, PeerPort, PeerRules};
 pub use port::{EXPIRES_SOON, Port};

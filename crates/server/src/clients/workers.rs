@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use zebu_proto::Causes;
 
 use parking_lot::Mutex;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::RuntimeMetrics;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -98,9 +98,10 @@ fn bind_to(
             })?
             .collect(),
     };
+    let backlog = net.backlog.map_or(BACKLOG, |backlog| i32::try_from(backlog).unwrap_or(BACKLOG));
     let mut failure = StartError::NoAddress(setting);
     for address in addresses {
-        match listen(address, net) {
+        match zebu_transport::listen(address, backlog) {
             Ok(listener) => return Ok(listener),
             Err(source) => {
                 let what = format!("cannot listen for clients on {address}");
@@ -109,20 +110,6 @@ fn bind_to(
         }
     }
     Err(failure)
-}
-
-fn listen(address: SocketAddr, net: &NetConfig) -> std::io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        // One socket serves IPv4 clients too.
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket
-        .listen(net.backlog.map_or(BACKLOG, |backlog| i32::try_from(backlog).unwrap_or(BACKLOG)))?;
-    Ok(socket.into())
 }
 
 /// The threads that serve connections.

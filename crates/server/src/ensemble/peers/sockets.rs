@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use zebu_proto::HostPort;
@@ -23,24 +23,12 @@ pub async fn listen(at: &HostPort, everywhere: bool) -> std::io::Result<TcpListe
     };
     let mut failure = std::io::Error::other("the name has no addresses");
     for address in addresses {
-        match bind(address) {
-            Ok(listener) => return Ok(listener),
+        match zebu_transport::listen(address, BACKLOG) {
+            Ok(listener) => return TcpListener::from_std(listener),
             Err(error) => failure = error,
         }
     }
     Err(failure)
-}
-
-fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
 }
 
 /// Connects to one address after the other, at this pace, until one accepts; earlier attempts
@@ -129,11 +117,9 @@ mod tests {
     }
 
     /// An address that does not answer: its queue of connections is full.
-    async fn silent() -> (Socket, Vec<TcpStream>, HostPort) {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        socket.listen(0).unwrap();
-        let address = socket.local_addr().unwrap().as_socket().unwrap();
+    async fn silent() -> (std::net::TcpListener, Vec<TcpStream>, HostPort) {
+        let socket = zebu_transport::listen(([127, 0, 0, 1], 0).into(), 0).unwrap();
+        let address = socket.local_addr().unwrap();
         let mut queued = Vec::new();
         while let Ok(Ok(stream)) =
             tokio::time::timeout(Duration::from_millis(200), TcpStream::connect(address)).await
