@@ -50,18 +50,18 @@ impl Configs {
     }
 
     /// Checks quorums for a leader of `epoch`: the `counting` configurations, and the newest
-    /// configuration that earlier epochs committed. Returns the version of the first configuration
-    /// in which the servers for which `has` holds are no quorum.
-    pub(crate) fn without_quorum(
+    /// configuration that earlier epochs committed. The error is the version of the first
+    /// configuration in which the servers for which `has` holds are no quorum.
+    pub(crate) fn have_quorums(
         &self,
         counting: &[Zxid],
         order: &Order,
         epoch: Epoch,
         mut has: impl FnMut(usize) -> bool,
-    ) -> Option<Zxid> {
+    ) -> Result<(), Zxid> {
         let newest = self.newest_below(order, epoch).version();
         let mut versions = counting.iter().copied().chain([newest]);
-        versions.find(|version| !is_quorum(self.of(*version), &mut has))
+        versions.find(|version| !is_quorum(self.of(*version), &mut has)).map_or(Ok(()), Err)
     }
 
     /// The newest committed configuration.

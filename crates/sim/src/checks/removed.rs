@@ -29,12 +29,9 @@ impl Removed {
             return Ok(());
         }
         let has = |voter| durability.has_promised(voter, epoch);
-        match configs.without_quorum(counting, order, epoch, has) {
-            None => Ok(()),
-            Some(version) => Err(format!(
-                "R-3: server {server} is chosen for epoch {} without a quorum of the members of {version}",
-                epoch.0
-            )),
-        }
+        configs.have_quorums(counting, order, epoch, has).map_err(|version| {
+            let what = format!("server {server} is chosen for epoch {}", epoch.0);
+            format!("R-3: {what} without a quorum of the members of {version}")
+        })
     }
 }

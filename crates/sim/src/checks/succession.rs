@@ -22,11 +22,10 @@ pub(crate) fn established(
         return Ok(());
     }
     let has = |voter| durability.has_adopted(voter, epoch);
-    match configs.without_quorum(counting, order, epoch, has) {
-        None => Ok(()),
-        Some(version) => Err(format!(
-            "R-2: server {server} leads epoch {} without a quorum of the members of {version}",
-            epoch.0
-        )),
-    }
+    configs.have_quorums(counting, order, epoch, has).map_err(|version| {
+        let epoch = epoch.0;
+        format!(
+            "R-2: server {server} leads epoch {epoch} without a quorum of the members of {version}"
+        )
+    })
 }
