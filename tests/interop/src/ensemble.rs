@@ -228,6 +228,25 @@ impl Ensemble {
         Ok(self)
     }
 
+    /// Starts three prepared members. The first two form an ensemble, and the third one does not
+    /// serve, because they refuse it.
+    ///
+    /// # Errors
+    /// The first two do not serve, or the third one does.
+    pub fn start_without_third(&mut self) -> Result<()> {
+        for index in 0..3 {
+            self.member(index).spawn()?;
+        }
+        for index in 0..2 {
+            self.member(index).wait_until_serving()?;
+        }
+        self.put(0, "/without-it")?;
+        self.put(1, "/as-well")?;
+        let told = self.member(2).four_letter_word("srvr").unwrap_or_default();
+        ensure!(!told.contains("Mode:"), "it serves: {told}");
+        Ok(())
+    }
+
     /// The network between the members.
     pub fn network(&mut self) -> &mut Network {
         &mut self.network

@@ -98,17 +98,22 @@ impl Session {
         self.xid += 1;
         let xid = if op == op::PING { -2 } else { self.xid };
         self.connection.send(&Writer::request(xid, op).raw(&body.done()).done())?;
+        let reply = self.reply(op)?;
+        ensure!(reply.xid == xid, "answer to {} instead of {xid}", reply.xid);
+        Ok(reply)
+    }
+
+    /// The next answer. Notifications before it are kept.
+    fn reply(&mut self, op: i32) -> Result<Reply> {
         loop {
             let Incoming::Frame(payload) = self.connection.receive()? else {
                 bail!(NoAnswer(format!("operation {op}")));
             };
             let reply = Reply::parse(&payload)?;
-            if reply.xid == -1 {
-                self.notifications.push_back(reply);
-                continue;
+            if reply.xid != -1 {
+                return Ok(reply);
             }
-            ensure!(reply.xid == xid, "answer to {} instead of {xid}", reply.xid);
-            return Ok(reply);
+            self.notifications.push_back(reply);
         }
     }
 
@@ -123,20 +128,12 @@ impl Session {
             bytes.extend(framed_request(self.xid, *op, body.bytes()));
         }
         self.connection.send_bytes(&bytes)?;
-        let mut bodies = Vec::with_capacity(requests.len());
-        while let Some((op, _)) = requests.get(bodies.len()) {
-            let Incoming::Frame(payload) = self.connection.receive()? else {
-                bail!(NoAnswer(format!("operation {op}")));
-            };
-            let reply = Reply::parse(&payload)?;
-            if reply.xid == -1 {
-                self.notifications.push_back(reply);
-                continue;
-            }
+        let bodies = requests.iter().map(|(op, _)| {
+            let reply = self.reply(*op)?;
             ensure!(reply.err == 0, "operation {op}: error {}", reply.err);
-            bodies.push(reply.body);
-        }
-        Ok(bodies)
+            Ok(reply.body)
+        });
+        bodies.collect()
     }
 
     /// As [`Session::call`], but an error code is an error.

@@ -1,6 +1,6 @@
 //! A scenario executed against the original and against Zebu: the two transcripts must be equal.
 
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 use std::fs;
 
 use anyhow::Result;
@@ -35,6 +35,22 @@ pub fn same(name: &str, options: &Options, story: impl Fn(&mut Server) -> Result
         transcripts.push(text);
     }
     compare(name, &transcripts[0], &transcripts[1]);
+}
+
+/// A transcript, line by line.
+#[derive(Debug, Default)]
+pub struct Transcript(String);
+
+impl Transcript {
+    /// Adds a line with what was seen.
+    pub fn say(&mut self, what: &str, seen: impl Debug) {
+        self.0 += &format!("{what}: {seen:?}\n");
+    }
+
+    /// All lines.
+    pub fn done(self) -> String {
+        self.0
+    }
 }
 
 /// Fails with the difference of two transcripts, if there is one.

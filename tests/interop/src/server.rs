@@ -17,6 +17,14 @@ use crate::disk::{Medium, OwnDisk};
 use crate::network::Place;
 use crate::tamper;
 
+/// Waits for an answer of a client, at most [`PATIENCE`].
+///
+/// # Errors
+/// There is none in time.
+pub async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
+    tokio::time::timeout(PATIENCE, future).await.context("it never happened")
+}
+
 /// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -3,17 +3,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::runtime::Runtime;
 use zebu_client::{Acls, Client, Connector, CreateMode, Perms, Result as Answer, Version};
 use zebu_interop::scenario::same;
-use zebu_interop::server::{Options, PATIENCE, Server};
+use zebu_interop::server::{Options, Server, soon};
 
 const CONFIG: &str = "/apps/SuperApp/config";
-
-async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, future).await.context("it never happened")
-}
 
 /// A user, authenticated or as a guest.
 async fn connect(server: &Server, name: Option<&str>) -> Result<Client> {

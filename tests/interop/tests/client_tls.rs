@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use zebu_client::{Acls, Client, Connector, CreateMode, Identity, SessionState, Tls, Version};
-use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, free_port, soon};
 use zebu_interop::shell::Shell;
 
 /// A key store of the tests of `zebu-auth`. All passwords are `testpass`.
@@ -35,10 +35,6 @@ fn trusting() -> Tls {
 
 fn as_somebody() -> Tls {
     trusting().key_store(store("keytool.jks")).key_store_password("testpass")
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, future).await.context("it never happened")
 }
 
 fn connector(tls: Tls) -> Connector {

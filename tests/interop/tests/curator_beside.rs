@@ -9,17 +9,13 @@ use zebu_client::{Acls, Client};
 use zebu_interop::deps;
 use zebu_interop::run::{Program, succeed};
 use zebu_interop::scenario::same;
-use zebu_interop::server::{Options, PATIENCE, Server, java_with};
+use zebu_interop::server::{Options, PATIENCE, Server, java_with, soon};
 use zebu_recipes::{
     AtomicLong, Election, Mutex, News, PriorityQueue, ReadWriteLock, Semaphore, SharedCount,
 };
 
 /// Long enough to detect a lock that was granted wrongly.
 const MOMENT: Duration = Duration::from_millis(300);
-
-async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, future).await.context("it never happens")
-}
 
 /// The Java program, controlled step by step.
 struct Curator {

@@ -1,7 +1,7 @@
 //! Servers and clients of release 3.4: Zebu's clients at ZooKeeper 3.4.14, and its command line at
 //! Zebu.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,26 +14,12 @@ use zebu_client::{
 use zebu_interop::deps;
 use zebu_interop::normalise::text;
 use zebu_interop::run::{Program, succeed};
-use zebu_interop::scenario::compare;
-use zebu_interop::server::{Kind, Options, PATIENCE, Server, java};
+use zebu_interop::scenario::{Transcript, compare};
+use zebu_interop::server::{Kind, Options, PATIENCE, Server, java, soon};
 use zebu_recipes::Lock;
-
-/// The transcript, line by line.
-#[derive(Default)]
-struct Transcript(String);
-
-impl Transcript {
-    fn say(&mut self, what: &str, seen: impl Debug) {
-        writeln!(self.0, "{what}: {seen:?}").expect("writing to a string");
-    }
-}
 
 fn timeless(stat: Stat) -> Stat {
     Stat { ctime: 0, mtime: 0, ..stat }
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, future).await.context("it never happened")
 }
 
 async fn connect(server: &Server) -> Result<Client> {
@@ -174,7 +160,7 @@ fn story(kind: Kind) -> Result<String> {
         lasting(&mut server, &client, &mut out).await.context("a restart")?;
         anyhow::Ok(())
     })?;
-    Ok(out.0)
+    Ok(out.done())
 }
 
 #[test]

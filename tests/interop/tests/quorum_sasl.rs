@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
 use zebu_interop::ensemble::{Ensemble, options};
 use zebu_interop::network::Network;
@@ -125,17 +125,7 @@ fn who_does_not_authenticate_is_kept_out() -> Result<()> {
                 };
                 let network = Network::loopback(3);
                 let mut ensemble = Ensemble::prepare_each(network, &kinds, 0, each)?;
-                for index in 0..3 {
-                    ensemble.member(index).spawn()?;
-                }
-                for index in 0..2 {
-                    ensemble.member(index).wait_until_serving()?;
-                }
-                ensemble.put(0, "/without-it")?;
-                ensemble.put(1, "/as-well")?;
-                let told = ensemble.member(2).four_letter_word("srvr").unwrap_or_default();
-                ensure!(!told.contains("Mode:"), "it serves: {told}");
-                Ok(())
+                ensemble.start_without_third()
             };
             run().with_context(|| format!("{kinds:?} {on:?}"))?;
         }

@@ -1,26 +1,15 @@
 //! The `zookeeper-client` crate, an asynchronous client with watches and locks.
 
-use std::fmt::{Debug, Write};
 use std::time::Duration;
 
 use anyhow::Result;
 use zebu_interop::normalise::text;
-use zebu_interop::scenario::same;
+use zebu_interop::scenario::{Transcript, same};
 use zebu_interop::server::Options;
 use zookeeper_client::{
     Acl, Acls, AddWatchMode, AuthId, Client, CreateMode, EnsembleUpdate, Error, LockPrefix,
     OneshotWatcher, Permission, Stat,
 };
-
-/// The transcript, line by line.
-#[derive(Default)]
-struct Transcript(String);
-
-impl Transcript {
-    fn say(&mut self, what: &str, seen: impl Debug) {
-        writeln!(self.0, "{what}: {seen:?}").expect("writing to a string");
-    }
-}
 
 /// A stat without its times.
 fn timeless(stat: Stat) -> Stat {
@@ -221,7 +210,7 @@ async fn story(cluster: &str) -> Result<String> {
     out.say("its ephemeral", (event.event_type, event.path));
     let again = Client::connector().with_session(session).connect(cluster).await;
     out.say("session after its end", again.map(|_| ()));
-    Ok(out.0)
+    Ok(out.done())
 }
 
 #[test]

@@ -21,7 +21,7 @@ use zebu_interop::ensemble::Ensemble;
 use zebu_interop::raw::Session;
 use zebu_interop::server::{Kind::Zebu, Options};
 use zebu_testkit::connection::{Hello, Reply};
-use zebu_testkit::wire::{Reader, Writer, frame, op, open_acl};
+use zebu_testkit::wire::{Reader, Writer, frame, op, open_acl, split_frame};
 
 /// The parent of all ephemerals.
 const PARENT: &str = "/starved";
@@ -87,13 +87,10 @@ impl Conn {
     async fn receive(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
         let until = Instant::now() + patience;
         loop {
-            if let Some(length) = self.received.first_chunk::<4>() {
-                let length = usize::try_from(i32::from_be_bytes(*length))?;
-                if self.received.len() >= 4 + length {
-                    let rest = self.received.split_off(4 + length);
-                    let payload = std::mem::replace(&mut self.received, rest);
-                    return Ok(Some(payload[4..].to_vec()));
-                }
+            if let Some((payload, rest)) = split_frame(&self.received) {
+                let payload = payload.to_vec();
+                self.received = rest.to_vec();
+                return Ok(Some(payload));
             }
             let left = until.saturating_duration_since(Instant::now());
             let mut chunk = [0; 4096];

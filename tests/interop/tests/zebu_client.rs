@@ -1,6 +1,5 @@
 //! Zebu's client: the same scenario against the original and against Zebu.
 
-use std::fmt::{Debug, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,27 +9,13 @@ use zebu_client::{
     SessionState, Stat, Version, WatchMode, WatcherType,
 };
 use zebu_interop::normalise::text;
-use zebu_interop::scenario::same;
-use zebu_interop::server::{Options, PATIENCE, Server};
-
-/// The transcript, line by line.
-#[derive(Default)]
-struct Transcript(String);
-
-impl Transcript {
-    fn say(&mut self, what: &str, seen: impl Debug) {
-        writeln!(self.0, "{what}: {seen:?}").expect("writing to a string");
-    }
-}
+use zebu_interop::scenario::{Transcript, same};
+use zebu_interop::server::{Options, Server, soon};
 
 /// A stat without its times, with an owner only as a flag.
 fn timeless(stat: Stat) -> Stat {
     let ephemeral_owner = i64::from(stat.ephemeral_owner != 0);
     Stat { ctime: 0, mtime: 0, ephemeral_owner, ..stat }
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> Result<T> {
-    tokio::time::timeout(PATIENCE, future).await.context("it never happened")
 }
 
 async fn connect(servers: &str) -> Result<Client> {
@@ -275,7 +260,7 @@ async fn story(server: &mut Server) -> Result<String> {
     out.say("state", soon(events.next()).await?);
     assert_eq!(client.state(), SessionState::AuthFailed);
     restart(server, &mut out).await?;
-    Ok(out.0)
+    Ok(out.done())
 }
 
 /// API-14, ACL-06, ERR-05, MUL-10.
