@@ -119,52 +119,62 @@ impl Model {
         self.znodes.keys().any(|other| other.starts_with(&below))
     }
 
+    fn create(
+        &mut self,
+        path: &str,
+        data: &[u8],
+        kind: u8,
+        number: u8,
+        zxid: i64,
+    ) -> Option<(OpCode, i64, Txn<'static>)> {
+        let above = self.znodes.get_mut(&parent_of(path))?;
+        let owner = Owner::decode(above.stat.ephemeral_owner, options().types);
+        if matches!(owner, Owner::Session(_)) {
+            return None;
+        }
+        let (op, owner, session) = match kind {
+            0 | 1 => (OpCode::CREATE, Owner::Persistent, 0),
+            2 => {
+                let session = *self.sessions.keys().next()?;
+                (OpCode::CREATE2, Owner::Session(SessionId(session)), session)
+            }
+            3 => (OpCode::CREATE_CONTAINER, Owner::Container, 0),
+            _ => (OpCode::CREATE_TTL, Owner::Ttl(1000), 0),
+        };
+        if self.znodes.contains_key(path) {
+            return None;
+        }
+        let above = self.znodes.get_mut(&parent_of(path))?;
+        above.stat.cversion += 1;
+        above.stat.pzxid = Zxid(zxid);
+        let parent_cversion = above.stat.cversion;
+        let stat = StatPersisted {
+            czxid: Zxid(zxid),
+            mzxid: Zxid(zxid),
+            pzxid: Zxid(zxid),
+            ctime: time_of(zxid),
+            mtime: time_of(zxid),
+            ephemeral_owner: owner.encode(),
+            ..Default::default()
+        };
+        let acl = acl(number);
+        let txn = CreateTxn {
+            path: path.to_owned().into(),
+            data: Some(data.to_vec().leak()),
+            acl: refs(&acl),
+            ephemeral: kind == 2,
+            parent_cversion,
+            ttl_ms: if kind == 4 { 1000 } else { 0 },
+        };
+        let znode = Znode { data: Some(data.to_vec()), stat, acl };
+        self.znodes.insert(path.to_owned(), znode);
+        Some((op, session, Txn::Create(txn)))
+    }
+
     /// Executes a step if possible, and returns the transaction to log.
     fn apply(&mut self, step: &Step, zxid: i64) -> Option<(OpCode, i64, Txn<'static>)> {
         match step {
-            Step::Create { path, data, kind, acl: number } => {
-                let above = self.znodes.get_mut(&parent_of(path))?;
-                let owner = Owner::decode(above.stat.ephemeral_owner, options().types);
-                if matches!(owner, Owner::Session(_)) {
-                    return None;
-                }
-                let (op, owner, session) = match kind {
-                    0 | 1 => (OpCode::CREATE, Owner::Persistent, 0),
-                    2 => {
-                        let session = *self.sessions.keys().next()?;
-                        (OpCode::CREATE2, Owner::Session(SessionId(session)), session)
-                    }
-                    3 => (OpCode::CREATE_CONTAINER, Owner::Container, 0),
-                    _ => (OpCode::CREATE_TTL, Owner::Ttl(1000), 0),
-                };
-                if self.znodes.contains_key(path) {
-                    return None;
-                }
-                let above = self.znodes.get_mut(&parent_of(path))?;
-                above.stat.cversion += 1;
-                above.stat.pzxid = Zxid(zxid);
-                let parent_cversion = above.stat.cversion;
-                let stat = StatPersisted {
-                    czxid: Zxid(zxid),
-                    mzxid: Zxid(zxid),
-                    pzxid: Zxid(zxid),
-                    ctime: time_of(zxid),
-                    mtime: time_of(zxid),
-                    ephemeral_owner: owner.encode(),
-                    ..Default::default()
-                };
-                let acl = acl(*number);
-                let txn = CreateTxn {
-                    path: path.clone().into(),
-                    data: Some(data.clone().leak()),
-                    acl: refs(&acl),
-                    ephemeral: *kind == 2,
-                    parent_cversion,
-                    ttl_ms: if *kind == 4 { 1000 } else { 0 },
-                };
-                self.znodes.insert(path.clone(), Znode { data: Some(data.clone()), stat, acl });
-                Some((op, session, Txn::Create(txn)))
-            }
+            Step::Create { path, data, kind, acl } => self.create(path, data, *kind, *acl, zxid),
             Step::Delete { path } => {
                 if self.has_children(path) || self.znodes.remove(path).is_none() {
                     return None;

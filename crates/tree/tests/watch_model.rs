@@ -212,6 +212,40 @@ fn assert_tables(tree: &Tree, model: &mut Model) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A client sets its watches on a znode again, as of the zxid `relative`.
+fn reset(
+    tree: &mut Tree,
+    model: &mut Model,
+    path: &str,
+    watcher: u32,
+    relative: i64,
+) -> Result<(), TestCaseError> {
+    let here = [path];
+    let lists = WatchLists { data: &here, child: &here, ..WatchLists::default() };
+    let mut missed = Vec::new();
+    tree.set_watches(Zxid(relative), &lists, WatcherId(watcher), &mut |event, _: &str| {
+        missed.push(event);
+    });
+    let stat = tree.node(path).map(|node| node.persisted());
+    let mut expected = Vec::new();
+    for (table, change) in
+        [(0, EventType::NODE_DATA_CHANGED), (1, EventType::NODE_CHILDREN_CHANGED)]
+    {
+        let zxid = |stat: &zebu_proto::StatPersisted| {
+            if table == 0 { stat.mzxid } else { stat.pzxid }
+        };
+        match &stat {
+            None => expected.push(EventType::NODE_DELETED),
+            Some(stat) if zxid(stat).0 > relative => expected.push(change),
+            Some(_) => {
+                model.table(table).insert((path.to_owned(), watcher));
+            }
+        }
+    }
+    prop_assert_eq!(missed, expected);
+    Ok(())
+}
+
 fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let (mut tree, mut model, mut seen) = (tree(), Model::default(), Recorder::default());
     for (i, step) in steps.into_iter().enumerate() {
@@ -242,34 +276,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     .for_each(|table| table.retain(|entry| entry.1 != watcher));
             }
             Step::Reset { path, watcher, relative } => {
-                let here = [path];
-                let lists = WatchLists { data: &here, child: &here, ..WatchLists::default() };
-                let mut missed = Vec::new();
-                tree.set_watches(
-                    Zxid(relative),
-                    &lists,
-                    WatcherId(watcher),
-                    &mut |event, _: &str| {
-                        missed.push(event);
-                    },
-                );
-                let stat = tree.node(path).map(|node| node.persisted());
-                let mut expected = Vec::new();
-                for (table, change) in
-                    [(0, EventType::NODE_DATA_CHANGED), (1, EventType::NODE_CHILDREN_CHANGED)]
-                {
-                    let zxid = |stat: &zebu_proto::StatPersisted| {
-                        if table == 0 { stat.mzxid } else { stat.pzxid }
-                    };
-                    match &stat {
-                        None => expected.push(EventType::NODE_DELETED),
-                        Some(stat) if zxid(stat).0 > relative => expected.push(change),
-                        Some(_) => {
-                            model.table(table).insert((path.to_owned(), watcher));
-                        }
-                    }
-                }
-                prop_assert_eq!(missed, expected);
+                reset(&mut tree, &mut model, path, watcher, relative)?;
             }
             Step::Create { path } => {
                 let fits = tree.node(path).is_none() && tree.node(parent_of(path)).is_some();
