@@ -4,6 +4,8 @@
 
 #[path = "tls/front.rs"]
 mod front;
+#[path = "support/lonely.rs"]
+mod lonely;
 #[path = "tls/made.rs"]
 mod made;
 
@@ -24,6 +26,7 @@ use zebu_client::{
 
 use embedded::Server;
 use front::{Front, Rules};
+use lonely::lonely_server;
 use made::Authority;
 
 /// A test that takes longer hangs.
@@ -333,32 +336,6 @@ async fn the_probe_of_read_only_sessions_goes_over_tls() {
     server.launch(&["4lw.commands.whitelist=isro"]);
     while soon(events.next()).await.expect("it lasts") != SessionState::Connected {}
     assert_eq!(client.server(), Some(front.address));
-}
-
-/// A simulated server without a quorum: it accepts the client.
-async fn lonely_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut length = [0; 4];
-                stream.read_exact(&mut length).await?;
-                if &length == b"isro" {
-                    return stream.write_all(b"ro").await;
-                }
-                let mut hello = vec![0; u32::from_be_bytes(length) as usize];
-                stream.read_exact(&mut hello).await?;
-                let mut welcome = vec![0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10];
-                welcome.extend([0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 16]);
-                welcome.extend([1; 17]);
-                stream.write_all(&welcome).await?;
-                // Until the client closes the connection.
-                tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.map(drop)
-            });
-        }
-    });
-    address
 }
 
 #[tokio::test]

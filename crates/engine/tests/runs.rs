@@ -9,11 +9,11 @@ use zebu_engine::conns::ConnLimits;
 use zebu_engine::{ClientRules, Common, Conn, Mode, Outbox};
 use zebu_jute::{Decode as _, Decoder, Encode as _, Encoder};
 use zebu_proto::reply::ReplyHeader;
-use zebu_proto::request::{ConnectRequest, MultiHeader, PathWatch, RequestHeader};
+use zebu_proto::request::{ConnectRequest, MultiHeader, PathWatch};
 use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Acl, AclRef, ErrorCode, OpCode, SessionId, Xid, Zxid};
 use zebu_replica::auth::Schemes;
-use zebu_replica::frame;
+use zebu_testkit::wire::{frame, framed_request, split_frame};
 use zebu_tree::{Silent, Tree};
 
 /// The maximum time for which a run keeps the tree from changing.
@@ -66,11 +66,8 @@ impl Worker<Side> for Desk {
 
 fn request(xid: usize, op: OpCode, body: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
-    frame::frame(&mut bytes, |out| {
-        RequestHeader { xid: Xid(xid as i32), op }.encode(out);
-        body(out);
-    });
-    bytes
+    body(&mut Encoder::new(&mut bytes));
+    framed_request(xid as i32, op.0, &bytes)
 }
 
 fn get(xid: usize, path: &'static str) -> Vec<u8> {
@@ -103,9 +100,7 @@ impl Served {
         let mut client = Client::new(conn.expect("there is room"));
         let mut desk = Desk { now, answer_takes, is_alone: true, runs: Vec::new() };
         let hello = ConnectRequest::new_session(40_000);
-        let mut first = Vec::new();
-        frame::frame(&mut first, |out| hello.encode(out));
-        client.received(&first, true, || now);
+        client.received(&frame(&hello.to_bytes()), true, || now);
         client.process(&common, &mut desk).unwrap();
         client.conn().set_session(SessionId(1), 40_000);
         client.process(&common, &mut desk).unwrap();
@@ -161,8 +156,7 @@ impl Served {
         let mut seen: Vec<(i64, usize)> = Vec::new();
         let mut rest = &answers[..];
         let mut number = 0;
-        while let Some((length, behind)) = rest.split_first_chunk() {
-            let (answer, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+        while let Some((answer, behind)) = split_frame(rest) {
             rest = behind;
             let header = ReplyHeader::decode(&mut Decoder::new(answer)).unwrap();
             assert_eq!((header.xid, header.err), (Xid(number), ErrorCode::OK));
@@ -172,7 +166,7 @@ impl Served {
                 _ => seen.push((header.zxid.0, 1)),
             }
         }
-        assert_eq!(number as usize, requests.len(), "all are answered");
+        assert_eq!((rest, number as usize), (&[][..], requests.len()), "all are answered");
         seen
     }
 }
@@ -292,7 +286,7 @@ fn a_long_list_has_as_many_turns_as_it_needs_though_its_children_come_and_go() {
     }
     assert_eq!(listing, 10_000 / AT_ONCE + 1, "no part was made twice");
     assert_eq!(sending, answer.len() / SENT_MAX, "sent in as few turns as possible");
-    let from = &mut Decoder::new(&answer[frame::LENGTH_BYTES..]);
+    let from = &mut Decoder::new(split_frame(&answer).unwrap().0);
     let header = ReplyHeader::decode(from).unwrap();
     assert_eq!((header.xid, header.err), (Xid(1), ErrorCode::OK));
     assert_eq!(Vec::<String>::decode(from).unwrap(), expected);

@@ -31,7 +31,7 @@ use zebu_replica::{
     Replica, Rules, SnapshotOptions, ThrottleOptions,
 };
 use zebu_state::Copied;
-use zebu_testkit::wire::{frame, framed_request};
+use zebu_testkit::wire::{frame, framed_request, split_frame};
 use zebu_tree::Tree;
 use zebu_zab::LinkId;
 
@@ -275,10 +275,9 @@ fn serve(common: &Common<Side>, driver: &Mutex<Driver>, bell: &Arc<Bell>, takers
             received.extend_from_slice(client.unsent());
             let count = client.unsent().len();
             client.sent(count);
-            while let Some(length) = received.first_chunk::<4>() {
-                let length = 4 + u32::from_be_bytes(*length) as usize;
-                let frame: Vec<u8> = received.drain(..length).skip(4).collect();
-                answered = answer(&frame, answered);
+            while let Some((frame, behind)) = split_frame(&received) {
+                answered = answer(frame, answered);
+                received = behind.to_vec();
             }
             if client.wants(common, waiting, false) == Wants::Turn {
                 continue;

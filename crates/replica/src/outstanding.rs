@@ -405,15 +405,11 @@ mod tests {
         let paths: Vec<String> = (0..1_000).map(|number| format!("/load/k{number:07}")).collect();
         let zxid = |counter| Zxid::new(Epoch(1), counter);
         let (mut ordered, mut applied) = (0, 0);
-        let mut random = 0_u64;
-        let mut next = |below: usize| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (random >> 33) as usize % below
-        };
+        let mut random = zebu_testkit::Random::new(1);
         for _ in 0..500 {
             while ordered - applied < 1_790 {
                 ordered += 1;
-                let path = &paths[next(paths.len())];
+                let path = random.pick(&paths);
                 let seen = match outstanding.look(&tree, path) {
                     Ok(view) => view.seen(),
                     Err(seen) => seen,
@@ -421,7 +417,7 @@ mod tests {
                 let znode = outstanding.fresh(path, stat, Arc::from([]), None);
                 outstanding.set(&tree, zxid(ordered), path, seen, Some(znode));
             }
-            applied += 1 + next(1_790) as u32;
+            applied += 1 + random.index(1_790) as u32;
             outstanding.applied(zxid(applied));
             outstanding.check(zxid(applied));
             let due = outstanding.changes.iter().find(|entry| entry.change.zxid <= zxid(applied));

@@ -185,6 +185,13 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     Writer::new().buffer(payload).done()
 }
 
+/// The first frame's payload, and the bytes behind the frame. `None` if the bytes do not contain a
+/// whole frame.
+pub fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(i32::from_be_bytes(*length)).ok()?)
+}
+
 /// A request with its length before it.
 pub fn framed_request(xid: i32, op: i32, body: &[u8]) -> Vec<u8> {
     frame(Writer::request(xid, op).raw(body).bytes())
@@ -403,4 +410,20 @@ pub fn unhex(text: &str) -> Result<Vec<u8>, Odd> {
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_split_off_when_it_is_whole() {
+        let bytes = [frame(b"one"), frame(b""), frame(b"two")].concat();
+        let (first, rest) = split_frame(&bytes).unwrap();
+        assert_eq!(first, b"one");
+        let (second, rest) = split_frame(rest).unwrap();
+        assert_eq!((second, split_frame(rest)), (&b""[..], Some((&b"two"[..], &b""[..]))));
+        assert!((0..7).all(|end| split_frame(&bytes[..end]).is_none()));
+        assert_eq!(split_frame(&[0xff; 9]), None);
+    }
 }

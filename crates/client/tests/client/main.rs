@@ -4,6 +4,8 @@ mod access;
 mod chroots;
 mod errors;
 mod leases;
+#[path = "../support/lonely.rs"]
+mod lonely;
 mod losses;
 mod order;
 mod proxy;

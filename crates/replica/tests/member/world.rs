@@ -19,7 +19,7 @@ use zebu_proto::{
 use zebu_replica::{Input, MemberOptions, Now, Replica};
 use zebu_testkit::client::Connection;
 use zebu_testkit::lines::{Line, Ways};
-use zebu_testkit::wire::{frame, framed_request};
+use zebu_testkit::wire::{frame, framed_request, split_frame};
 use zebu_tree::Tree;
 use zebu_zab::config::{Membership, Rules as ConfigRules};
 use zebu_zab::mesh::{self, WireId};
@@ -378,8 +378,7 @@ impl World {
         served.serve(common, self.now);
         let received = served.take();
         let mut rest = &received[..];
-        while let Some((length, behind)) = rest.split_first_chunk() {
-            let (answer, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
+        while let Some((answer, behind)) = split_frame(rest) {
             rest = behind;
             heard.push(match *is_greeted {
                 false => greets(answer),

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use zebu_server::config::Config;
 use zebu_testkit::connection::{Hello, PATIENCE};
 use zebu_testkit::ports;
+use zebu_testkit::wire::split_frame;
 
 use crate::client::Client;
 use crate::running::{self, Running};
@@ -168,13 +169,11 @@ impl Voter {
             assert!(count > 0, "the connection is closed: {:?}", self.heard);
             self.received.extend(&bytes[..count]);
         }
-        while let Some((length, rest)) = self.received.split_first_chunk::<4>() {
-            let length = i32::from_be_bytes(*length) as usize;
-            let Some(message) = rest.get(..length) else { break };
+        while let Some((message, rest)) = split_frame(&self.received) {
             let state = i32::from_be_bytes(message[..4].try_into().unwrap());
             let round = i64::from_be_bytes(message[20..28].try_into().unwrap());
             self.heard.push((state, round));
-            self.received.drain(..4 + length);
+            self.received = rest.to_vec();
         }
     }
 }

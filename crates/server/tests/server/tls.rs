@@ -411,6 +411,13 @@ fn shown(port: u16) -> Option<Vec<u8>> {
     stream.conn.peer_certificates()?.first().map(|der| der.to_vec())
 }
 
+/// Lets a symbolic link name this directory, in one step.
+fn point_to(link: &Path, directory: &Path) {
+    let temporary = link.with_extension("tmp");
+    std::os::unix::fs::symlink(directory, &temporary).unwrap();
+    fs::rename(temporary, link).unwrap();
+}
+
 /// Files are swapped as in a container's volume, by a link to another directory. Half of a file
 /// changes nothing.
 #[test]
@@ -425,22 +432,17 @@ fn certificates_are_read_anew() {
     let text = fs::read(half.join("key.pem")).unwrap();
     fs::write(half.join("key.pem"), &text[..text.len() / 2]).unwrap();
     let link = dir.path().join("data");
-    let point_to = |directory: &Path| {
-        let temporary = dir.path().join("data.tmp");
-        std::os::unix::fs::symlink(directory, &temporary).unwrap();
-        fs::rename(temporary, &link).unwrap();
-    };
-    point_to(&old);
+    point_to(&link, &old);
     let key_store = format!("ssl.keyStore.location={}", link.join("key.pem").display());
     let trust_store = format!("ssl.trustStore.location={}", fixture("ca.pem").display());
     let running = Running::new(&["secureClientPort=0", &key_store, &trust_store]);
     let port = running.server().secure_port().unwrap();
     let mut client = Client::new(tunnel(port, config(Some("client"), Protocol::Tls13)));
     let first = shown(port).unwrap();
-    point_to(&half);
+    point_to(&link, &half);
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(shown(port).unwrap(), first, "what cannot be read changes nothing");
-    point_to(&new);
+    point_to(&link, &new);
     soon("the new certificate is shown", || shown(port).is_some_and(|shown| shown != first));
     client.ping();
 }
@@ -459,12 +461,7 @@ fn certificates_change_under_load() {
     };
     let [old, new] = ["server", "renewed"].map(directory);
     let link = dir.path().join("data");
-    let point_to = |directory: &Path| {
-        let temporary = dir.path().join("data.tmp");
-        std::os::unix::fs::symlink(directory, &temporary).unwrap();
-        fs::rename(temporary, &link).unwrap();
-    };
-    point_to(&old);
+    point_to(&link, &old);
     let key_store = format!("ssl.keyStore.location={}", link.join("key.pem").display());
     let trust_store = format!("ssl.trustStore.location={}", link.join("ca.pem").display());
     let running = Running::new(&["secureClientPort=0", &key_store, &trust_store]);
@@ -507,9 +504,9 @@ fn certificates_change_under_load() {
             },
             &|| {
                 fs::rename(pair("server", &new), new.join("key.pem")).unwrap();
-                point_to(&new);
+                point_to(&link, &new);
             },
-            &|| point_to(&old),
+            &|| point_to(&link, &old),
         ];
         for change in changes {
             let before = shown(port).unwrap();

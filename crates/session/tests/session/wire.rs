@@ -8,6 +8,7 @@ use zebu_proto::request::{
 };
 use zebu_proto::{EnsembleId, ErrorCode, EventType, KeeperState, OpCode, SessionId, Xid, Zxid};
 use zebu_session::Frame;
+use zebu_testkit::wire::split_frame;
 
 pub fn get_data(path: &str, watch: bool) -> Frame {
     Frame::new(OpCode::GET_DATA, |out| PathWatch { path: Some(path.into()), watch }.encode(out))
@@ -22,9 +23,7 @@ pub fn remove_watches(path: &str) -> Frame {
 pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while !bytes.is_empty() {
-        let (length, rest) = bytes.split_at(4);
-        let length = i32::from_be_bytes(length.try_into().unwrap());
-        let (frame, rest) = rest.split_at(usize::try_from(length).unwrap());
+        let (frame, rest) = split_frame(bytes).expect("a session sends whole frames");
         frames.push(frame);
         bytes = rest;
     }
