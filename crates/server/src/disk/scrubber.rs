@@ -65,8 +65,12 @@ pub fn run(shared: &Shared, snapshots: &Snapshots) {
             }
             due = Instant::now() + config.interval;
         }
-        let last = shared.tree().read().last_zxid();
-        if incidents.ask(&files, shared.clock.monotonic(), last) {
+        // Without damage, this thread of the lowest priority never holds the tree's lock.
+        let asks = !incidents.is_empty() && {
+            let last = shared.tree().read().last_zxid();
+            incidents.ask(&files, shared.clock.monotonic(), last)
+        };
+        if asks {
             info!(
                 "scrub: the next start would need a damaged file, so this server takes a snapshot now; later starts do not \
                  need the file"
