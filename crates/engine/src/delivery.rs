@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use zebu_proto::{Acl, EventType, OpCode, Perms, Xid, Zxid};
 use zebu_replica::{ConnId, Origin, frame, gate};
-use zebu_tree::{Events, WatcherId};
+use zebu_tree::WatcherId;
 
 use crate::answers::Answers;
 use crate::common::Common;
 use crate::conn::{Conn, Side};
+use crate::events::{Delivered, TurnEvents};
 use crate::faults;
 use crate::load::Several;
 use crate::outbox::Outbox;
@@ -19,36 +20,6 @@ use crate::sync::atomic::Ordering;
 /// Wake the connections after this many that only get notifications, so that the first are sent
 /// while later ones are being made.
 const WOKEN_TOGETHER: usize = 256;
-
-/// Counts deliveries. The default methods count nothing.
-pub trait Counter<S> {
-    /// Answers for one connection were put into its outbox.
-    fn delivered(&mut self, _row: &Delivered<'_, S>) {}
-
-    /// A notification was put into an outbox. `bytes`: the size of its frame.
-    fn notified(&mut self, _conn: &Conn<S>, _event: EventType, _path: &str, _bytes: usize) {}
-}
-
-/// Consecutive answers for one connection.
-#[derive(Debug)]
-pub struct Delivered<'r, S> {
-    /// The connection.
-    pub conn: &'r Conn<S>,
-    /// The time at which the requests were received.
-    pub received: Duration,
-    /// The time at which the execution of the turn's effects began.
-    pub began: Duration,
-    /// The time at which it ended.
-    pub now: Duration,
-    /// Number of reads.
-    pub reads: u64,
-    /// Number of writes.
-    pub writes: u64,
-    /// Number and sizes of the answers.
-    pub answers: Answers,
-    /// The last request answered.
-    pub last: (OpCode, Xid, Zxid),
-}
 
 /// The latency metric for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,11 +74,11 @@ impl<S: Side> Row<S> {
         }
     }
 
-    /// Counts the row and wakes its connection. `began`: when its effects began to be carried out.
+    /// Reports the row and wakes its connection. `began`: when its effects began to be carried out.
     fn end(
         self,
         common: &Common<S>,
-        counter: &mut impl Counter<S>,
+        events: &mut impl TurnEvents<S>,
         began: Duration,
         now: Duration,
     ) {
@@ -119,7 +90,7 @@ impl<S: Side> Row<S> {
         if let Some(received) = received {
             let row =
                 Delivered { conn: &*conn, received, began, now, reads, writes, answers, last };
-            counter.delivered(&row);
+            events.delivered(&row);
         }
         if done > 0 {
             if !faults::never_leaves() {
@@ -196,22 +167,22 @@ impl<S: Side> Delivery<S> {
         }
     }
 
-    /// Counts all deliveries and wakes the tasks of their connections. `began`: when the effects
+    /// Reports all deliveries and wakes the tasks of their connections. `began`: when the effects
     /// began to be carried out; `now` is called only if there are deliveries.
-    pub fn end<C: Counter<S>>(
+    pub fn end<E: TurnEvents<S>>(
         &mut self,
         common: &Common<S>,
-        counter: &mut C,
+        events: &mut E,
         began: Duration,
-        now: impl FnOnce(&C) -> Duration,
+        now: impl FnOnce(&E) -> Duration,
     ) {
         self.late.release();
         if self.rows.is_empty() {
             return;
         }
-        let now = now(counter);
+        let now = now(events);
         self.notified = 0;
-        self.rows.drain(..).for_each(|row| row.end(common, counter, began, now));
+        self.rows.drain(..).for_each(|row| row.end(common, events, began, now));
     }
 
     /// Finishes a request, answered or not. Returns the row of its connection, if that still
@@ -248,27 +219,27 @@ impl<S: Side> Delivery<S> {
 }
 
 /// Puts notifications into the outboxes, ahead of any answer that could reveal the change.
-pub struct Notifier<'d, S, C> {
+pub struct Notifier<'d, S, E> {
     common: &'d Common<S>,
     delivery: &'d mut Delivery<S>,
-    counter: &'d mut C,
+    events: &'d mut E,
 }
 
-impl<'d, S: Side, C: Counter<S>> Notifier<'d, S, C> {
+impl<'d, S: Side, E: TurnEvents<S>> Notifier<'d, S, E> {
     /// Creates a notifier that adds to `delivery`.
-    pub fn new(common: &'d Common<S>, delivery: &'d mut Delivery<S>, counter: &'d mut C) -> Self {
-        Self { common, delivery, counter }
+    pub fn new(common: &'d Common<S>, delivery: &'d mut Delivery<S>, events: &'d mut E) -> Self {
+        Self { common, delivery, events }
     }
 }
 
-impl<S: Side, C: Counter<S>> Events for Notifier<'_, S, C> {
+impl<S: Side, E: TurnEvents<S>> zebu_tree::Events for Notifier<'_, S, E> {
     fn notify(&mut self, watcher: WatcherId, event: EventType, path: &str, zxid: Zxid) {
         let Some(conn) = self.common.conns.by_watcher(watcher) else { return };
         if self.delivery.late.holds(&conn, event, path, zxid) {
             return;
         }
         let bytes = conn.outbox.lock().put(|out| frame::notification(out, event, path, zxid));
-        self.counter.notified(&conn, event, path, bytes);
+        self.events.notified(&conn, event, path, bytes);
         self.delivery.notify(conn);
     }
 

@@ -19,6 +19,7 @@ use zebu_zab::{Compared, ConfigChange, Peer, Role, TreeDigest};
 
 use crate::common::{Common, Mode};
 use crate::delivery::{Delivery, Kind, Notifier};
+use crate::events::AppliedTxn;
 use crate::extra_time::{ExtraTime, LATE_MIN};
 use crate::faults;
 use crate::greeting;
@@ -26,7 +27,7 @@ use crate::journal::{Job, Order, Records};
 use crate::outbox::Outbox;
 use crate::sync::RwLockWriteGuard;
 use crate::sync_policy::SyncPolicy;
-use crate::world::{AppliedTxn, Failed, World};
+use crate::world::{Failed, World};
 
 /// How often recent signs of life of sessions are reported to the replica.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(200);

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use zebu_proto::quorum::QuorumPacket;
-use zebu_proto::txn::TxnRecord;
-use zebu_proto::{ErrorCode, OpCode, ServerId, SessionId, Zxid};
-use zebu_replica::{Fatal, Input, NotHandedOver, Now, Origin, Output, Replica, Request};
+use zebu_proto::{ServerId, Zxid};
+use zebu_replica::{Fatal, Input, NotHandedOver, Now, Output, Replica};
 use zebu_state::Copied;
-use zebu_tree::{Applied, Tree};
-use zebu_zab::{LinkId, Role, TreeDigest};
+use zebu_tree::Tree;
+use zebu_zab::LinkId;
 
 use crate::common::{Common, Mode};
-use crate::conn::{Conn, Side};
-use crate::delivery::Counter;
+use crate::conn::Side;
+use crate::events::TurnEvents;
 use crate::journal::{Order, Records};
 
 /// Why an engine cannot continue.
@@ -33,31 +31,12 @@ pub enum Failed {
     Log(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// An applied transaction.
-#[derive(Debug)]
-pub struct AppliedTxn<'a> {
-    /// Its zxid.
-    pub zxid: Zxid,
-    /// The tree's zxid before this transaction.
-    pub before: Zxid,
-    /// The record's bytes in the log.
-    pub bytes: &'a Bytes,
-    /// The decoded record.
-    pub record: &'a TxnRecord<'a>,
-    /// The result of applying it.
-    pub applied: &'a Applied<'a>,
-    /// The tree after this transaction.
-    pub tree: &'a Tree,
-    /// The request, if it came from a client of this server.
-    pub origin: Option<&'a Origin>,
-}
-
-/// What an engine needs from the program that runs it: the replica, the time, the disk, other
-/// servers, and metrics.
+/// What an engine needs from the program that runs it: the replica, the time, the disk, and other
+/// servers.
 ///
-/// The server implements it with threads, the simulator with events. Methods with a default body
-/// report events, and may ignore them.
-pub trait World: Counter<<Self as World>::Side> {
+/// The server implements it with threads, the simulator with simulated events. The engine cannot do
+/// its work without these methods; what it only reports is in [`TurnEvents`].
+pub trait World: TurnEvents<<Self as World>::Side> {
     /// Data kept with each connection.
     type Side: Side;
 
@@ -156,88 +135,13 @@ pub trait World: Counter<<Self as World>::Side> {
     /// [`Common::serve`]. After `None`, the engine calls [`Common::close_clients`].
     fn serve(&mut self, common: &Common<Self::Side>, mode: Option<Mode>);
 
-    // ---- what happens
-
-    /// This server did not handle its inputs for this long.
-    fn stood_still(&mut self, _time: Duration) {}
-
-    /// This server did not read from its clients for this long.
-    fn did_not_listen(&mut self, _time: Duration) {}
-
-    /// These inputs are stepped through next. They include the tick and the signs of life.
-    fn takes(&mut self, _now: Now, _common: &Common<Self::Side>, _inputs: &[Input]) {}
-
-    /// The signs of life were reported.
-    fn touched(&mut self) {}
-
-    /// Inputs were stepped through, which took this long.
-    fn stepped(&mut self, _took: Duration) {}
-
-    /// Outputs are carried out from `began` on. `known`: when the turn began.
-    fn carries_out(&mut self, _known: Duration, _began: Duration) {}
-
-    /// The answers and notifications are delivered next.
-    fn delivers(&mut self) {}
-
-    /// All outputs were carried out, except those queued for the log.
-    fn carried_out(&mut self) {}
-
-    /// The turn paused, and the tree is unlocked.
-    fn paused(&mut self) {}
-
-    /// A record is to be appended.
-    fn appends(&mut self, _now: Now, _zxid: Zxid, _record: &Bytes) {}
-
-    /// A transaction was applied. Its client is answered next.
-    fn applied(&mut self, _now: Now, _what: &AppliedTxn<'_>) {}
-
-    /// A waiting read is answered from the current tree.
-    fn answers(&mut self, _request: &Request) {}
-
-    /// The answer to a read. `body`: the request without its header.
-    fn read(&mut self, _op: OpCode, _body: &[u8], _answer: &[u8]) {}
-
-    /// A waiting read was answered, and its connection stays open.
-    fn answered(&mut self, _op: OpCode) {}
-
-    /// The answer to a read was too long, so the client got an error.
-    fn too_long(&mut self, _op: OpCode, _now: Duration) {}
-
-    /// A request was answered without a body.
-    fn replied(&mut self, _now: Now, _origin: &Origin, _err: ErrorCode) {}
-
-    /// A request gets no answer, and its connection is closed.
-    fn abandoned(&mut self, _origin: &Origin) {}
-
-    /// The connection of an answered request is gone.
-    fn nobody_there(&mut self) {}
-
-    /// A client gets its session. `zxid`: the tree's zxid.
-    fn accepted(&mut self, _conn: &Conn<Self::Side>, _session: SessionId, _zxid: Zxid) {}
-
-    /// A client is told that its session has expired, or that this server creates none.
-    fn refused(&mut self, _conn: &Conn<Self::Side>, _denied: bool) {}
-
-    /// An output for the network or the member's files is carried out.
-    fn asked(&mut self, _now: Now, _output: &zebu_zab::Output) {}
-
-    /// The server has a new role. Clients are served or disconnected after this.
-    fn role(&mut self, _role: Role) {}
-
-    /// This learner's tree has differed from the leader's since that transaction, and no client is
-    /// served from now on. `None`: the trees agree again.
-    fn doubts(&mut self, _since: Option<TreeDigest>) {}
-
-    /// Read-only clients are served, or no longer.
-    fn serves_readers(&mut self, _on: bool) {}
+    // ---- the program
 
     /// After a stop request, everything in flight is finished, and connections between servers are
-    /// closed.
+    /// closed: the program may end. Only a program that asks for it needs this.
     fn retired(&mut self) {}
 
-    /// The oldest request to let another server lead that has no answer is answered.
+    /// The oldest request to let another server lead that has no answer is answered. Only a program
+    /// that makes such requests needs this.
     fn handed_over(&mut self, _result: Result<ServerId, NotHandedOver>) {}
-
-    /// All inputs are carried out.
-    fn turned(&mut self) {}
 }

@@ -17,7 +17,7 @@ use zebu_engine::conns::ConnLimits;
 use zebu_engine::journal::{Order, Records};
 use zebu_engine::sync::{Condvar, Mutex, wait_for};
 use zebu_engine::{
-    ClientRules, Common, Conn, Counter, Engine, EngineOptions, Failed, Kept, Mode, Outbox, Turn,
+    ClientRules, Common, Conn, Engine, EngineOptions, Failed, Kept, Mode, Outbox, Turn, TurnEvents,
     WorkerTurns, World, turn_here,
 };
 use zebu_jute::{Decode as _, Decoder, Encode as _};
@@ -108,7 +108,7 @@ impl Driver {
     }
 }
 
-impl Counter<Side> for Parts {}
+impl TurnEvents<Side> for Parts {}
 
 impl World for Parts {
     type Side = Side;

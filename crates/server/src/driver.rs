@@ -9,6 +9,7 @@
 
 mod counts;
 mod effects;
+mod events;
 mod replacing;
 mod role_facts;
 mod silences;

@@ -10,10 +10,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use zebu_engine::journal::{Order, Records};
 use zebu_engine::{
-    ClientRules, Common, Counter, Engine, EngineOptions, Failed, Mode, Turn, WorkerTurns,
+    ClientRules, Common, Engine, EngineOptions, Failed, Mode, Turn, TurnEvents, WorkerTurns,
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ExtendedTypes, ServerId, SessionId, Zxid};
@@ -457,8 +456,6 @@ struct Driver<'p> {
     synced: u64,
 }
 
-impl Counter<Side> for Driver<'_> {}
-
 impl zebu_engine::World for Driver<'_> {
     type Side = Side;
 
@@ -521,9 +518,9 @@ impl zebu_engine::World for Driver<'_> {
     }
 
     fn serve(&mut self, _: &Common<Side>, _: Option<Mode>) {}
+}
 
-    fn appends(&mut self, _: Now, _: Zxid, _: &Bytes) {}
-
+impl TurnEvents<Side> for Driver<'_> {
     fn applied(&mut self, _: Now, what: &zebu_engine::AppliedTxn<'_>) {
         self.process.applied = what.zxid;
     }

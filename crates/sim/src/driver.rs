@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_engine::journal::{Job, Order, Records};
-use zebu_engine::{AppliedTxn, Common, Conn, Counter, Failed, Mode};
+use zebu_engine::{AppliedTxn, Common, Conn, Failed, Mode, TurnEvents};
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_replica::{Fatal, Input, NotHandedOver, Now, Output, Replica};
@@ -42,8 +42,6 @@ impl<'w> Driver<'w> {
         self.world.servers[self.server].process.as_mut().expect("it has a turn")
     }
 }
-
-impl Counter<Side> for Driver<'_> {}
 
 impl zebu_engine::World for Driver<'_> {
     type Side = Side;
@@ -146,6 +144,16 @@ impl zebu_engine::World for Driver<'_> {
         common.serve(self.now().monotonic, || mode);
     }
 
+    fn retired(&mut self) {
+        self.world.retired(self.server, self.number);
+    }
+
+    fn handed_over(&mut self, result: Result<ServerId, NotHandedOver>) {
+        self.world.handed_over(self.server, result);
+    }
+}
+
+impl TurnEvents<Side> for Driver<'_> {
     fn paused(&mut self) {
         self.is_paused = true;
     }
@@ -177,14 +185,6 @@ impl zebu_engine::World for Driver<'_> {
 
     fn role(&mut self, role: Role) {
         self.world.change_role(self.server, role);
-    }
-
-    fn retired(&mut self) {
-        self.world.retired(self.server, self.number);
-    }
-
-    fn handed_over(&mut self, result: Result<ServerId, NotHandedOver>) {
-        self.world.handed_over(self.server, result);
     }
 
     fn doubts(&mut self, since: Option<TreeDigest>) {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_engine::journal::{Order, Records};
 use zebu_engine::{
-    AppliedTxn, ClientRules, Common, Counter, Engine, EngineOptions, Failed, LATE_MIN, Mode, Turn,
-    World,
+    AppliedTxn, ClientRules, Common, Engine, EngineOptions, Failed, LATE_MIN, Mode, Turn,
+    TurnEvents, World,
 };
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::txn::TxnRecord;
@@ -163,8 +163,6 @@ impl<W: Watching> Alone<W> {
     }
 }
 
-impl<W> Counter<Side> for Desk<W> {}
-
 impl<W: Watching> World for Desk<W> {
     type Side = Side;
 
@@ -218,7 +216,9 @@ impl<W: Watching> World for Desk<W> {
     fn serve(&mut self, _common: &Common<Side>, mode: Option<Mode>) {
         unreachable!("alone, and its mode becomes {mode:?}")
     }
+}
 
+impl<W: Watching> TurnEvents<Side> for Desk<W> {
     fn applied(&mut self, _now: Now, what: &AppliedTxn<'_>) {
         let zxid = what.zxid;
         assert_eq!(zxid.0, what.before.0 + 1, "applied in order");

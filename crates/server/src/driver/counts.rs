@@ -1,19 +1,18 @@
 //! Counts the effects of a turn.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zebu_engine::{AppliedTxn, Common, Counter, Delivered};
+use zebu_engine::{AppliedTxn, Common};
 use zebu_proto::txn::TxnRecord;
-use zebu_proto::{ErrorCode, EventType, OpCode};
+use zebu_proto::{ErrorCode, OpCode};
 use zebu_replica::{Input, Now};
 
 use super::effects::Effects;
 use super::slow::Slow;
-use crate::clients::conn::{Conn, Side};
+use crate::clients::conn::Side;
 use crate::counting::digests::Comparison;
 use crate::counting::phases::Times;
-use crate::counting::requests::{Ops, count_answers, count_event, gather_written};
+use crate::counting::requests::{Ops, count_event, gather_written};
 use crate::metrics::{Gather, Metrics, Repeated};
 use crate::traced;
 
@@ -63,43 +62,6 @@ impl<'m> Counts<'m> {
 impl Drop for Counts<'_> {
     fn drop(&mut self) {
         self.record();
-    }
-}
-
-impl Counter<Side> for Effects<'_> {
-    fn delivered(&mut self, row: &Delivered<'_, Side>) {
-        let metrics = &self.shared.metrics;
-        let latency = row.now.saturating_sub(row.received).as_millis() as u64;
-        let latency_ms = i64::try_from(latency).unwrap_or(i64::MAX);
-        let took = row.now.saturating_sub(row.began).as_millis() as i64;
-        metrics.readlatency.add_many(latency_ms, row.reads);
-        metrics.read_final_proc_time_ms.add_many(took, row.reads);
-        metrics.updatelatency.add_many(latency_ms, row.writes);
-        let apply = row.now.saturating_sub(row.began);
-        self.shared.counting.histograms.phases.apply.add_many(apply, row.writes);
-        metrics.write_final_proc_time_ms.add_many(took, row.writes);
-        count_answers(&row.answers, &self.shared.counting.stats, metrics, latency_ms);
-        let count = row.answers.count;
-        if count > 0 {
-            let (op, xid, zxid) = row.last;
-            let stats = &row.conn.side.stats;
-            stats.answered(count, op, xid.0, zxid.0, row.now.as_millis() as u64, latency);
-            stats.sent.fetch_add(count, Ordering::Relaxed);
-            row.conn.side.answers_at(row.now);
-        }
-    }
-
-    fn notified(&mut self, conn: &Conn, event: EventType, path: &str, bytes: usize) {
-        conn.side.stats.sent.fetch_add(1, Ordering::Relaxed);
-        self.shared.metrics.watch_bytes.add(bytes as u64);
-        self.shared.counting.stats.packets_sent.add(1);
-        if self.event != Some(event) || self.path != path {
-            self.end_event();
-            self.event = Some(event);
-            self.path.clear();
-            self.path.push_str(path);
-        }
-        self.connections += 1;
     }
 }
 

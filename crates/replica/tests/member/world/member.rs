@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_engine::journal::{Job, Order, Records};
-use zebu_engine::{ClientRules, Common, Counter, Engine, EngineOptions, Failed, Mode, Turn, World};
+use zebu_engine::{
+    ClientRules, Common, Engine, EngineOptions, Failed, Mode, Turn, TurnEvents, World,
+};
 use zebu_proto::quorum::QuorumPacket;
 use zebu_proto::{Epoch, Identity, ServerId, SessionId, Zxid};
 use zebu_replica::auth::Schemes;
@@ -117,7 +119,7 @@ impl Member {
     }
 }
 
-impl Counter<Side> for Desk {}
+impl TurnEvents<Side> for Desk {}
 
 impl World for Desk {
     type Side = Side;
