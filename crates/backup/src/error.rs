@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zebu_proto::Causes;
 use zebu_proto::Zxid;
 use zebu_store::snapshot::read::SnapshotError;
-use zebu_store::{StoreError, names};
+use zebu_store::{Refused, StoreError, names};
 
 use crate::backup::{Mismatch, ServerError};
 use crate::manifest::ManifestError;
@@ -249,7 +249,7 @@ pub enum BackupError {
         /// The transaction.
         zxid: Zxid,
         /// Why.
-        reason: String,
+        reason: Refused,
     },
     /// A log was removed while it was read.
     #[error("{}: removed meanwhile", .0.display())]

@@ -11,7 +11,7 @@ use zebu_proto::Causes;
 use zebu_proto::ServerId;
 use zebu_replica::auth::UnknownAlgorithm;
 use zebu_state::membership::ConfigError;
-use zebu_store::StoreError;
+use zebu_store::{Refused, StoreError};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +27,8 @@ pub enum StartError {
     #[error(transparent)]
     Data(#[from] StoreError),
     /// The data on the disk are no valid tree.
-    #[error("{0}")]
-    Tree(String),
+    #[error(transparent)]
+    Tree(#[from] BuildError),
     /// There is no database where one must be.
     #[error(
         "{}: the database is empty and db.autocreate is false\n\
@@ -150,6 +150,25 @@ impl StartError {
     pub fn in_full(&self) -> String {
         Causes(self).to_string()
     }
+}
+
+/// Why no tree can be built from the data on the disk.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The tree refuses a znode.
+    #[error("{path}: {fault}")]
+    Znode {
+        /// The path of the znode.
+        path: String,
+        /// The reason.
+        fault: Refused,
+    },
+    /// The tree refuses a snapshot as a whole, or a transaction.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The tree is not built any more.
+    #[error("the thread that builds the tree has ended")]
+    Ended,
 }
 
 /// Why a running server has to stop.

@@ -11,7 +11,7 @@ use zebu_proto::txn::DIGEST_VERSION;
 use zebu_proto::{Acl, Epoch, SessionId, StatPersisted, Zxid};
 use zebu_store::snapshot::read::{SnapshotError, read_snapshot};
 use zebu_store::snapshot::uncompressed;
-use zebu_store::{Received, Recover, Snapshots, StoreError};
+use zebu_store::{Received, Recover, Refused, Snapshots, StoreError};
 use zebu_tree::{Loader, Options, Tree};
 
 use crate::Outline;
@@ -80,7 +80,7 @@ pub fn read_handed_in(
     let sections = read_snapshot(source, limits.record_bytes_max, options.digest, &mut entering)?;
     let Entering { loader, newest, digest } = entering;
     let tree =
-        loader.finish().map_err(|error| SnapshotError::Whole { reason: error.to_string() })?;
+        loader.finish().map_err(|error| SnapshotError::Whole { reason: Refused::state(error) })?;
     let digest = match digest {
         None => DigestFound::Missing,
         Some(digest) if digest == tree.digest() => DigestFound::Matches,
@@ -179,20 +179,20 @@ impl Recover for Entering {
         data: Option<&[u8]>,
         acl: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         self.newest = self.newest.max(stat.czxid).max(stat.mzxid).max(stat.pzxid);
-        self.loader.node(path, data, acl, stat).map_err(|error| error.to_string())
+        self.loader.node(path, data, acl, stat).map_err(Refused::state)
     }
 
     fn digest(&mut self, zxid: Zxid, version: i32, digest: i64) {
         self.digest = (version == DIGEST_VERSION && zxid > Zxid::ZERO).then_some(digest);
     }
 
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, _: Zxid) -> Result<(), Refused> {
         Ok(())
     }
 
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
-        Err("a snapshot has no transactions".to_owned())
+    fn txn(&mut self, _: &[u8]) -> Result<(), Refused> {
+        Err(Refused::OutOfPlace("a snapshot has no transactions"))
     }
 }

@@ -2,8 +2,12 @@
 
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
-use zebu_store::{Recover, StoreError, Truncated, TxnLog};
+use zebu_store::{Recover, Refused, StoreError, Truncated, TxnLog};
 use zebu_tree::{Loader, Options, Silent, Tree};
+
+const BEFORE_IT_BEGAN: Refused = Refused::OutOfPlace("a znode before the snapshot began");
+const BEFORE_IT_WAS_LOADED: Refused =
+    Refused::OutOfPlace("a transaction before the snapshot was loaded");
 
 /// A tree being recovered.
 #[derive(Debug)]
@@ -65,9 +69,9 @@ impl Recover for Rebuild {
         data: Option<&[u8]>,
         acl: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String> {
-        let loader = self.loader.as_mut().ok_or("a znode before the snapshot began")?;
-        loader.node(path, data, acl, stat).map_err(|error| error.to_string())
+    ) -> Result<(), Refused> {
+        let loader = self.loader.as_mut().ok_or(BEFORE_IT_BEGAN)?;
+        loader.node(path, data, acl, stat).map_err(Refused::state)
     }
 
     fn digest(&mut self, zxid: Zxid, version: i32, digest: i64) {
@@ -76,9 +80,9 @@ impl Recover for Rebuild {
         }
     }
 
-    fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, zxid: Zxid) -> Result<(), Refused> {
         let mut tree = match self.loader.take() {
-            Some(loader) => loader.finish().map_err(|error| error.to_string())?,
+            Some(loader) => loader.finish().map_err(Refused::state)?,
             None => Tree::new(self.options),
         };
         tree.set_last_zxid(zxid);
@@ -96,9 +100,9 @@ impl Recover for Rebuild {
         Ok(())
     }
 
-    fn txn(&mut self, body: &[u8]) -> Result<(), String> {
-        let tree = self.tree.as_mut().ok_or("a transaction before the snapshot was loaded")?;
-        let record = TxnRecord::decode(body).map_err(|error| error.to_string())?;
+    fn txn(&mut self, body: &[u8]) -> Result<(), Refused> {
+        let tree = self.tree.as_mut().ok_or(BEFORE_IT_WAS_LOADED)?;
+        let record = TxnRecord::decode(body)?;
         if !tree.apply(&record, &mut Silent).digest_matches {
             self.mismatches += 1;
         }

@@ -1,8 +1,11 @@
 //! Errors of the disk, and errors in its content.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use zebu_jute::DecodeError;
 use zebu_proto::{Epoch, Zxid};
 
 /// Storage that cannot be opened, trusted or written.
@@ -70,7 +73,7 @@ pub enum StoreError {
         /// Its zxid.
         zxid: Zxid,
         /// The reason.
-        reason: String,
+        reason: Refused,
     },
     /// The epoch file contradicts the other files.
     #[error("{path}: {reason}")]
@@ -149,6 +152,28 @@ impl StoreError {
 impl From<Damage> for StoreError {
     fn from(damage: Damage) -> Self {
         Self::Damaged(Box::new(damage))
+    }
+}
+
+/// Why a state that is rebuilt refuses what it is given.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// A record that may not come here.
+    #[error("{0}")]
+    OutOfPlace(&'static str),
+    /// Bytes that are no transaction.
+    #[error(transparent)]
+    Txn(#[from] DecodeError),
+    /// A fault that the state itself has found.
+    #[error(transparent)]
+    State(Arc<dyn Error + Send + Sync>),
+}
+
+impl Refused {
+    /// For `map_err`: a fault that the state itself has found.
+    pub fn state(fault: impl Error + Send + Sync + 'static) -> Self {
+        Self::State(Arc::new(fault))
     }
 }
 

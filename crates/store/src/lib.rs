@@ -33,7 +33,7 @@ mod window;
 pub use committed::CommittedFile;
 pub use ensemble::EnsembleFile;
 pub use epoch::{EpochFile, EpochFiles, Epochs};
-pub use error::{Damage, DamageKind, StoreError, Warning};
+pub use error::{Damage, DamageKind, Refused, StoreError, Warning};
 pub use history::{History, LogFiles, Range, Unusable};
 pub use log::{Synced, TxnLog};
 pub use purge::{Purged, purge_beside};

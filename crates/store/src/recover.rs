@@ -374,7 +374,7 @@ impl<'s> Recovery<'s> {
         state: &mut dyn Recover,
     ) -> Result<Recovered, StoreError> {
         if let StoreError::Replay { path, zxid, reason, .. } = error {
-            let (path, reason) = (path.clone(), reason.clone());
+            let (path, reason) = (path.clone(), reason.to_string());
             self.warnings.push(Warning::NotReplayable { path, zxid: *zxid, reason });
         }
         (self.replayed, self.replayed_bytes) = (0, 0);
@@ -468,7 +468,7 @@ impl<'s> Recovery<'s> {
         state.restart();
         state.loaded(Zxid::ZERO).map_err(|reason| StoreError::SnapshotsRejected {
             path: self.shared.snap_dir.clone(),
-            reason,
+            reason: reason.to_string(),
         })
     }
 

@@ -13,7 +13,7 @@ use crate::log::TxnLog;
 use crate::snapshot::Snapshots;
 use crate::vfs::{DirLock, Vfs, create_dirs, keep_dirs};
 use crate::{CommittedFile, EnsembleFile};
-use crate::{EpochFiles, StoreError, Truncated, names, recover};
+use crate::{EpochFiles, Refused, StoreError, Truncated, names, recover};
 
 /// Compression of written snapshots. When reading, the name decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,8 +141,7 @@ impl Options {
 
 /// The state that recovery rebuilds.
 ///
-/// The methods return an error as a text. It rejects the snapshot, or ends the start if a
-/// transaction cannot be applied.
+/// An error of a method rejects the snapshot, or ends the start if a transaction cannot be applied.
 pub trait Recover {
     /// Makes the state empty: a snapshot is about to be read, perhaps after a failed one.
     fn restart(&mut self);
@@ -160,7 +159,7 @@ pub trait Recover {
         data: Option<&[u8]>,
         acl: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String>;
+    ) -> Result<(), Refused>;
     /// The digest of the tree as of `zxid`. Called only if digests are enabled and the snapshot has
     /// one.
     fn digest(&mut self, zxid: Zxid, version: i32, digest: i64);
@@ -168,12 +167,12 @@ pub trait Recover {
     ///
     /// # Errors
     /// The reason for the refusal.
-    fn loaded(&mut self, zxid: Zxid) -> Result<(), String>;
+    fn loaded(&mut self, zxid: Zxid) -> Result<(), Refused>;
     /// A transaction to apply: header, transaction and digest.
     ///
     /// # Errors
     /// The reason for the refusal.
-    fn txn(&mut self, body: &[u8]) -> Result<(), String>;
+    fn txn(&mut self, body: &[u8]) -> Result<(), Refused>;
 }
 
 /// A state that keeps nothing, to check how far files are readable.
@@ -187,17 +186,23 @@ impl Recover for Nothing {
 
     fn acl(&mut self, _: i64, _: Vec<Acl>) {}
 
-    fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
+    fn node(
+        &mut self,
+        _: &str,
+        _: Option<&[u8]>,
+        _: i64,
+        _: &StatPersisted,
+    ) -> Result<(), Refused> {
         Ok(())
     }
 
     fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
 
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, _: Zxid) -> Result<(), Refused> {
         Ok(())
     }
 
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
+    fn txn(&mut self, _: &[u8]) -> Result<(), Refused> {
         Ok(())
     }
 }

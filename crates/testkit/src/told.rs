@@ -1,7 +1,7 @@
 //! A listener of a recovery that keeps everything it is told, in order.
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
-use zebu_store::Recover;
+use zebu_store::{Recover, Refused};
 
 /// Everything that a recovery, or the reading of one snapshot, reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Recover for Told {
         data: Option<&[u8]>,
         acl: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let data = data.map(<[u8]>::to_vec);
         self.znodes.push(Znode { path: path.to_owned(), data, acl, stat: *stat });
         Ok(())
@@ -83,14 +83,14 @@ impl Recover for Told {
         self.digest = Some((zxid, version, digest));
     }
 
-    fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, zxid: Zxid) -> Result<(), Refused> {
         self.loaded = Some(zxid);
         Ok(())
     }
 
-    fn txn(&mut self, body: &[u8]) -> Result<(), String> {
+    fn txn(&mut self, body: &[u8]) -> Result<(), Refused> {
         if self.refuses.is_some_and(|refused| refused.0 == zxid(body)) {
-            return Err("no such type".to_owned());
+            return Err(Refused::OutOfPlace("no such type"));
         }
         self.txns.push(body.to_vec());
         Ok(())

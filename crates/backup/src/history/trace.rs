@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Acl, AclRef, ExtendedTypes, OpCode, Owner, SessionId, StatPersisted, Zxid};
-use zebu_store::Recover;
+use zebu_store::{Recover, Refused};
 
 /// The znodes to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -431,7 +431,7 @@ impl Recover for Found {
         data: Option<&[u8]>,
         acl: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         if self.wanted.has(path) {
             let data = data.unwrap_or_default().to_vec();
             self.nodes.insert(path.to_owned(), FoundNode { data, acl, stat: *stat });
@@ -441,11 +441,11 @@ impl Recover for Found {
 
     fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
 
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, _: Zxid) -> Result<(), Refused> {
         Ok(())
     }
 
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
+    fn txn(&mut self, _: &[u8]) -> Result<(), Refused> {
         Ok(())
     }
 }

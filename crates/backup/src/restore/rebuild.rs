@@ -8,8 +8,8 @@
 use zebu_proto::txn::{DIGEST_VERSION, TxnRecord};
 use zebu_proto::{ExtendedTypes, OpCode, Zxid};
 use zebu_state::Rebuild;
-use zebu_store::Recover as _;
 use zebu_store::snapshot::read::Sections;
+use zebu_store::{Recover as _, Refused};
 use zebu_tree::{Options, Tree};
 
 use crate::dates::{self, Point};
@@ -287,7 +287,7 @@ fn attempt(
         }
     }
     if let Err(reason) = rebuild.loaded(start) {
-        return Ok(Err(reason));
+        return Ok(Err(reason.to_string()));
     }
     let (mut last, mut replayed, mut last_ms, mut digest) = (start, 0, None, None);
     // The last log that begins no later than the next transaction contains it.
@@ -315,12 +315,11 @@ fn attempt(
                     Some(format!("transactions between {last} and {} are missing", record.zxid));
                 return Ok(());
             }
-            let wrong = |reason| {
+            let wrong = |reason: Refused| {
                 let (path, zxid) = (log.path.clone(), record.zxid);
                 BackupError::Txn { path, zxid, reason }
             };
-            let decoded =
-                TxnRecord::decode(record.body).map_err(|error| wrong(error.to_string()))?;
+            let decoded = TxnRecord::decode(record.body).map_err(|error| wrong(error.into()))?;
             // A failed request changes nothing, and has no digest.
             if decoded.header.op != OpCode::ERROR {
                 let found = decoded.digest.filter(|found| found.version == DIGEST_VERSION);

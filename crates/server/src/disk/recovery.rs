@@ -10,11 +10,11 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use crate::error::StartError;
+use crate::error::{BuildError, StartError};
 use zebu_proto::txn::TxnRecord;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_state::{Rebuild, Rebuilt};
-use zebu_store::{Recover, Recovered, Store, StoreError};
+use zebu_store::{Recover, Recovered, Refused, Store, StoreError};
 use zebu_tree::Options;
 
 /// Approximate bytes of a batch: few enough to stay in a processor's cache until the builder uses
@@ -66,13 +66,14 @@ impl Nodes {
     }
 
     /// Inserts the znodes. Returns the error of the first one that is not accepted.
-    fn enter(&self, into: &mut dyn Recover) -> Result<(), String> {
+    fn enter(&self, into: &mut dyn Recover) -> Result<(), BuildError> {
         let (mut paths, mut data) = (&*self.paths, &*self.data);
         for Node { path_bytes, data_bytes, acl, stat } in &self.nodes {
             let (path, other_paths) = paths.split_at(*path_bytes);
             let (bytes, other_data) = data.split_at(data_bytes.unwrap_or(0));
             let bytes = data_bytes.map(|_| bytes);
-            into.node(path, bytes, *acl, stat).map_err(|reason| format!("{path}: {reason}"))?;
+            into.node(path, bytes, *acl, stat)
+                .map_err(|fault| BuildError::Znode { path: path.to_owned(), fault })?;
             (paths, data) = (other_paths, other_data);
         }
         Ok(())
@@ -92,7 +93,7 @@ impl Txns {
         self.lengths.push(body.len());
     }
 
-    fn apply(&self, to: &mut dyn Recover) -> Result<(), String> {
+    fn apply(&self, to: &mut dyn Recover) -> Result<(), Refused> {
         let mut bytes = &*self.bytes;
         for length in &self.lengths {
             let (body, others) = bytes.split_at(*length);
@@ -107,7 +108,7 @@ impl Txns {
 struct Ahead {
     to: SyncSender<Work>,
     /// Whether a snapshot is accepted.
-    accepted: Receiver<Result<(), String>>,
+    accepted: Receiver<Result<(), BuildError>>,
     nodes: Nodes,
     txns: Txns,
 }
@@ -153,7 +154,7 @@ impl Recover for Ahead {
         data: Option<&[u8]>,
         acl: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         self.nodes.add(path, data, acl, stat);
         if self.nodes.bytes() >= BATCH_BYTES {
             let _ = self.to.send(Work::Nodes(std::mem::take(&mut self.nodes)));
@@ -165,16 +166,14 @@ impl Recover for Ahead {
         self.pass(Work::Digest(zxid, version, digest));
     }
 
-    fn loaded(&mut self, zxid: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, zxid: Zxid) -> Result<(), Refused> {
         self.pass(Work::Loaded(zxid));
-        self.accepted
-            .recv()
-            .unwrap_or_else(|_| Err("the thread that builds the tree has ended".to_owned()))
+        self.accepted.recv().unwrap_or(Err(BuildError::Ended)).map_err(Refused::state)
     }
 
-    fn txn(&mut self, body: &[u8]) -> Result<(), String> {
+    fn txn(&mut self, body: &[u8]) -> Result<(), Refused> {
         // The only possible fault of a transaction: applying one never fails.
-        TxnRecord::decode(body).map_err(|error| error.to_string())?;
+        TxnRecord::decode(body)?;
         self.txns.add(body);
         if self.txns.bytes.len() >= BATCH_BYTES {
             let _ = self.to.send(Work::Txns(std::mem::take(&mut self.txns)));
@@ -187,8 +186,8 @@ impl Recover for Ahead {
 fn build(
     rebuild: &mut Rebuild,
     from: Receiver<Work>,
-    accepts: SyncSender<Result<(), String>>,
-) -> Result<(), String> {
+    accepts: SyncSender<Result<(), BuildError>>,
+) -> Result<(), BuildError> {
     let mut state = Ok(());
     for work in from {
         match work {
@@ -201,10 +200,10 @@ fn build(
             Work::Nodes(nodes) => state = state.and_then(|()| nodes.enter(rebuild)),
             Work::Digest(zxid, version, digest) => rebuild.digest(zxid, version, digest),
             Work::Loaded(zxid) => {
-                state = state.and_then(|()| rebuild.loaded(zxid));
+                state = state.and_then(|()| Ok(rebuild.loaded(zxid)?));
                 let _ = accepts.send(state.clone()); // the reader waits for it
             }
-            Work::Txns(txns) => state = state.and_then(|()| txns.apply(rebuild)),
+            Work::Txns(txns) => state = state.and_then(|()| Ok(txns.apply(rebuild)?)),
         }
     }
     state
@@ -232,7 +231,7 @@ pub fn recover(store: &mut Store, options: Options) -> Result<(Recovered, Rebuil
         let reader = reader.map_err(|source| StartError::System { what: "recovery", source })?;
         let built = build(&mut rebuild, from, accepts);
         let recovered = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        built.map_err(StartError::Tree)?;
+        built?;
         Ok::<_, StartError>(recovered)
     })?;
     Ok((recovered, rebuild.finish()))

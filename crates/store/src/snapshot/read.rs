@@ -6,8 +6,8 @@ use zebu_jute::{Decode, Decoder};
 use zebu_proto::{Acl, Id, Perms, STAT_PERSISTED_BYTES, SessionId, StatPersisted, Zxid};
 
 use super::{HEADER, SEAL_BYTES, SEAL_END};
-use crate::Recover;
 use crate::window::Window;
+use crate::{Recover, Refused};
 
 /// Maximum bytes that are examined after the znodes' seal.
 const SECTIONS_BYTES_MAX: usize = 64 * 1024;
@@ -44,13 +44,13 @@ pub enum SnapshotError {
         /// The path of the znode.
         path: String,
         /// The reason.
-        reason: String,
+        reason: Refused,
     },
     /// The state refuses the snapshot as a whole.
     #[error("{reason}")]
     Whole {
         /// The reason.
-        reason: String,
+        reason: Refused,
     },
     /// The stream cannot be read or decompressed.
     #[error("{0}")]

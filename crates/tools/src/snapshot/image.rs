@@ -7,7 +7,7 @@ use std::path::Path;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::read_snapshot;
-use zebu_store::{Compression, Recover, names};
+use zebu_store::{Compression, Recover, Refused, names};
 
 use super::hashed;
 use crate::failure::Failure;
@@ -181,15 +181,17 @@ impl Recover for Image {
         data: Option<&[u8]>,
         _: i64,
         stat: &StatPersisted,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refused> {
         let at = self.nodes.len();
         let parent = match path.rsplit_once('/') {
             None if at == 0 => 0,
-            None => return Err("a second root".to_owned()),
-            Some((parent, _)) => *self.by_path.get(parent).ok_or("no parent")?,
+            None => return Err(Refused::OutOfPlace("a second root")),
+            Some((parent, _)) => {
+                *self.by_path.get(parent).ok_or(Refused::OutOfPlace("no parent"))?
+            }
         };
         if self.by_path.insert(path.to_owned(), at).is_some() {
-            return Err("twice the same znode".to_owned());
+            return Err(Refused::OutOfPlace("twice the same znode"));
         }
         if at > 0 {
             self.nodes[parent].children.push(at);
@@ -208,11 +210,11 @@ impl Recover for Image {
 
     fn digest(&mut self, _: Zxid, _: i32, _: i64) {}
 
-    fn loaded(&mut self, _: Zxid) -> Result<(), String> {
+    fn loaded(&mut self, _: Zxid) -> Result<(), Refused> {
         Ok(())
     }
 
-    fn txn(&mut self, _: &[u8]) -> Result<(), String> {
-        Err("a snapshot has no transactions".to_owned())
+    fn txn(&mut self, _: &[u8]) -> Result<(), Refused> {
+        Err(Refused::OutOfPlace("a snapshot has no transactions"))
     }
 }
