@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::{Read, Seek as _, Write as _};
+use std::io::{self, Read, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,9 @@ use crate::health::Progress;
 use crate::http::Client;
 use crate::inside::{Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
 use crate::served::{
-    DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts, ObserverFacts,
-    RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
+    DataFile, Denied, Ended, EnsembleFacts, HandOverDenied, HandingOver, HistoryFacts,
+    LearnerFacts, NoHistory, NotTaken, ObserverFacts, RestoreDenied, Restored, Served,
+    SnapshotFacts, TakenSnapshot,
 };
 use zebu_metrics::{Metrics, ResponseSizes};
 
@@ -262,7 +263,9 @@ impl Served for Fake {
     fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_> {
         self.note(format!("hand_over {to:?}"));
         let to = to.unwrap_or(ServerId(2));
-        let result = if to == ServerId(9) { Err("no server.9".to_owned()) } else { Ok(to) };
+        let denied = to == ServerId(9);
+        let result =
+            if denied { Err(HandOverDenied::Refused("no server.9".into())) } else { Ok(to) };
         Box::pin(std::future::ready(result))
     }
     fn authorize<'s>(
@@ -281,7 +284,7 @@ impl Served for Fake {
         let session = FakeSession { asked: self.asked.clone(), user: String::new() };
         Box::pin(std::future::ready(Ok(Box::new(session) as Box<dyn InsideSession>)))
     }
-    fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
+    fn take_snapshot(&self) -> Result<TakenSnapshot, NotTaken> {
         self.note("snapshot");
         let mut file: File = tempfile::tempfile().unwrap();
         file.write_all(&SNAPSHOT).unwrap();
@@ -308,10 +311,10 @@ impl Served for Fake {
             }),
         }
     }
-    fn data_files(&self) -> Result<Vec<DataFile>, String> {
+    fn data_files(&self) -> io::Result<Vec<DataFile>> {
         Ok(vec![DataFile { name: "log.1".to_owned(), bytes: 5 }])
     }
-    fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String> {
+    fn open_data_file(&self, name: &str) -> io::Result<Option<(File, u64)>> {
         self.note(format!("open {name}"));
         if name != "log.1" {
             return Ok(None);
@@ -324,10 +327,10 @@ impl Served for Fake {
     fn pause_shipping(&self, bytes: u64) -> Duration {
         Duration::from_micros(bytes)
     }
-    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
+    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, NoHistory> {
         self.note(format!("history {path} {below}"));
         if path == "/slow" {
-            return Err("not read to their end".to_owned());
+            return Err(NoHistory::Failed("not read to their end".into()));
         }
         let changes = vec![serde_json::json!({ "path": path, "change": "created" })];
         let first = Some(Zxid(0x8c));

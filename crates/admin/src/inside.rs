@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use zebu_jute::DecodeError;
 use zebu_proto::{ErrorCode, OpCode, SessionId};
 
 /// A client's session inside this process, with the address and the identities of a user of the
@@ -43,9 +44,32 @@ pub trait InsideSession: Send {
     fn quotas(&self, most: usize) -> Result<Vec<QuotaFacts>, ErrorCode>;
 }
 
-/// A new session, or the reason why it is refused, as a text for the user.
+/// A new session, or the reason why it is refused.
 pub type Opening<'s> =
-    Pin<Box<dyn Future<Output = Result<Box<dyn InsideSession>, String>> + Send + 's>>;
+    Pin<Box<dyn Future<Output = Result<Box<dyn InsideSession>, NotOpened>> + Send + 's>>;
+
+/// Why there is no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    /// The server has its maximum number of connections.
+    #[error("there are too many connections")]
+    Full,
+    /// The address has its maximum number of connections.
+    #[error("there are too many connections from this address")]
+    FullForAddress,
+    /// The server does not answer.
+    #[error("no session in time")]
+    Late,
+    /// The server serves no client at the moment.
+    #[error("no client is served")]
+    NotServed,
+    /// The server's answer cannot be decoded.
+    #[error(transparent)]
+    Answer(#[from] DecodeError),
+    /// The server refuses the session.
+    #[error("the session is refused")]
+    Refused,
+}
 
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

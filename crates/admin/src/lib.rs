@@ -30,10 +30,13 @@ pub use commands::Started;
 pub use console::ConsoleOptions;
 pub use health::Progress;
 pub use http::{BindError, Client, OnPlain, Running, Site, bind};
-pub use inside::{Child, Children, ChildrenPage, InsideSession, Lost, Opening, QuotaFacts, Reply};
+pub use inside::{
+    Child, Children, ChildrenPage, InsideSession, Lost, NotOpened, Opening, QuotaFacts, Reply,
+};
 pub use prometheus::PageOptions;
 pub use served::{
-    Acked, DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts, LearnerFacts,
-    ObserverFacts, RestoreDenied, Restored, Served, SnapshotFacts, TakenSnapshot,
+    Acked, DataFile, Denied, Ended, EnsembleFacts, HandOverDenied, HandingOver, HistoryFacts,
+    LearnerFacts, NoHistory, NotTaken, ObserverFacts, RestoreDenied, Restored, Served,
+    SnapshotFacts, TakenSnapshot,
 };
 pub use site::{Options, Watched, admin, prometheus};

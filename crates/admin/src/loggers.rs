@@ -4,25 +4,51 @@
 
 use std::collections::HashMap;
 
-use zebu_logs::control::Control;
+use zebu_logs::control::{Control, LevelFault};
 use zebu_logs::line::Format;
-use zebu_logs::outputs::OutputKind;
+use zebu_logs::outputs::{FormatFault, OutputKind};
 
 use crate::json::Json;
 
 /// The path.
 pub const URL: &str = "/loggers";
 
-/// The answer if an application has set up its own log.
-const NOT_OURS: &str = "the log of this process was not set up by the server";
+/// Why the log is not shown, or not changed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoggersFault {
+    /// An application has set up its own log.
+    #[error("the log of this process was not set up by the server")]
+    NotOurs,
+    /// There is no such argument.
+    #[error("{0:?} is not an argument: logger, level, format, output")]
+    Argument(String),
+    /// There is no such format.
+    #[error("{0:?} is not a format: text, json")]
+    Format(String),
+    /// There is no such output.
+    #[error("{0:?} is not an output: {names}", names = OutputKind::ALL.map(OutputKind::name).join(", "))]
+    Output(String),
+    /// An output without its format.
+    #[error("output=file needs a format, as in output=file&format=json")]
+    OutputAlone,
+    /// The output is not in use, or has no format.
+    #[error(transparent)]
+    NoFormat(#[from] FormatFault),
+    /// The logger or its level is invalid.
+    #[error("{}", .0.to_string().replace('\n', "; "))]
+    Level(#[from] LevelFault),
+    /// The arguments ask for nothing.
+    #[error("logger=zebu_zab&level=debug, or format=json, is expected")]
+    Nothing,
+}
 
 /// The loggers with their levels, the outputs with the formats of their lines, and the format that
 /// these have in common.
 ///
 /// # Errors
 /// The log belongs to the application.
-pub fn list(control: Option<&Control>) -> Result<Json, String> {
-    let control = control.ok_or_else(|| NOT_OURS.to_owned())?;
+pub fn list(control: Option<&Control>) -> Result<Json, LoggersFault> {
+    let control = control.ok_or(LoggersFault::NotOurs)?;
     let levels = control.levels();
     let levels = levels.all().map(|(logger, level)| (logger.to_owned(), level.into()));
     let outputs = control.outputs().formats();
@@ -53,50 +79,43 @@ fn name(format: Option<Format>) -> Json {
 pub fn change(
     control: Option<&Control>,
     arguments: &HashMap<String, String>,
-) -> Result<Json, String> {
-    let ours = control.ok_or_else(|| NOT_OURS.to_owned())?;
+) -> Result<Json, LoggersFault> {
+    let ours = control.ok_or(LoggersFault::NotOurs)?;
     let argument = |name: &str| arguments.get(name).map(String::as_str);
     if let Some(other) =
         arguments.keys().find(|it| !["logger", "level", "format", "output"].contains(&&***it))
     {
-        return Err(format!("{other:?} is not an argument: logger, level, format, output"));
+        return Err(LoggersFault::Argument(other.clone()));
     }
     let format = match argument("format") {
         None => None,
         Some("text") => Some(Format::Text),
         Some("json") => Some(Format::Json),
-        Some(other) => return Err(format!("{other:?} is not a format: text, json")),
+        Some(other) => return Err(LoggersFault::Format(other.to_owned())),
     };
     let output = match argument("output") {
         None => None,
-        Some(_) if format.is_none() => {
-            return Err("output=file needs a format, as in output=file&format=json".to_owned());
-        }
+        Some(_) if format.is_none() => return Err(LoggersFault::OutputAlone),
         Some(text) => Some(output(text)?),
     };
     if format.is_some() {
-        ours.outputs().check_format(output).map_err(|fault| fault.to_string())?;
+        ours.outputs().check_format(output)?;
     }
     match (argument("logger"), argument("level")) {
-        (Some(logger), Some("default")) => ours.set_level(logger, None),
-        (Some(logger), Some(level)) => ours.set_level(logger, Some(level)),
-        (None, None) if format.is_some() => Ok(()),
-        _ => {
-            let remedy = "logger=zebu_zab&level=debug, or format=json, is expected";
-            return Err(remedy.to_owned());
-        }
+        (Some(logger), Some("default")) => ours.set_level(logger, None)?,
+        (Some(logger), Some(level)) => ours.set_level(logger, Some(level))?,
+        (None, None) if format.is_some() => {}
+        _ => return Err(LoggersFault::Nothing),
     }
-    .map_err(|fault| fault.to_string().replace('\n', "; "))?;
     if let Some(format) = format {
-        ours.outputs().set_format(output, format).map_err(|fault| fault.to_string())?;
+        ours.outputs().set_format(output, format)?;
     }
     list(control)
 }
 
-fn output(text: &str) -> Result<OutputKind, String> {
+fn output(text: &str) -> Result<OutputKind, LoggersFault> {
     let known = OutputKind::ALL.iter().find(|it| it.name() == text);
-    let names = OutputKind::ALL.map(OutputKind::name).join(", ");
-    known.copied().ok_or_else(|| format!("{text:?} is not an output: {names}"))
+    known.copied().ok_or_else(|| LoggersFault::Output(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -110,7 +129,7 @@ mod tests {
 
     #[test]
     fn levels_are_listed_and_changed_and_faults_change_nothing() {
-        assert_eq!(list(None), Err(NOT_OURS.to_owned()));
+        assert_eq!(list(None), Err(LoggersFault::NotOurs));
         assert!(change(None, &HashMap::new()).is_err());
         let levels = Levels::parse("warn,zebu_zab=debug").unwrap();
         let dir = tempfile::tempdir().unwrap();

@@ -133,7 +133,7 @@ async fn hand_over(
             fields.push(field("to", heir.0));
             json(StatusCode::OK, &Json::Object(fields))
         }
-        Err(why) => json(StatusCode::CONFLICT, &commands::failed(NAME, why)),
+        Err(why) => json(StatusCode::CONFLICT, &commands::failed(NAME, why.to_string())),
     }
 }
 

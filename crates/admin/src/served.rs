@@ -1,8 +1,10 @@
 //! The facts and operations of a server that the admin server needs beside those of the four-letter
 //! words.
 
+use std::error::Error;
 use std::fs::File;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +68,7 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// Hands over to `to`, or to the best follower. Waits until this server does not lead any more.
     ///
     /// # Errors
-    /// The reason for a refusal, as a text for the user.
+    /// The reason for a refusal.
     fn hand_over(&self, to: Option<ServerId>) -> HandingOver<'_>;
     /// Whether this client with these credentials has every permission on `/`. Waits for a slow
     /// scheme.
@@ -83,33 +85,29 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// client's address and certificate.
     ///
     /// # Errors
-    /// The reason for a refusal, as a text for the user.
+    /// The reason for a refusal.
     fn open_session<'s>(&'s self, client: &'s Client) -> Opening<'s>;
     /// Takes a snapshot. Blocks, perhaps for a long time.
     ///
     /// # Errors
-    /// Why there is no snapshot, as a text for the log.
-    fn take_snapshot(&self) -> Result<TakenSnapshot, String>;
+    /// Why there is no snapshot.
+    fn take_snapshot(&self) -> Result<TakenSnapshot, NotTaken>;
     /// Replaces the state of a standalone server by the snapshot from `source`. Blocks. `fuzzy`:
     /// whether to accept a snapshot whose digest differs.
     ///
     /// # Errors
     /// Why the state was not replaced.
-    fn restore(
-        &self,
-        source: &mut dyn std::io::Read,
-        fuzzy: bool,
-    ) -> Result<Restored, RestoreDenied>;
+    fn restore(&self, source: &mut dyn io::Read, fuzzy: bool) -> Result<Restored, RestoreDenied>;
     /// The logs, sidecars and snapshots on the disk. Blocks.
     ///
     /// # Errors
-    /// Why they cannot be listed, as a text for the log.
-    fn data_files(&self) -> Result<Vec<DataFile>, String>;
+    /// They cannot be listed.
+    fn data_files(&self) -> io::Result<Vec<DataFile>>;
     /// Opens such a file; `None` if there is no file with this name. Blocks.
     ///
     /// # Errors
-    /// Why the file cannot be opened, as a text for the log.
-    fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String>;
+    /// The file cannot be opened.
+    fn open_data_file(&self, name: &str) -> io::Result<Option<(File, u64)>>;
     /// Counts bytes of files and snapshots that were sent. Returns the time until more may be sent,
     /// so that clients do not wait for the disk or the network.
     fn pause_shipping(&self, bytes: u64) -> Duration;
@@ -117,8 +115,8 @@ pub trait Served: Facts + Send + Sync + 'static {
     /// on the disk. Blocks for some seconds, and reads slowly enough not to delay clients.
     ///
     /// # Errors
-    /// Why there is no history, as a text for the user.
-    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String>;
+    /// Why there is no history.
+    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, NoHistory>;
 }
 
 /// The newest changes of a znode.
@@ -137,7 +135,53 @@ pub struct HistoryFacts {
 }
 
 /// A leader hands over to a server that the request names.
-pub type HandingOver<'s> = Pin<Box<dyn Future<Output = Result<ServerId, String>> + Send + 's>>;
+pub type HandingOver<'s> =
+    Pin<Box<dyn Future<Output = Result<ServerId, HandOverDenied>> + Send + 's>>;
+
+/// Why a server does not hand over.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverDenied {
+    /// Another server leads.
+    #[error("only the leader hands over: server.{} leads", .0.0)]
+    LedBy(ServerId),
+    /// This server does not lead, and no leader is known.
+    #[error("only the leader hands over: no leader is known")]
+    NoLeader,
+    /// The server stops.
+    #[error("this server is stopping")]
+    Stopping,
+    /// The server makes no progress.
+    #[error("this server does not answer in time")]
+    Late,
+    /// The server's own reason.
+    #[error(transparent)]
+    Refused(Box<dyn Error + Send + Sync>),
+}
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    /// The state was replaced while its snapshot was being written.
+    #[error("this server's state has been replaced")]
+    Replaced,
+    /// The snapshot cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    /// The server cannot write it.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+/// Why there is no history of a znode.
+#[derive(Debug, thiserror::Error)]
+pub enum NoHistory {
+    /// The program that runs the server reads no logs.
+    #[error("this server was started without a reader of its logs")]
+    NoReader,
+    /// The logs cannot be read.
+    #[error(transparent)]
+    Failed(Box<dyn Error + Send + Sync>),
+}
 
 /// The reason why a command is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

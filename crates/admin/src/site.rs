@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::File;
 use std::future::Future as _;
-use std::io::Read;
+use std::io::{self, Read};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -19,9 +19,10 @@ use axum::routing::{any, get};
 use axum::{Extension, Router};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use tokio::task::JoinError;
 use tokio::time::Sleep;
 use tracing::{error, info};
-use zebu_proto::Identity;
+use zebu_proto::{Causes, Identity};
 
 use crate::commands::{self, Answer, Command, Started};
 use crate::console::ConsoleOptions;
@@ -29,7 +30,7 @@ use crate::four_letter::Mode;
 use crate::health::{self, Health};
 use crate::http::Client;
 use crate::json::Json;
-use crate::loggers;
+use crate::loggers::{self, LoggersFault};
 use crate::management::management;
 use crate::pages::Pages;
 use crate::prometheus::{self as exposition, PageOptions};
@@ -182,10 +183,13 @@ async fn set_level(
     }
 }
 
-fn loggers_answer(answer: Result<Json, String>) -> Response {
+fn loggers_answer(answer: Result<Json, LoggersFault>) -> Response {
     match answer {
         Ok(answer) => json(StatusCode::OK, &answer),
-        Err(why) => json(StatusCode::BAD_REQUEST, &Json::object([("error", why.into())])),
+        Err(why) => {
+            let why = why.to_string();
+            json(StatusCode::BAD_REQUEST, &Json::object([("error", why.into())]))
+        }
     }
 }
 
@@ -292,7 +296,7 @@ async fn snapshot(admin: &Arc<Admin>, command: &Command, streaming: bool) -> Res
         Ok(Ok(taken)) => taken,
         Ok(Err(why)) => {
             metrics.snapshot_error_count.add(1);
-            error!("a snapshot requested over HTTP cannot be taken: {why}");
+            error!("a snapshot requested over HTTP cannot be taken: {}", Causes(&why));
             return failed(StatusCode::INTERNAL_SERVER_ERROR, "Snapshot cannot be taken");
         }
         Err(_) => return failed(StatusCode::INTERNAL_SERVER_ERROR, "Snapshot cannot be taken"),
@@ -377,9 +381,12 @@ async fn data_files(
     }
     let served = admin.served.clone();
     let listed = tokio::task::spawn_blocking(move || served.data_files()).await;
-    let Ok(Ok(files)) = listed else {
-        error!("the files of the data cannot be listed: {listed:?}");
-        return failed_copy(StatusCode::INTERNAL_SERVER_ERROR, "The files cannot be listed");
+    let files = match flat(listed) {
+        Ok(files) => files,
+        Err(why) => {
+            error!("the files of the data cannot be listed: {why}");
+            return failed_copy(StatusCode::INTERNAL_SERVER_ERROR, "The files cannot be listed");
+        }
     };
     let file = |file: DataFile| {
         Json::object([("name", file.name.as_str().into()), ("bytes", file.bytes.into())])
@@ -399,17 +406,22 @@ async fn data_file(
         return refused;
     }
     let served = admin.served.clone();
-    match tokio::task::spawn_blocking(move || served.open_data_file(&name)).await {
-        Ok(Ok(Some((file, bytes)))) => {
+    match flat(tokio::task::spawn_blocking(move || served.open_data_file(&name)).await) {
+        Ok(Some((file, bytes))) => {
             let body = Body::new(FileBody::new(file, bytes, admin.served.clone()));
             ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
         }
-        Ok(Ok(None)) => failed_copy(StatusCode::NOT_FOUND, "No such file"),
-        failed => {
-            error!("a file of the data cannot be opened: {failed:?}");
+        Ok(None) => failed_copy(StatusCode::NOT_FOUND, "No such file"),
+        Err(why) => {
+            error!("a file of the data cannot be opened: {why}");
             failed_copy(StatusCode::INTERNAL_SERVER_ERROR, "The file cannot be opened")
         }
     }
+}
+
+/// The result of work on another thread, which may have panicked.
+fn flat<T>(done: Result<io::Result<T>, JoinError>) -> io::Result<T> {
+    done.map_err(io::Error::other)?
 }
 
 /// Whether the client may copy all data of this server.

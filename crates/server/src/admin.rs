@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::Future;
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tracing::{info, warn};
 use zebu_admin::{
-    Client, ConsoleOptions, DataFile, Denied, Ended, EnsembleFacts, HandingOver, HistoryFacts,
-    InsideSession, LearnerFacts, ObserverFacts, OnPlain, Opening, Options, PageOptions, Progress,
-    RestoreDenied, Restored, Running, Served, Site, SnapshotFacts, Started, TakenSnapshot, Watched,
+    Client, ConsoleOptions, DataFile, Denied, Ended, EnsembleFacts, HandOverDenied, HandingOver,
+    HistoryFacts, InsideSession, LearnerFacts, NoHistory, NotTaken, ObserverFacts, OnPlain,
+    Opening, Options, PageOptions, Progress, RestoreDenied, Restored, Running, Served, Site,
+    SnapshotFacts, Started, TakenSnapshot, Watched,
 };
-use zebu_proto::{Causes, Perms, ServerId, SessionId};
+use zebu_proto::{Perms, ServerId, SessionId};
 use zebu_replica::auth::X509_SCHEME;
 use zebu_replica::{Input, NotHandedOver};
 use zebu_transport::HttpPort;
@@ -332,16 +333,11 @@ impl Served for ServerFactsView {
                 Ok(Ok(Ok(heir))) => Ok(heir),
                 Ok(Ok(Err(NotHandedOver::NoHeir(NoHeir::NotLeading)))) => {
                     let leader = self.ensemble().and_then(|ensemble| ensemble.leader);
-                    Err(match leader {
-                        Some(leader) => {
-                            format!("only the leader hands over: server.{} leads", leader.0)
-                        }
-                        None => "only the leader hands over: no leader is known".to_owned(),
-                    })
+                    Err(leader.map_or(HandOverDenied::NoLeader, HandOverDenied::LedBy))
                 }
-                Ok(Ok(Err(why))) => Err(why.to_string()),
-                Ok(Err(_)) => Err("this server is stopping".to_owned()),
-                Err(_) => Err("this server does not answer in time".to_owned()),
+                Ok(Ok(Err(why))) => Err(HandOverDenied::Refused(why.into())),
+                Ok(Err(_)) => Err(HandOverDenied::Stopping),
+                Err(_) => Err(HandOverDenied::Late),
             }
         })
     }
@@ -382,13 +378,13 @@ impl Served for ServerFactsView {
         })
     }
 
-    fn take_snapshot(&self) -> Result<TakenSnapshot, String> {
+    fn take_snapshot(&self) -> Result<TakenSnapshot, NotTaken> {
         let shared = &self.0;
         let taken = Snapshotter::new(shared.disk.snapshots.clone())
             .take(shared)
-            .map_err(|error| Causes(&error).to_string())?;
-        let taken = taken.ok_or_else(|| "this server's state has been replaced".to_owned())?;
-        let opened = File::open(&taken.path).map_err(|error| error.to_string())?;
+            .map_err(|error| NotTaken::Failed(error.into()))?;
+        let taken = taken.ok_or(NotTaken::Replaced)?;
+        let opened = File::open(&taken.path)?;
         Ok(TakenSnapshot { file: opened, zxid: taken.zxid, bytes: taken.bytes })
     }
 
@@ -396,12 +392,12 @@ impl Served for ServerFactsView {
         restoring::restore(&self.0, source, fuzzy)
     }
 
-    fn data_files(&self) -> Result<Vec<DataFile>, String> {
-        data_files::list(&self.0.config.data).map_err(|error| error.to_string())
+    fn data_files(&self) -> io::Result<Vec<DataFile>> {
+        data_files::list(&self.0.config.data)
     }
 
-    fn open_data_file(&self, name: &str) -> Result<Option<(File, u64)>, String> {
-        data_files::open(&self.0.config.data, name).map_err(|error| error.to_string())
+    fn open_data_file(&self, name: &str) -> io::Result<Option<(File, u64)>> {
+        data_files::open(&self.0.config.data, name)
     }
 
     fn pause_shipping(&self, bytes: u64) -> Duration {
@@ -409,11 +405,9 @@ impl Served for ServerFactsView {
         self.0.disk.pause_shipping(now, bytes)
     }
 
-    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, String> {
-        let Some(read) = self.0.http.history.get() else {
-            return Err("this server was started without a reader of its logs".to_owned());
-        };
+    fn history(&self, path: &str, below: bool) -> Result<HistoryFacts, NoHistory> {
+        let read = self.0.http.history.get().ok_or(NoHistory::NoReader)?;
         let data = &self.0.config.data;
-        read(&data.dir, &data.log_dir, path, below)
+        read(&data.dir, &data.log_dir, path, below).map_err(NoHistory::Failed)
     }
 }

@@ -6,6 +6,7 @@ mod disk;
 mod ending;
 mod other_servers;
 
+use std::error::Error;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -103,10 +104,11 @@ pub struct Shared {
 }
 
 /// Reads the newest changes of a znode, and with `true` of its whole subtree, from the directories
-/// of snapshots and of logs. The error is a message for the user.
+/// of snapshots and of logs. The user sees the error and its causes.
 ///
 /// The program sets it, so that the server does not depend on the crate that reads backups.
-pub type ReadHistory = fn(&Path, &Path, &str, bool) -> Result<HistoryFacts, String>;
+pub type ReadHistory =
+    fn(&Path, &Path, &str, bool) -> Result<HistoryFacts, Box<dyn Error + Send + Sync>>;
 
 /// The HTTP interfaces.
 #[derive(Default)]

@@ -4,12 +4,12 @@
 //! Every other command lives in a library crate; this crate only parses the command line and calls
 //! it.
 
+use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use zebu_backup::history::newest::{Limits, Newest, newest};
-use zebu_proto::Causes;
 use zebu_server::HistoryFacts;
 
 mod documents;
@@ -75,10 +75,9 @@ fn read_history(
     log_dir: &Path,
     path: &str,
     below: bool,
-) -> Result<HistoryFacts, String> {
-    let newest = newest(data_dir, log_dir, path, below, Limits::BESIDE_A_SERVER);
+) -> Result<HistoryFacts, Box<dyn Error + Send + Sync>> {
     let Newest { changes, is_cut, first, unread_logs, errors } =
-        newest.map_err(|error| Causes(&error).to_string())?;
+        newest(data_dir, log_dir, path, below, Limits::BESIDE_A_SERVER)?;
     Ok(HistoryFacts { changes, is_cut, first, unread_logs, errors })
 }
 

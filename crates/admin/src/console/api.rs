@@ -19,7 +19,7 @@ use zebu_proto::answer::{AclAndStat, Created, DataAndStat};
 use zebu_proto::request::{
     AuthPacket, Create, CreateTtl, PathOnly, PathVersion, PathWatch, Reconfig, SetAcl, SetData,
 };
-use zebu_proto::{AclRef, ErrorCode, OpCode, Perms, Stat, Version, Zxid};
+use zebu_proto::{AclRef, Causes, ErrorCode, OpCode, Perms, Stat, Version, Zxid};
 use zebu_zab::config::Rules;
 
 use super::signed::Person;
@@ -160,7 +160,7 @@ pub(super) async fn sign_in(
         return Err(unavailable("too many are signed in"));
     }
     let session = console.served.open_session(&client).await;
-    let mut session = session.map_err(|why| unavailable(&why))?;
+    let mut session = session.map_err(|why| unavailable(&why.to_string()))?;
     if !scheme.is_empty() {
         let packet =
             AuthPacket { kind: 0, scheme: some(scheme), auth: Some(credentials.as_bytes()) };
@@ -354,7 +354,7 @@ pub(super) async fn history(
     });
     let failed = |why| Refused(StatusCode::UNPROCESSABLE_ENTITY, why);
     let read = read.await.map_err(|_| failed("the logs cannot be read".to_owned()))?;
-    let found = read.map_err(failed)?;
+    let found = read.map_err(|why| failed(Causes(&why).to_string()))?;
     ok(&json!({
         "changes": found.changes,
         "cut": found.is_cut,

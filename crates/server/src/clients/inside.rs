@@ -10,7 +10,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use zebu_admin::{
-    Child, Children, ChildrenPage, Client as HttpClient, InsideSession, Lost, QuotaFacts, Reply,
+    Child, Children, ChildrenPage, Client as HttpClient, InsideSession, Lost, NotOpened,
+    QuotaFacts, Reply,
 };
 use zebu_engine::Outbox;
 use zebu_engine::client::{Client, End, Wants};
@@ -46,14 +47,14 @@ impl Inside {
     ///
     /// # Errors
     /// The reason why there is no session.
-    pub async fn open(shared: &Arc<Shared>, from: &HttpClient) -> Result<Self, String> {
+    pub async fn open(shared: &Arc<Shared>, from: &HttpClient) -> Result<Self, NotOpened> {
         let peer = from.address;
         let address = peer.ip().to_canonical();
         let proved = shared.clients.x509.as_ref().zip(from.subject.as_deref());
         let proved = proved.map(|(x509, subject)| x509.ids(subject)).unwrap_or_default();
         let mut entered = Entered::default();
         if !access::enter(shared, address, &mut entered, &proved) {
-            return Err("there are too many connections".to_owned());
+            return Err(NotOpened::Full);
         }
         let ids = shared.common.schemes.initial_with(peer.ip(), proved);
         let outbox = Outbox::new(shared.common.rules.outbox_bytes_max);
@@ -61,7 +62,7 @@ impl Inside {
         let conn = shared.enter(address, |id| Conn::new(id, address, ids, outbox, side));
         let conn = conn.ok_or_else(|| {
             shared.metrics.connection_rejected.add(1);
-            "there are too many connections from this address".to_owned()
+            NotOpened::FullForAddress
         })?;
         let mut inside = Self {
             shared: shared.clone(),
@@ -76,11 +77,11 @@ impl Inside {
             ConnectRequest { read_only: Some(true), ..ConnectRequest::new_session(TIMEOUT_MS) };
         inside.send(&request.to_bytes());
         let answer = tokio::time::timeout(OPENING_TIME_MAX, inside.frame()).await;
-        let answer = answer.map_err(|_| "no session in time".to_owned())?;
-        let answer = answer.map_err(|_| "no client is served".to_owned())?;
-        let answer = ConnectResponse::from_bytes(&answer).map_err(|error| error.to_string())?;
+        let answer = answer.map_err(|_| NotOpened::Late)?;
+        let answer = answer.map_err(|_| NotOpened::NotServed)?;
+        let answer = ConnectResponse::from_bytes(&answer)?;
         if answer.session_id == SessionId::NONE {
-            return Err("the session is refused".to_owned());
+            return Err(NotOpened::Refused);
         }
         inside.session = answer.session_id;
         inside.timeout = Duration::from_millis(answer.timeout_ms.max(1).unsigned_abs().into());

@@ -7,6 +7,7 @@
 //! address can have only a part.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +18,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tracing::{info, warn};
 use zebu_auth::certificate::Facts;
-use zebu_auth::tls::verify_hostname;
-use zebu_transport::{Begins, Parked, Port, Secured, secure, sort};
+use zebu_auth::tls::{HostnameError, verify_hostname};
+use zebu_transport::{Begins, HandshakeError, Parked, Port, Secured, secure, sort};
 
 use super::workers::{ACCEPT_PAUSE, Arrivals, Warnings};
 use crate::config::ClientTlsConfig;
@@ -40,6 +41,23 @@ pub struct Known {
     pub accepted: Instant,
     /// The facts of the client's certificate.
     pub certificate: Option<Facts>,
+}
+
+/// Why a connection is closed during its handshake.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    /// The connection has failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The handshake has failed.
+    #[error("no TLS: {0}")]
+    Handshake(#[from] HandshakeError),
+    /// The certificate does not belong to the client's address.
+    #[error("no TLS: {0}")]
+    Hostname(#[from] HostnameError),
+    /// The client has sent too little.
+    #[error("no TLS handshake in time")]
+    Late,
 }
 
 /// A connection before its handshake.
@@ -197,7 +215,7 @@ impl Desk {
             match known {
                 Ok(Ok(known)) => self.workers.hand(known),
                 Ok(Err(why)) => self.refuse(peer, &why),
-                Err(_) => self.refuse(peer, "no TLS handshake in time"),
+                Err(_) => self.refuse(peer, &Refused::Late),
             }
         });
     }
@@ -209,32 +227,27 @@ impl Desk {
         peer: SocketAddr,
         accepted: Instant,
         mixed: bool,
-    ) -> Result<Known, String> {
-        if mixed {
-            let begins = sort(&socket, self.config.detection_time).await;
-            if begins.map_err(|error| error.to_string())? == Begins::Plain {
-                let socket = socket.into_std().map_err(|error| error.to_string())?;
-                let parked = zebu_transport::plain(socket);
-                return Ok(Known { parked, peer, accepted, certificate: None });
-            }
+    ) -> Result<Known, Refused> {
+        if mixed && sort(&socket, self.config.detection_time).await? == Begins::Plain {
+            let parked = zebu_transport::plain(socket.into_std()?);
+            return Ok(Known { parked, peer, accepted, certificate: None });
         }
-        let secured = secure(socket, &self.port).await;
-        let Secured { parked, client } = secured.map_err(|error| format!("no TLS: {error}"))?;
+        let Secured { parked, client } = secure(socket, &self.port).await?;
         if self.config.verifies_clients_hosts
             && let Some(facts) = &client
         {
             let address = peer.ip().to_canonical().to_string();
-            verify_hostname(facts, &[&address]).map_err(|error| format!("no TLS: {error}"))?;
+            verify_hostname(facts, &[&address])?;
         }
         Ok(Known { parked, peer, accepted, certificate: client })
     }
 
-    fn refuse(&self, peer: SocketAddr, why: &str) {
+    fn refuse(&self, peer: SocketAddr, why: &Refused) {
         self.shared.metrics.unsuccessful_handshake.add(1);
         self.shared.clients.tls_failures.fetch_add(1, Ordering::Relaxed);
         info!(connection = %peer, "closing the connection from {peer}: {why}");
         if let Some(audit) = self.shared.audit.get() {
-            audit.refused(peer.ip(), why.to_owned());
+            audit.refused(peer.ip(), why.to_string());
         }
     }
 }
