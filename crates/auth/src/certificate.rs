@@ -20,6 +20,39 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SUBJECT_ALT_NAME: &str = "2.5.29.17";
 
+/// A certificate that is not valid at a time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DatesFault {
+    /// It will be valid later.
+    #[error(
+        "the certificate of {subject:?} is not valid yet: it is valid from {from} to {until}, now is {now}"
+    )]
+    NotYet {
+        /// The holder.
+        subject: String,
+        /// The first moment at which it is valid.
+        from: Timestamp,
+        /// The last moment at which it is valid.
+        until: Timestamp,
+        /// The time, in whole seconds.
+        now: Timestamp,
+    },
+    /// It was valid earlier.
+    #[error(
+        "the certificate of {subject:?} has expired: it was valid from {from} to {until}, now is {now}"
+    )]
+    Expired {
+        /// The holder.
+        subject: String,
+        /// The first moment at which it was valid.
+        from: Timestamp,
+        /// The last moment at which it was valid.
+        until: Timestamp,
+        /// The time, in whole seconds.
+        now: Timestamp,
+    },
+}
+
 /// Bytes that are not a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an X.509 certificate: {0}")]
@@ -201,25 +234,15 @@ impl Facts {
     /// Whether it is valid at this time, judged only by its dates.
     ///
     /// # Errors
-    /// A sentence with both dates.
-    pub fn check_dates(&self, now: Timestamp) -> Result<(), String> {
-        if now < self.not_before {
-            return Err(format!(
-                "the certificate of {:?} is not valid yet: it is valid from {} to {}, now is {}",
-                self.subject,
-                self.not_before,
-                self.not_after,
-                whole(now)
-            ));
+    /// It is not valid yet, or has expired.
+    pub fn check_dates(&self, now: Timestamp) -> Result<(), DatesFault> {
+        let Self { not_before: from, not_after: until, .. } = *self;
+        let subject = || self.subject.clone();
+        if now < from {
+            return Err(DatesFault::NotYet { subject: subject(), from, until, now: whole(now) });
         }
-        if now > self.not_after {
-            return Err(format!(
-                "the certificate of {:?} has expired: it was valid from {} to {}, now is {}",
-                self.subject,
-                self.not_before,
-                self.not_after,
-                whole(now)
-            ));
+        if now > until {
+            return Err(DatesFault::Expired { subject: subject(), from, until, now: whole(now) });
         }
         Ok(())
     }
@@ -315,13 +338,13 @@ mod tests {
     #[test]
     fn a_certificate_out_of_its_dates_is_refused_with_both_dates() {
         let now: Timestamp = "2026-01-01T00:00:00.5Z".parse().unwrap();
-        let expired = facts("expired.pem").check_dates(now).unwrap_err();
+        let expired = facts("expired.pem").check_dates(now).unwrap_err().to_string();
         assert_eq!(
             expired,
             "the certificate of \"CN=expired\" has expired: it was valid from 2020-01-01T00:00:00Z to \
              2020-02-01T00:00:00Z, now is 2026-01-01T00:00:00Z"
         );
-        let future = facts("future.pem").check_dates(now).unwrap_err();
+        let future = facts("future.pem").check_dates(now).unwrap_err().to_string();
         assert!(
             future.contains("not valid yet: it is valid from 2090-01-01T00:00:00Z"),
             "{future}"

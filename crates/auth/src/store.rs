@@ -323,7 +323,10 @@ impl Contents {
             chain.into_iter().map(CertificateDer::from).collect();
         belongs(&key, &chain, &facts)?;
         facts.check_dates(now).map_err(|fault| {
-            Fault::new(fault, "renew the certificate, or set the clock of this machine right")
+            Fault::new(
+                fault.to_string(),
+                "renew the certificate, or set the clock of this machine right",
+            )
         })?;
         Ok(Identity { key, chain, facts })
     }

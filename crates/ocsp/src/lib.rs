@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use zebu_auth::tls::ocsp::http::{ANSWER_BYTES_MAX, body};
-use zebu_auth::tls::ocsp::{Ocsp, OcspError, Question, Side};
+use zebu_auth::tls::ocsp::{Ocsp, OcspError, Question, ResponderFault, Side};
 
 /// Maximum time for one answer.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub async fn check(
     let until = tokio::time::Instant::now() + CHECK_TIME_MAX;
     for question in ocsp.questions(chain, Timestamp::now())? {
         let asked = tokio::time::timeout_at(until, ask(&question)).await;
-        let answer = asked.unwrap_or_else(|_| Err("does not answer in time".to_owned()));
+        let answer = asked.unwrap_or(Err(ResponderFault::Late));
         match ocsp.settle(&question, answer.as_deref().map_err(Clone::clone), Timestamp::now()) {
             Err(OcspError::Unclear { .. })
                 if ocsp.is_good_by_lists(chain, side, Timestamp::now()) => {}
@@ -83,16 +83,15 @@ pub fn refused(error: OcspError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Sends a request to one responder. The error is worded to follow "the responder such and such".
-async fn ask(question: &Question) -> Result<Vec<u8>, String> {
-    let place = question.place()?;
-    // The permit is never refused, because no code closes the semaphore.
-    let _permit = PLACES.acquire().await.map_err(|error| error.to_string())?;
+/// Sends a request to one responder.
+async fn ask(question: &Question) -> Result<Vec<u8>, ResponderFault> {
+    let place = question.place().map_err(|_| ResponderFault::NoPlace)?;
+    let _permit = PLACES.acquire().await.expect("no code closes the semaphore");
     let exchange = async {
         let mut socket = TcpStream::connect(place.address())
             .await
-            .map_err(|error| format!("cannot be reached: {error}"))?;
-        let broken = |error: io::Error| format!("does not answer: {error}");
+            .map_err(|error| ResponderFault::Unreachable(error.to_string()))?;
+        let broken = |error: io::Error| ResponderFault::Broken(error.to_string());
         socket.write_all(&place.request(&question.request())).await.map_err(broken)?;
         let mut bytes = Vec::new();
         loop {
@@ -104,8 +103,6 @@ async fn ask(question: &Question) -> Result<Vec<u8>, String> {
             }
         }
     };
-    let seconds = ANSWER_TIME_MAX.as_secs();
-    timeout(ANSWER_TIME_MAX, exchange)
-        .await
-        .unwrap_or_else(|_| Err(format!("does not answer within {seconds} s")))
+    let slow = ResponderFault::Slow(ANSWER_TIME_MAX.as_secs());
+    timeout(ANSWER_TIME_MAX, exchange).await.unwrap_or(Err(slow))
 }

@@ -219,7 +219,7 @@ pub(crate) fn ocsp(bytes: &[u8]) {
     let answer = match body(bytes, true) {
         Ok(answer) => answer.expect("nothing more comes"),
         Err(why) => {
-            one_line(&why);
+            one_line(&why.to_string());
             bytes
         }
     };

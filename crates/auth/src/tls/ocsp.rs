@@ -8,6 +8,7 @@
 //!
 //! Source: RFC 6960; `sun.security.provider.certpath.RevocationChecker`, `OCSPResponse`.
 
+mod fault;
 pub mod http;
 mod response;
 
@@ -30,6 +31,7 @@ use super::verify::{AnyClient, AnyServer, Trust};
 use super::version1::Key;
 use crate::certificate::{Facts, Parts};
 use crate::der::{DerError, OID, Reader, SEQUENCE, oid_text};
+pub use fault::{NoPlace, ResponderFault, Unknown, UrlFault};
 use http::Place;
 use response::{Response, Status};
 
@@ -76,8 +78,8 @@ pub enum OcspError {
     Unclear {
         /// The holder.
         subject: String,
-        /// The responder, and the fault of its answer.
-        why: String,
+        /// The reason.
+        why: Unknown,
     },
     /// The chain cannot be checked.
     #[error("no responder can be asked about its certificates: {0}")]
@@ -98,7 +100,7 @@ pub struct Question {
     id: CertificateId,
     subject: String,
     /// The responder's address, or the reason why there is none.
-    place: Result<Place, String>,
+    place: Result<Place, NoPlace>,
     issuer: Issuer,
 }
 
@@ -117,8 +119,8 @@ impl Question {
     ///
     /// # Errors
     /// The certificate names no responder with a supported address.
-    pub fn place(&self) -> Result<&Place, String> {
-        self.place.as_ref().map_err(Clone::clone)
+    pub fn place(&self) -> Result<&Place, &NoPlace> {
+        self.place.as_ref()
     }
 
     /// The request, in DER.
@@ -244,17 +246,17 @@ impl Ocsp {
     pub fn settle(
         &self,
         question: &Question,
-        answer: Result<&[u8], String>,
+        answer: Result<&[u8], ResponderFault>,
         now: Timestamp,
     ) -> Result<(), OcspError> {
-        let judged = match (&question.place, answer) {
-            (Err(why), _) => Err(why.clone()),
-            (Ok(place), Err(why)) => Err(format!("the responder {place} {why}")),
-            (Ok(place), Ok(bytes)) => Response::read(bytes)
+        let judged = match &question.place {
+            Err(why) => Err(why.clone().into()),
+            Ok(place) => answer
+                .and_then(Response::read)
                 .and_then(|response| {
                     response.judge(&question.id, &question.issuer, &self.algorithms, now)
                 })
-                .map_err(|why| format!("the responder {place} {why}")),
+                .map_err(|fault| Unknown::Responder { place: place.to_string(), fault }),
         };
         let (status, until) =
             judged.map_err(|why| OcspError::Unclear { subject: question.subject.clone(), why })?;
@@ -341,8 +343,8 @@ impl Question {
             serial: own.serial.to_vec(),
         };
         let place = match responder(own)? {
-            Some(url) => Place::parse(&url).map_err(|why| format!("its responder {url:?} {why}")),
-            None => Err("it names no responder".to_owned()),
+            Some(url) => Place::parse(&url).map_err(|fault| NoPlace::Address { url, fault }),
+            None => Err(NoPlace::Unnamed),
         };
         let issuer = Issuer { name: issuer.subject.to_vec(), key: issuer.public_key.to_vec() };
         let subject = Facts::of(der).map(|facts| facts.subject).unwrap_or_default();

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{ResponderFault, UrlFault};
+
 /// Maximum bytes of an answer, head and body.
 pub const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Maximum bytes of a responder's address.
@@ -28,28 +30,26 @@ impl Place {
     ///
     /// # Errors
     /// The fault, worded to follow "its responder such and such".
-    pub(super) fn parse(url: &str) -> Result<Self, String> {
-        const NONE: &str = "has an address that is no URL";
+    pub(super) fn parse(url: &str) -> Result<Self, UrlFault> {
+        const NONE: UrlFault = UrlFault::Malformed;
         if url.len() > URL_BYTES_MAX || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(NONE.to_owned());
+            return Err(NONE);
         }
         let (scheme, rest) = url.split_once("://").ok_or(NONE)?;
         if !scheme.eq_ignore_ascii_case("http") {
-            return Err("cannot be asked over HTTP".to_owned());
+            return Err(UrlFault::Scheme);
         }
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
         let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => {
-                (host, port.parse().map_err(|_| NONE.to_owned())?)
-            }
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| NONE)?),
             _ => (authority, 80),
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() || host.contains(['@', '?', '#']) {
-            return Err(NONE.to_owned());
+            return Err(NONE);
         }
         let (url, host, path) = (url.to_owned(), host.to_owned(), path.to_owned());
         Ok(Self { url, host, port, path })
@@ -78,46 +78,44 @@ impl Place {
 /// The body of an answer; `None` if more bytes are needed. `is_over`: the connection has ended.
 ///
 /// # Errors
-/// The fault, worded to follow "the responder such and such".
-pub fn body(bytes: &[u8], is_over: bool) -> Result<Option<&[u8]>, String> {
-    const BROKEN: &str = "sends no answer of HTTP";
+/// The bytes are no answer that is accepted.
+pub fn body(bytes: &[u8], is_over: bool) -> Result<Option<&[u8]>, ResponderFault> {
+    const BROKEN: ResponderFault = ResponderFault::NotHttp;
     if bytes.len() > ANSWER_BYTES_MAX {
-        return Err(format!("sends an answer above {ANSWER_BYTES_MAX} bytes"));
+        return Err(ResponderFault::TooLong);
     }
     let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        return if is_over { Err(BROKEN.to_owned()) } else { Ok(None) };
+        return if is_over { Err(BROKEN) } else { Ok(None) };
     };
     let (head, body) = (&bytes[..at], &bytes[at + 4..]);
-    let head = std::str::from_utf8(head).map_err(|_| BROKEN.to_owned())?;
+    let head = std::str::from_utf8(head).map_err(|_| BROKEN)?;
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap_or_default();
     let mut words = status.split(' ');
     if !words.next().is_some_and(|version| version.starts_with("HTTP/1.")) {
-        return Err(BROKEN.to_owned());
+        return Err(BROKEN);
     }
     match words.next() {
         Some("200") => {}
         Some(other) if other.len() == 3 && other.bytes().all(|byte| byte.is_ascii_digit()) => {
-            return Err(format!("answers with HTTP status {other}"));
+            return Err(other.parse().map_or(BROKEN, ResponderFault::HttpStatus));
         }
-        _ => return Err(BROKEN.to_owned()),
+        _ => return Err(BROKEN),
     }
     let mut length = None;
     for line in lines {
-        let Some((name, value)) = line.split_once(':') else { return Err(BROKEN.to_owned()) };
+        let Some((name, value)) = line.split_once(':') else { return Err(BROKEN) };
         if name.eq_ignore_ascii_case("content-length") {
-            length = Some(value.trim().parse::<usize>().map_err(|_| BROKEN.to_owned())?);
+            length = Some(value.trim().parse::<usize>().map_err(|_| BROKEN)?);
         }
         if name.eq_ignore_ascii_case("transfer-encoding") {
-            return Err("sends an answer in pieces, which HTTP/1.0 does not have".to_owned());
+            return Err(ResponderFault::InPieces);
         }
     }
     match length {
-        Some(length) if length > ANSWER_BYTES_MAX => {
-            Err(format!("sends an answer above {ANSWER_BYTES_MAX} bytes"))
-        }
+        Some(length) if length > ANSWER_BYTES_MAX => Err(ResponderFault::TooLong),
         Some(length) if body.len() >= length => Ok(Some(&body[..length])),
-        Some(_) if is_over => Err("ends its answer too early".to_owned()),
+        Some(_) if is_over => Err(ResponderFault::Short),
         None if is_over => Ok(Some(body)),
         Some(_) | None => Ok(None),
     }
@@ -164,7 +162,7 @@ mod tests {
             (&[b'a'; ANSWER_BYTES_MAX + 1], "above 65536 bytes"),
         ];
         for (bytes, why) in cases {
-            let error = body(bytes, true).unwrap_err();
+            let error = body(bytes, true).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

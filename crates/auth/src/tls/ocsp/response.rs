@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 
-use super::{CLOCK_SKEW, CertificateId, Issuer};
+use super::{CLOCK_SKEW, CertificateId, Issuer, ResponderFault};
 use crate::certificate::{Facts, Parts, bits, time};
 use crate::der::{
     BIT_STRING, BOOLEAN, DerError, INTEGER, OCTET_STRING, OID, Reader, SEQUENCE, context, oid_text,
@@ -16,6 +16,8 @@ use crate::tls::version1::Key;
 const ENUMERATED: u8 = 0x0a;
 const NULL: [u8; 2] = [0x05, 0];
 const GENERALIZED_TIME: u8 = 0x18;
+/// The status of a response that has an answer.
+const SUCCESSFUL: u8 = 0;
 const GOOD: u8 = 0x80;
 const REVOKED: u8 = 0xa1;
 const UNKNOWN: u8 = 0x82;
@@ -82,11 +84,10 @@ pub(super) struct Response<'a> {
     answers: Reader<'a>,
 }
 
-/// A fault, worded to follow "the responder such and such".
-type Judged<T> = Result<T, String>;
+type Judged<T> = Result<T, ResponderFault>;
 
-fn garbled(error: DerError) -> String {
-    format!("sends no response that can be read: {error}")
+fn garbled(error: DerError) -> ResponderFault {
+    ResponderFault::Garbled(error.to_string())
 }
 
 impl<'a> Response<'a> {
@@ -96,19 +97,10 @@ impl<'a> Response<'a> {
     /// The bytes are not a response, or the response has no answer.
     pub(super) fn read(bytes: &'a [u8]) -> Judged<Self> {
         let (status, content) = Self::outside(bytes).map_err(garbled)?;
-        let refused = match status {
-            0 => None,
-            1 => Some("says that the request is malformed"),
-            2 => Some("has an internal error"),
-            3 => Some("says that it has to be asked again later"),
-            5 => Some("wants a signed request"),
-            6 => Some("does not serve this request"),
-            _ => Some("answers with a status that has no meaning"),
-        };
-        if let Some(refused) = refused {
-            return Err(refused.to_owned());
+        if status != SUCCESSFUL {
+            return Err(ResponderFault::Refused(status));
         }
-        let content = content.ok_or_else(|| "sends a response without an answer".to_owned())?;
+        let content = content.ok_or(ResponderFault::NoAnswer)?;
         Self::inside(content).map_err(garbled)
     }
 
@@ -165,9 +157,7 @@ impl<'a> Response<'a> {
         now: Timestamp,
     ) -> Judged<(Status, Option<Timestamp>)> {
         if !self.is_signed(issuer, algorithms, now) {
-            let why = "sends a response that neither the certificate's issuer has signed nor a \
-                       responder with a valid certificate of that issuer";
-            return Err(why.to_owned());
+            return Err(ResponderFault::Unsigned);
         }
         let mut answers = self.answers;
         while !answers.is_empty() {
@@ -180,16 +170,14 @@ impl<'a> Response<'a> {
             let last = until.unwrap_or(from);
             if now + CLOCK_SKEW < from || last < now - CLOCK_SKEW {
                 let now = now.round(jiff::Unit::Second).unwrap_or(now);
-                return Err(format!(
-                    "sends a response that is out of date: it is of {from} and valid until {last}, now is {now}"
-                ));
+                return Err(ResponderFault::OutOfDate { from, last, now });
             }
             return match status {
                 Some(status) => Ok((status, until)),
-                None => Err("does not know the certificate".to_owned()),
+                None => Err(ResponderFault::UnknownCertificate),
             };
         }
-        Err("sends a response about another certificate".to_owned())
+        Err(ResponderFault::OtherCertificate)
     }
 
     fn is_signed(

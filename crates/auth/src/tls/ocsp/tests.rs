@@ -96,7 +96,7 @@ fn whatever_does_not_say_good_refuses_the_certificate() {
     let error = ocsp.settle(&questions[0], Ok(&[]), made()).unwrap_err().to_string();
     assert!(error.ends_with("is not known: it names no responder"), "{error}");
     let questions = ocsp.questions(&chain(&["leaf", "inter"]), made()).unwrap();
-    let silent = Err("does not answer within 5 s".to_owned());
+    let silent = Err(ResponderFault::Slow(5));
     let error = ocsp.settle(&questions[0], silent, made()).unwrap_err().to_string();
     assert!(error.ends_with("/status does not answer within 5 s"), "{error}");
     let alone = ocsp.questions(&chain(&["leaf"]), made()).unwrap_err();
