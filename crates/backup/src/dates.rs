@@ -31,17 +31,20 @@ impl Point {
     }
 }
 
+/// A text that is no point of the history.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither a zxid, as in 0x100000004, nor a time, as in 2026-11-25T04:50:00Z")]
+pub struct NoPoint(pub String);
+
 /// Parses a zxid, `0x…`, or a time: `2026-11-25T04:50:00Z`, a local time without a zone, or a date
 /// alone.
-pub fn parse_point(text: &str) -> Result<Point, String> {
-    if let Some(zxid) = parse_hex(text) {
-        return Ok(Point::Zxid(zxid));
-    }
-    parse_time(text).map(Point::Time).map_err(|_| {
-        format!(
-            "{text:?} is neither a zxid, as in 0x100000004, nor a time, as in 2026-11-25T04:50:00Z"
-        )
-    })
+///
+/// # Errors
+/// The text is neither.
+pub fn parse_point(text: &str) -> Result<Point, NoPoint> {
+    let zxid = parse_hex(text).map(Point::Zxid);
+    let point = zxid.or_else(|| parse_time(text).map(Point::Time));
+    point.ok_or_else(|| NoPoint(text.to_owned()))
 }
 
 fn parse_hex(text: &str) -> Option<Zxid> {
@@ -49,14 +52,14 @@ fn parse_hex(text: &str) -> Option<Zxid> {
     i64::from_str_radix(digits, 16).ok().filter(|zxid| *zxid >= 0).map(Zxid)
 }
 
-/// Parses a time, in milliseconds since the Unix epoch.
-pub fn parse_time(text: &str) -> Result<i64, String> {
+/// A time, in milliseconds since the Unix epoch.
+fn parse_time(text: &str) -> Option<i64> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time.as_millisecond());
+        return Some(time.as_millisecond());
     }
-    let civil = text.parse::<civil::DateTime>().map_err(|error| error.to_string())?;
-    let zoned = civil.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
-    Ok(zoned.timestamp().as_millisecond())
+    let civil = text.parse::<civil::DateTime>().ok()?;
+    let zoned = civil.to_zoned(TimeZone::system()).ok()?;
+    Some(zoned.timestamp().as_millisecond())
 }
 
 /// A time as text, in UTC.
@@ -76,7 +79,7 @@ mod tests {
         assert_eq!(parse_point("1970-01-01T00:00:01Z"), Ok(Point::Time(1000)));
         assert_eq!(parse_point("1970-01-01T01:00:01+01:00"), Ok(Point::Time(1000)));
         assert!(matches!(parse_point("2026-11-25"), Ok(Point::Time(_))));
-        assert!(parse_point("yesterday").unwrap_err().contains("neither a zxid"));
+        assert!(parse_point("yesterday").unwrap_err().to_string().contains("neither a zxid"));
         assert!(parse_point("0xffffffffffffffff").is_err());
         assert_eq!(utc(1500), "1970-01-01T00:00:01.500Z");
     }

@@ -47,7 +47,7 @@ pub use secret::{MASK, Secret};
 pub use settings::*;
 pub use sources::{Origin, ReadFile, Sources, Start, VARIABLES, variables};
 pub use table::SETTINGS;
-pub use value::interval;
+pub use value::{IntervalFault, interval};
 
 /// The class of the scheme that uses clients' certificates.
 const X509_PROVIDER: &str = "org.apache.zookeeper.server.auth.X509AuthenticationProvider";

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use zebu_https::given;
+use zebu_https::given::{self, GivenFault};
 
 use super::build::Reader;
 use super::settings::{
@@ -146,7 +146,7 @@ impl Reader<'_> {
     }
 
     fn otlp(&self) -> Option<OtlpConfig> {
-        let read = |key, read: &dyn Fn(&str) -> Result<(), String>| {
+        let read = |key, read: &dyn Fn(&str) -> Result<(), GivenFault>| {
             let text = self.text(key)?;
             if let Err(fault) = read(&text) {
                 let shown = self.given(key).map_or("", Given::shown);

@@ -37,7 +37,7 @@ pub(super) fn fault(setting: &Setting, key: &str, value: &str) -> Option<String>
             }
         }
         Kind::Decimal => decimal(value).is_none().then(|| "expected a number".to_owned()),
-        Kind::Interval => interval(value).err(),
+        Kind::Interval => interval(value).err().map(|fault| fault.to_string()),
         Kind::Choice(words) => choice(words, value)
             .is_none()
             .then(|| format!("expected one of {}", words.join(", ").trim_start_matches(", "))),
@@ -113,26 +113,42 @@ pub(super) fn decimal(value: &str) -> Option<f64> {
     value.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
+/// Why a text is no interval.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IntervalFault {
+    /// It does not begin with a number, for this reason.
+    #[error("{0}, expected hours or a number with ms, s, m, h or d")]
+    Number(&'static str),
+    /// There is no such unit.
+    #[error("unknown unit {0}, expected ms, s, m, h or d")]
+    Unit(String),
+    /// The interval is too long.
+    #[error("number out of range")]
+    TooLong,
+}
+
 /// Reads the time between purges: a plain number is in hours; `ms`, `s`, `m`, `h` and `d` are
 /// units.
 ///
 /// Zero and negative numbers: never.
-pub fn interval(value: &str) -> Result<Option<Duration>, String> {
+///
+/// # Errors
+/// [`IntervalFault`].
+pub fn interval(value: &str) -> Result<Option<Duration>, IntervalFault> {
     let digits_end =
         value.find(|c: char| !c.is_ascii_digit() && c != '-' && c != '+').unwrap_or(value.len());
     let (digits, unit) = value.split_at(digits_end);
-    let number = whole_number(digits, false)
-        .map_err(|fault| format!("{fault}, expected hours or a number with ms, s, m, h or d"))?;
+    let number = whole_number(digits, false).map_err(IntervalFault::Number)?;
     let unit_ms: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "ms" => 1,
         "s" => 1_000,
         "m" => 60_000,
         "" | "h" => 3_600_000,
         "d" => 86_400_000,
-        other => return Err(format!("unknown unit {other}, expected ms, s, m, h or d")),
+        other => return Err(IntervalFault::Unit(other.to_owned())),
     };
     let Ok(number) = u64::try_from(number) else { return Ok(None) };
-    let total_ms = number.checked_mul(unit_ms).ok_or("number out of range")?;
+    let total_ms = number.checked_mul(unit_ms).ok_or(IntervalFault::TooLong)?;
     Ok((total_ms > 0).then(|| Duration::from_millis(total_ms)))
 }
 

@@ -87,7 +87,7 @@ pub use group::{Group, Member};
 pub use ids::Ids;
 pub use kazoo_queues::{KazooLockingQueue, KazooQueue};
 pub use lock::{Contender, Held, Lock, Token};
-pub use models::{Codec, Json, Model, Models, Record};
+pub use models::{Codec, Json, Model, ModelFault, Models, Record};
 pub use multi_lock::{AllHeld, MultiLock};
 pub use mutex::{Guard, Mutex};
 pub use node::PersistentNode;

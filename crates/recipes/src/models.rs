@@ -13,6 +13,9 @@ use crate::counts::try_write;
 use crate::error::found_out;
 use crate::{Cache, Error, Result, Znode, faults, path};
 
+/// A fault of a value or of data, as a codec or a rule finds it. A text becomes one with `.into()`.
+pub type ModelFault = Box<dyn std::error::Error + Send + Sync>;
+
 /// The encoding of values as the data of znodes.
 ///
 /// ```
@@ -27,13 +30,13 @@ pub trait Codec<T>: Send + Sync {
     ///
     /// # Errors
     /// The fault of the value.
-    fn write(&self, value: &T) -> std::result::Result<Vec<u8>, String>;
+    fn write(&self, value: &T) -> std::result::Result<Vec<u8>, ModelFault>;
 
     /// Decodes the data of a znode.
     ///
     /// # Errors
     /// The fault of the data.
-    fn read(&self, data: &[u8]) -> std::result::Result<T, String>;
+    fn read(&self, data: &[u8]) -> std::result::Result<T, ModelFault>;
 }
 
 /// Values as JSON, through serde.
@@ -41,12 +44,12 @@ pub trait Codec<T>: Send + Sync {
 pub struct Json;
 
 impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
-    fn write(&self, value: &T) -> std::result::Result<Vec<u8>, String> {
-        serde_json::to_vec(value).map_err(|error| error.to_string())
+    fn write(&self, value: &T) -> std::result::Result<Vec<u8>, ModelFault> {
+        Ok(serde_json::to_vec(value)?)
     }
 
-    fn read(&self, data: &[u8]) -> std::result::Result<T, String> {
-        serde_json::from_slice(data).map_err(|error| error.to_string())
+    fn read(&self, data: &[u8]) -> std::result::Result<T, ModelFault> {
+        Ok(serde_json::from_slice(data)?)
     }
 }
 
@@ -60,7 +63,7 @@ pub struct Record<T> {
     pub stat: Stat,
 }
 
-type Check<T> = dyn Fn(&T) -> std::result::Result<(), String> + Send + Sync;
+type Check<T> = dyn Fn(&T) -> std::result::Result<(), ModelFault> + Send + Sync;
 
 /// The schema of typed znodes: their paths, their encoding, their create mode, and the valid
 /// values.
@@ -81,7 +84,7 @@ type Check<T> = dyn Fn(&T) -> std::result::Result<(), String> + Send + Sync;
 /// }
 ///
 /// let users = Models::<User>::json(&client, "/users/{id}", &Acls::creator())?
-///     .check(|user| if user.age > 0 { Ok(()) } else { Err("nobody is so young".to_owned()) });
+///     .check(|user| if user.age > 0 { Ok(()) } else { Err("nobody is so young".into()) });
 /// let amy = users.at(&["amy"])?;
 /// amy.create(&User { name: "Amy".into(), age: 30 }).await?;
 /// let older = amy.update(|user| user.age += 1).await?.expect("she is there");
@@ -134,8 +137,8 @@ fn is_id(part: &str) -> bool {
 }
 
 impl<T> Schema<T> {
-    fn wrong(path: &str, reason: impl Into<String>) -> Error {
-        Error::Model { path: path.to_owned(), reason: reason.into() }
+    fn wrong(path: &str, reason: impl ToString) -> Error {
+        Error::Model { path: path.to_owned(), reason: reason.to_string() }
     }
 
     /// The path of a template, or of a part of it, with these ids.
@@ -238,7 +241,7 @@ impl<T> Models<T> {
     #[must_use]
     pub fn check(
         self,
-        rule: impl Fn(&T) -> std::result::Result<(), String> + Send + Sync + 'static,
+        rule: impl Fn(&T) -> std::result::Result<(), ModelFault> + Send + Sync + 'static,
     ) -> Self {
         let mut schema = Arc::unwrap_or_clone(self.0);
         schema.checks.push(Arc::new(rule));

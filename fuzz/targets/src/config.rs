@@ -147,7 +147,7 @@ pub(crate) fn flags(bytes: &[u8]) {
                 assert_eq!(again, Ok(Some(interval)));
             }
             Ok(_) => {}
-            Err(why) => assert!(!why.is_empty()),
+            Err(why) => assert!(!why.to_string().is_empty()),
         }
     }
 }

@@ -136,19 +136,30 @@ pub fn read_authorization(path: &Path) -> Result<HeaderValue> {
     Ok(value)
 }
 
+/// Why a text is no address of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressFault {
+    /// It has another form.
+    #[error("{0:?} is no address such as http://host:8080")]
+    Form(String),
+    /// Its port is no number of a port.
+    #[error("{0:?} is no port")]
+    Port(String),
+}
+
 /// Parses `http://host:port`, `https://host:port`, `host:port` or `host`.
 ///
 /// # Errors
-/// The address has another form.
-pub fn parse_server(text: &str) -> Result<Address, String> {
+/// [`AddressFault`].
+pub fn parse_server(text: &str) -> Result<Address, AddressFault> {
     let secure = text.strip_prefix("https://");
     let rest = secure.or(text.strip_prefix("http://")).unwrap_or(text).trim_end_matches('/');
     if rest.contains("://") || rest.contains('/') || rest.is_empty() {
-        return Err(format!("{text:?} is no address such as http://host:8080"));
+        return Err(AddressFault::Form(text.to_owned()));
     }
     let (host, port) = match rest.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-            (host, port.parse().map_err(|_| format!("{port:?} is no port"))?)
+            (host, port.parse().map_err(|_| AddressFault::Port(port.to_owned()))?)
         }
         _ => (rest, PORT),
     };

@@ -24,7 +24,7 @@ async fn values_keep_their_schema() {
     let client = connect(server.address()).await;
     let users = Models::<User>::json(&client, "/orgs/{org}/users/{user}", &Acls::creator())
         .unwrap()
-        .check(|user| if user.age < 150 { Ok(()) } else { Err("too old".to_owned()) });
+        .check(|user| if user.age < 150 { Ok(()) } else { Err("too old".into()) });
     let amy = users.at(&["acme", "amy"]).unwrap();
     assert_eq!((amy.path(), amy.get().await.unwrap()), ("/orgs/acme/users/amy", None));
     assert_eq!(amy.update(|user| user.age = 1).await.unwrap(), None);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use zebu_client::{Acls, Client, ErrorKind, Version};
-use zebu_recipes::{Cache, Error, Models};
+use zebu_recipes::{Cache, Error, ModelFault, Models};
 use zebu_sim::World;
 
 use crate::house::{Family, Guest, Program};
@@ -53,9 +53,9 @@ struct Book {
 #[derive(Default)]
 pub(crate) struct Accounts(Mutex<Book>);
 
-fn check(account: &Account) -> Result<(), String> {
+fn check(account: &Account) -> Result<(), ModelFault> {
     let is_even = account.debit == account.credit;
-    if is_even { Ok(()) } else { Err("both sides must be equal".to_owned()) }
+    if is_even { Ok(()) } else { Err("both sides must be equal".into()) }
 }
 
 fn accounts(world: &World) -> BTreeMap<String, Vec<u8>> {
