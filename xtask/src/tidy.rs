@@ -4,6 +4,7 @@
 mod changelog;
 mod commands;
 mod compat;
+mod errors;
 mod ids;
 mod installed;
 mod invariants;
@@ -39,8 +40,9 @@ const OUTSIDE: &[&str] = &["bench", "figures"];
 const TESTKIT: &str = "testkit";
 const TESTS: &[&str] = &["sim"];
 
-/// The crates in `crates` that are programs. The others are libraries, whose errors have types, so
-/// that callers can distinguish them without reading their text.
+/// The crates in `crates` that are programs: `bench` is the whole of `zebu bench`, which prints its
+/// error and ends. The others are libraries, whose errors have types, so that callers can
+/// distinguish them without reading their text.
 const PROGRAMS: &[&str] = &["bench", "zebu"];
 
 /// The crate for errors without a type.
@@ -84,8 +86,13 @@ pub(crate) fn check() -> Result<()> {
     changelog::check(&root(), &mut wrong)?;
     for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        let name = file.strip_prefix(root()).unwrap_or(file).display();
-        wrong.extend(file_faults(&text).into_iter().map(|fault| format!("{name}: {fault}")));
+        let name = file.strip_prefix(root()).unwrap_or(file);
+        let mut faults = file_faults(&text);
+        if errors::is_library(name) {
+            faults.extend(errors::untyped(&text));
+        }
+        let name = name.display();
+        wrong.extend(faults.into_iter().map(|fault| format!("{name}: {fault}")));
     }
     if wrong.is_empty() {
         println!("tidy: {} files", files.len());

@@ -4,8 +4,8 @@ use hyper::Uri;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-/// Why a text of a configuration is no address, or no list of pairs. It contains no value of a pair,
-/// which may be a secret.
+/// Why a text of a configuration is no address, or no list of pairs. No variant contains the value
+/// of a pair, which may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GivenFault {
     /// Not an address; with the path of the example.
