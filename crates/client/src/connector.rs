@@ -827,7 +827,7 @@ impl Connector {
             if self.follows {
                 return Err(Error::tls(NO_TLS_PORTS));
             }
-            material.load().map_err(|fault| Error::tls(&fault))?;
+            material.load().map_err(|fault| Error::tls(&fault.to_string()))?;
         }
         let (thread, this) = self.with_thread()?;
         let shared = Shared::new(status, thread.clone(), this.options.seed);

@@ -54,7 +54,7 @@ enum Report {
     Failed(Attempt),
     Probed(SocketAddr, Probe),
     #[cfg(feature = "sasl")]
-    Proved(Attempt, Box<crate::sasl::Kerberos>, Result<Proof, String>),
+    Proved(Attempt, Box<crate::sasl::Kerberos>, Result<Proof, crate::sasl::Fault>),
 }
 
 struct Connection {
@@ -591,7 +591,7 @@ impl Driver {
                 match called {
                     Ok(claim) => self._kerberos = Some(claim),
                     Err(error) => {
-                        self.proved(attempt, Err(format!("no thread for Kerberos: {error}")));
+                        self.proved(attempt, Err(crate::sasl::Fault::NoThread(error)));
                     }
                 }
             }
@@ -600,7 +600,7 @@ impl Driver {
 
     /// Handles the result of a SASL step.
     #[cfg(feature = "sasl")]
-    fn proved(&mut self, attempt: Attempt, proof: Result<Proof, String>) {
+    fn proved(&mut self, attempt: Attempt, proof: Result<Proof, crate::sasl::Fault>) {
         let proof = proof.unwrap_or_else(|fault| {
             let connection = self.connection.as_ref();
             // Results of an earlier connection are ignored.

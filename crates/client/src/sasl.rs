@@ -2,6 +2,7 @@
 //!
 //! `zebu-auth` makes the tokens. `zebu-session` decides when they are sent.
 
+use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -11,11 +12,37 @@ use zebu_auth::gssapi::{self, Context, Gss, Initiator, Source, Target};
 use zebu_auth::jaas::{Jaas, Login};
 use zebu_session::{Attempt, Challenge, Proof};
 
-use crate::{Error, Result};
+use crate::Error;
 
-/// The error if a server without SASL, or one whose `Server` section is for another mechanism,
-/// receives a token.
-const NO_TOKEN: &str = "the server sends no challenge: it has no SASL, or not DIGEST-MD5; check its JAAS section Server";
+type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an exchange failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The system supplies no random bytes.
+    #[error("the system gives no random bytes")]
+    NoRandomBytes,
+    /// Kerberos has no credentials.
+    #[error("Kerberos: {0}")]
+    NoCredentials(#[from] gssapi::Error),
+    /// The exchange has not begun.
+    #[error("a challenge before the beginning")]
+    NotBegun,
+    /// The server has no SASL, or its `Server` section is for another mechanism.
+    #[error(
+        "the server sends no challenge: it has no SASL, or not DIGEST-MD5; check its JAAS section Server"
+    )]
+    NoChallenge,
+    /// A step of DIGEST-MD5 failed.
+    #[error(transparent)]
+    Digest(#[from] digest_md5::Failure),
+    /// A step of Kerberos failed.
+    #[error(transparent)]
+    Kerberos(#[from] gssapi::Failure),
+    /// The system supplies no thread.
+    #[error("no thread for Kerberos: {0}")]
+    NoThread(io::Error),
+}
 
 /// The name of the service, unless another is set.
 const SERVICE: &str = "zookeeper";
@@ -293,7 +320,7 @@ impl SaslExchange {
             Side::Digest(client) => digest(client, challenge),
             Side::Kerberos(kerberos) => kerberos.answer(challenge),
         };
-        match proof.map_err(|fault| Error::sasl(&fault))? {
+        match proof.map_err(|fault| Error::sasl(&fault.to_string()))? {
             Proof::Token(token) => Ok(Some(token)),
             Proof::Done => Ok(None),
             Proof::Failed => Err(Error::sasl("the server does not prove itself")),
@@ -318,14 +345,13 @@ impl Kerberos {
     /// The answer to a challenge. May first contact the key distribution centre.
     ///
     /// # Errors
-    /// There is no ticket, or the server does not authenticate itself. The text is for people.
-    pub(crate) fn answer(&mut self, challenge: &Challenge) -> std::result::Result<Proof, String> {
-        let answered = match challenge {
-            Challenge::First => self.client.begin().map(Some),
+    /// There is no ticket, or the server does not authenticate itself.
+    pub(crate) fn answer(&mut self, challenge: &Challenge) -> Result<Proof, Fault> {
+        let token = match challenge {
+            Challenge::First => Some(self.client.begin()?),
             // The challenge that ends the exchange has no token.
-            Challenge::Token(token) => self.client.step(token.as_deref().unwrap_or_default()),
+            Challenge::Token(token) => self.client.step(token.as_deref().unwrap_or_default())?,
         };
-        let token = answered.map_err(|failure| failure.to_string())?;
         Ok(token.map_or(Proof::Done, Proof::Token))
     }
 }
@@ -333,7 +359,7 @@ impl Kerberos {
 /// The next step after a challenge.
 pub(crate) enum Answer {
     /// Send this at once.
-    Now(std::result::Result<Proof, String>),
+    Now(Result<Proof, Fault>),
     /// Call [`Kerberos::answer`] on another thread, then [`Exchange::resume`].
     Later(Box<Kerberos>),
 }
@@ -367,7 +393,7 @@ impl Exchange {
                 self.side = Some(Side::Digest(client));
                 Answer::Now(answered)
             }
-            None => Answer::Now(Err("a challenge before the beginning".to_owned())),
+            None => Answer::Now(Err(Fault::NotBegun)),
         }
     }
 
@@ -392,21 +418,21 @@ impl Sasl {
     /// # Ok::<(), zebu_client::Error>(())
     /// ```
     pub fn exchange(&self, host: &str) -> Result<SaslExchange> {
-        self.begin(host).map(SaslExchange).map_err(|fault| Error::sasl(&fault))
+        let side = self.begin(host).map_err(|fault| Error::sasl(&fault.to_string()))?;
+        Ok(SaslExchange(side))
     }
 
     /// A new exchange with a server on this host.
-    fn begin(&self, host: &str) -> std::result::Result<Side, String> {
+    fn begin(&self, host: &str) -> Result<Side, Fault> {
         match &self.how {
             How::Digest { user, password } => {
-                let random = zebu_auth::random::bytes::<NONCE_BYTES>()
-                    .ok_or("the system gives no random bytes")?;
+                let random =
+                    zebu_auth::random::bytes::<NONCE_BYTES>().ok_or(Fault::NoRandomBytes)?;
                 let (user, password) = (user.clone(), password.clone());
                 Ok(Side::Digest(digest_md5::Client::new(CLIENTS, user, password, random)))
             }
             How::Kerberos { initiator, service } => {
-                let context = initiator.begin(&service.of(host));
-                let context = context.map_err(|error| format!("Kerberos: {error}"))?;
+                let context = initiator.begin(&service.of(host))?;
                 Ok(Side::Kerberos(Box::new(Kerberos { client: gssapi::Client::new(context) })))
             }
         }
@@ -414,21 +440,15 @@ impl Sasl {
 }
 
 /// The answer of a user with a password to a challenge.
-fn digest(
-    client: &mut digest_md5::Client,
-    challenge: &Challenge,
-) -> std::result::Result<Proof, String> {
+fn digest(client: &mut digest_md5::Client, challenge: &Challenge) -> Result<Proof, Fault> {
     let token = match challenge {
         Challenge::First => {
             debug_assert!(!client.is_done(), "an exchange that begins");
             return Ok(Proof::Token(digest_md5::Client::INITIAL.to_vec()));
         }
-        Challenge::Token(token) => token.as_ref().ok_or(NO_TOKEN)?,
+        Challenge::Token(token) => token.as_ref().ok_or(Fault::NoChallenge)?,
     };
-    match client.step(token).map_err(|failure| failure.to_string())? {
-        Some(token) => Ok(Proof::Token(token)),
-        None => Ok(Proof::Done),
-    }
+    Ok(client.step(token)?.map_or(Proof::Done, Proof::Token))
 }
 
 #[cfg(test)]

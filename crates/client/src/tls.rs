@@ -15,14 +15,33 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 use zebu_auth::Secret;
-use zebu_auth::store::{PasswordSource, StoreFile};
+use zebu_auth::store::{PasswordSource, StoreError, StoreFile};
 use zebu_auth::tls::ocsp::{Ocsp, Side};
-use zebu_auth::tls::{self, Common, PROTOCOLS, fault};
+use zebu_auth::tls::{self, Common, NameError, PROTOCOLS, TlsError, fault};
 
 pub(crate) use fault::of_connection as fault_of;
 
 use crate::stream::Destination;
 use crate::{Error, Result};
+
+/// Why the stores or the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    /// A store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A version of TLS or a cipher suite is unknown.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The settings do not fit together.
+    #[error(transparent)]
+    Settings(#[from] TlsError),
+    /// The system has no authorities, for these reasons.
+    #[error(
+        "this machine has no trusted authorities ({0}); install its ca-certificates, or set the trust store"
+    )]
+    NoAuthorities(String),
+}
 
 /// A connection over TLS.
 pub(crate) type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
@@ -311,7 +330,7 @@ impl Tls {
     /// assert!(error.to_string().starts_with("TLS cannot be used: /no/such/ca.pem: cannot be read: "));
     /// ```
     pub fn check(&self) -> Result<()> {
-        self.config().map(drop).map_err(|fault| Error::tls(&fault))
+        self.config().map(drop).map_err(|fault| Error::tls(&fault.to_string()))
     }
 
     /// Reads all stores, and returns the rustls configuration, for a program that makes its own
@@ -332,7 +351,8 @@ impl Tls {
         if self.asks_responders {
             return Err(Error::tls("a rustls configuration alone cannot check OCSP"));
         }
-        self.config().map(|(config, _)| Arc::new(config)).map_err(|fault| Error::tls(&fault))
+        let config = self.config().map_err(|fault| Error::tls(&fault.to_string()));
+        config.map(|(config, _)| Arc::new(config))
     }
 
     /// As [`Tls::rustls_config`], with the part that asks OCSP responders after a handshake.
@@ -346,44 +366,33 @@ impl Tls {
     /// ```
     #[doc(hidden)]
     pub fn rustls_config_and_ocsp(&self) -> Result<(Arc<ClientConfig>, Option<Arc<Ocsp>>)> {
-        let config = self.config().map_err(|fault| Error::tls(&fault));
+        let config = self.config().map_err(|fault| Error::tls(&fault.to_string()));
         config.map(|(config, ocsp)| (Arc::new(config), ocsp))
     }
 
-    fn config(&self) -> std::result::Result<(ClientConfig, Option<Arc<Ocsp>>), String> {
-        let named = |error: &dyn std::fmt::Display| error.to_string();
+    fn config(&self) -> std::result::Result<(ClientConfig, Option<Arc<Ocsp>>), Unusable> {
         let mut trusted = match self.trust.file() {
-            Some(file) => file.trusted().map_err(|error| named(&error))?,
+            Some(file) => file.trusted()?,
             None => Vec::new(),
         };
         if self.has_system_roots {
             trusted.extend(system_roots()?);
         }
-        let identity = (self.key.file())
-            .map(|file| file.identity(Timestamp::now()))
-            .transpose()
-            .map_err(|error| named(&error))?;
+        let identity = (self.key.file()).map(|file| file.identity(Timestamp::now())).transpose()?;
         let revocations = match self.revocations.clone() {
-            Some(path) => StoreFile { path, password: PasswordSource::None }
-                .revocations()
-                .map_err(|error| named(&error))?,
+            Some(path) => StoreFile { path, password: PasswordSource::None }.revocations()?,
             None => Vec::new(),
         };
         let protocols = match &self.protocols {
-            Some(names) => tls::protocols(names).map_err(|error| named(&error))?,
+            Some(names) => tls::protocols(names)?,
             None => PROTOCOLS.to_vec(),
         };
-        let suites = (self.suites.as_deref())
-            .map(tls::cipher_suites)
-            .transpose()
-            .map_err(|error| named(&error))?;
+        let suites = (self.suites.as_deref()).map(tls::cipher_suites).transpose()?;
         let ocsp = (self.asks_responders && !trusted.is_empty())
             .then(|| Ocsp::new(&trusted, &revocations).map(Arc::new))
-            .transpose()
-            .map_err(|error| named(&error))?;
+            .transpose()?;
         let common = Common { protocols, suites, trusted, revocations, ocsp: ocsp.clone() };
-        let config = tls::client(&common, identity.as_ref(), self.is_name_checked);
-        config.map(|config| (config, ocsp)).map_err(|error| named(&error))
+        Ok((tls::client(&common, identity.as_ref(), self.is_name_checked)?, ocsp))
     }
 
     /// All files that the settings name.
@@ -394,14 +403,11 @@ impl Tls {
 }
 
 /// The authorities that this machine trusts.
-fn system_roots() -> std::result::Result<Vec<CertificateDer<'static>>, String> {
+fn system_roots() -> std::result::Result<Vec<CertificateDer<'static>>, Unusable> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let why: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-        return Err(format!(
-            "this machine has no trusted authorities ({}); install its ca-certificates, or set the trust store",
-            why.join(", ")
-        ));
+        return Err(Unusable::NoAuthorities(why.join(", ")));
     }
     let mut roots = rustls::RootCertStore::empty();
     // A machine may trust certificates that rustls cannot read.
@@ -443,7 +449,7 @@ impl Material {
     ///
     /// # Errors
     /// A store cannot be used, and no earlier version of it could.
-    pub(crate) fn load(&self) -> std::result::Result<Now, String> {
+    pub(crate) fn load(&self) -> std::result::Result<Now, Unusable> {
         let mut loaded = self.loaded.lock();
         let stamps: Vec<Stamp> = self.tls.paths().map(stamp).collect();
         let before = loaded.as_mut();
