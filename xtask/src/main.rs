@@ -116,6 +116,9 @@ enum Task {
         /// How many cuts are tried of each file system, of a server alone and of three members.
         #[arg(long, value_name = "N")]
         cuts: Option<u64>,
+        /// How long clients write at most before a cut: 1 to 600 seconds; 4 without this option.
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
+        age: Option<u64>,
     },
     /// Damage the files of stopped members: of one, and of all at once.
     Damage {
@@ -176,7 +179,7 @@ fn run(task: Task) -> Result<()> {
             steps::torture(minutes, seed, nemesis, workload)
         }
         Task::CrashPoints { points } => steps::crash_points(points),
-        Task::PowerCuts { cuts } => steps::power_cuts(cuts),
+        Task::PowerCuts { cuts, age } => steps::power_cuts(cuts, age),
         Task::Damage { times } => steps::damage(times),
         Task::Sim(further) => steps::sim(&further.words),
         Task::Mutants(further) => steps::mutants(&further.words),
@@ -230,13 +233,21 @@ mod tests {
             "xtask dist --only tar,deb --out /tmp --program zebu --version 1.2.3",
             "xtask crash-points --points 500",
             "xtask power-cuts --cuts 100",
+            "xtask power-cuts --cuts 8 --age 120",
             "xtask damage --times 100",
             "xtask diff --ops 1000 --seed 3",
             "xtask mutants --seeds 512",
         ] {
             task(line);
         }
-        for line in ["xtask", "xtask none", "xtask dist --only floppy", "xtask torture --minutes"] {
+        for line in [
+            "xtask",
+            "xtask none",
+            "xtask dist --only floppy",
+            "xtask torture --minutes",
+            "xtask power-cuts --age 0",
+            "xtask power-cuts --age 601",
+        ] {
             Cli::try_parse_from(line.split(' ')).unwrap_err();
         }
     }

@@ -215,8 +215,11 @@ pub(crate) fn crash_points(points: Option<u64>) -> Result<()> {
 }
 
 /// Cuts the power of servers' disks.
-pub(crate) fn power_cuts(cuts: Option<u64>) -> Result<()> {
-    let variables = [("ZEBU_POWER_CUTS", cuts.map(|cuts| cuts.to_string()))];
+pub(crate) fn power_cuts(cuts: Option<u64>, age: Option<u64>) -> Result<()> {
+    let variables = [
+        ("ZEBU_POWER_CUTS", cuts.map(|cuts| cuts.to_string())),
+        ("ZEBU_POWER_CUTS_AGE", age.map(|seconds| seconds.to_string())),
+    ];
     one_test("power_cuts", "acknowledged", &variables)
 }
 

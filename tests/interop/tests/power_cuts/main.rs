@@ -3,7 +3,8 @@
 //! are lost. Every server starts again without an operator, with everything that was acknowledged.
 //!
 //! `cargo xtask power-cuts --cuts 100` makes that many cuts of each kind; the tests themselves make
-//! a few. Mounting requires root: without root, the tests report that they did nothing.
+//! a few. With `--age 120`, half of the later cuts come after up to 120 seconds of writes. Mounting
+//! requires root: without root, the tests report that they did nothing.
 
 mod away;
 
@@ -27,15 +28,39 @@ const CUTS_EACH: u64 = 4;
 /// yet, mostly it has executed a few writes.
 const AGES_MS: [u64; 4] = [20, 300, 1_000, 4_000];
 
+/// The number of transactions between snapshots: a server writes many snapshots between two cuts.
+const SNAP_COUNT: u64 = 150;
+
+/// The same where a server writes for minutes: all snapshots have room on its disk, because the
+/// next purge comes with the next start.
+const SNAP_COUNT_AGED: u64 = 2_000;
+
 /// Enough for the journal of either file system.
 const MEBIBYTES: u32 = 320;
 
 /// The number of cuts, unless the environment sets another one.
 fn cuts() -> u64 {
-    let given = std::env::var("ZEBU_POWER_CUTS").ok();
-    given.map_or(CUTS_EACH, |text| {
-        text.parse().unwrap_or_else(|_| panic!("ZEBU_POWER_CUTS: {text}"))
-    })
+    given("ZEBU_POWER_CUTS").unwrap_or(CUTS_EACH)
+}
+
+/// The longest time of writes before a cut, if the environment sets one.
+fn age() -> Option<Duration> {
+    given("ZEBU_POWER_CUTS_AGE").map(Duration::from_secs)
+}
+
+fn given(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}: {text}")))
+}
+
+/// How long clients write before a later cut of an ensemble: with [`age`], that long at most before
+/// every other cut.
+fn draw_age(cut: u64, random: &mut Random) -> Duration {
+    let most = match age() {
+        Some(age) if cut % 2 == 1 => age.as_millis() as u64,
+        _ => *random.pick(&AGES_MS),
+    };
+    Duration::from_millis(random.below(most))
 }
 
 /// Prints a line at once, although the test runner captures output.
@@ -49,7 +74,7 @@ fn on(medium: Medium) -> Options {
         .disk(medium, MEBIBYTES)
         .config("autopurge.purgeInterval", 1)
         .config("autopurge.snapRetainCount", 3)
-        .property("zookeeper.snapCount", 150)
+        .property("zookeeper.snapCount", if age().is_some() { SNAP_COUNT_AGED } else { SNAP_COUNT })
 }
 
 /// The results of a series of cuts.
@@ -58,6 +83,8 @@ struct Series {
     cuts: u64,
     /// Cuts before the first write.
     young: u64,
+    /// The longest time of writes before a cut.
+    oldest: Duration,
     /// The longest time from the return of power until all servers served clients.
     longest: Duration,
     figures: Figures,
@@ -81,9 +108,10 @@ impl Series {
         let addresses = ensemble.addresses();
         let load = Load::start_with(&addresses, random.next())?;
         load.wait_for(PROGRESS)?;
-        for _ in 1..CUTS_EACH {
-            let age_max = *random.pick(&AGES_MS);
-            std::thread::sleep(Duration::from_millis(random.below(age_max)));
+        for cut in 1..CUTS_EACH {
+            let age = draw_age(cut, random);
+            std::thread::sleep(age);
+            self.oldest = self.oldest.max(age);
             if let Err(error) = self.cut(&mut ensemble, random) {
                 // The client's own findings explain more than its missing answer.
                 return Err(error.context(format!("{:?}", load.finish().err())));
@@ -128,9 +156,9 @@ fn nothing_is_lost(medium: Medium, members: usize) {
             Err(error) => panic!("{name}, {members} servers: {error:?}"),
         }
     }
-    let Series { cuts, young, longest, figures } = series;
+    let Series { cuts, young, oldest, longest, figures } = series;
     println!(
-        "{name}, {members} servers: {cuts} power cuts, {young} of them before the first write, all served again within {longest:.1?}: {figures}"
+        "{name}, {members} servers: {cuts} power cuts, {young} of them before the first write, the latest after {oldest:.1?} of writes, all served again within {longest:.1?}: {figures}"
     );
 }
 
