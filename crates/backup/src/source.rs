@@ -346,6 +346,7 @@ fn kind(kind: EndKind) -> &'static str {
         EndKind::WrongTerminator => "a record with a wrong end",
         EndKind::Checksum => "a record with a wrong checksum",
         EndKind::Length(_) => "a record with an impossible length",
+        EndKind::Unreadable => "a part that the disk cannot read",
         EndKind::Empty => "an empty file",
         EndKind::NoHeader => "a file that is no log",
     }

@@ -95,6 +95,18 @@ impl Disk {
         }
         let mut content = sound.clone();
         let at = random.below(content.len() as u64) as usize;
+        if random.one_in(4) {
+            let start = at / SECTOR_BYTES * SECTOR_BYTES;
+            if self.unproven(path, &sound).contains(&start) {
+                return None;
+            }
+            self.mem.spoil(path, at);
+            return Some(format!(
+                "an unreadable sector at {start} of {}, {} bytes",
+                path.display(),
+                sound.len()
+            ));
+        }
         let what = if random.one_in(3) {
             let start = at / SECTOR_BYTES * SECTOR_BYTES;
             let end = (start + SECTOR_BYTES).min(content.len());
@@ -138,6 +150,13 @@ impl Disk {
         let (path, end) = random.pick(&places);
         let at = random.between(HEADER_BYTES as u64, *end as u64 - 1) as usize;
         let bit = random.below(8);
+        if random.one_in(3) {
+            self.mem.spoil(path, at);
+            return Some(format!(
+                "the sector at {at} of {}, up to {end}, becomes unreadable",
+                path.display()
+            ));
+        }
         self.mem.rot(path, at, |byte| byte ^ 1 << bit);
         Some(format!("a bit flipped at {at} of {}, up to {end}", path.display()))
     }
@@ -174,6 +193,18 @@ impl Disk {
         let (path, range) = random.pick(&places);
         let at = random.between(range.start as u64, range.end as u64 - 1) as usize;
         let mut content = self.mem.content(path)?;
+        let is_log = path
+            .file_name()
+            .is_some_and(|name| names::parse_log(&name.to_string_lossy()).is_some());
+        // The sector of a log's header has records, too.
+        if !is_log && random.one_in(3) {
+            self.mem.spoil(path, at);
+            return Some(format!(
+                "an unreadable sector at {at} of {}, {} bytes",
+                path.display(),
+                content.len()
+            ));
+        }
         content[at] ^= 1 << random.below(8);
         self.mem.put(path, &content);
         Some(format!("a bit flipped at {at} of {}, {} bytes", path.display(), content.len()))
@@ -214,15 +245,32 @@ impl Disk {
         found
     }
 
-    /// Damages the records of these transactions, as far as sidecars prove them.
-    pub(crate) fn damage_records(&self, zxids: &[Zxid], seed: u64) {
+    /// Damages the records of these transactions, as far as sidecars prove them. `dispensable`:
+    /// transactions that another server has. A sector with no other records may become unreadable.
+    /// Returns the number of such sectors.
+    pub(crate) fn damage_records(
+        &self,
+        zxids: &[Zxid],
+        dispensable: &BTreeSet<Zxid>,
+        seed: u64,
+    ) -> usize {
         let mut random = Random::stream(seed, 10);
+        let mut unreadable = 0;
         for path in self.mem.files() {
             let Some((content, end)) = self.log(&path) else { continue };
             let mut places = Vec::new();
+            // The sectors with something that no other server has, and the end of the proven part.
+            let mut needed = BTreeSet::from([end as usize / SECTOR_BYTES]);
             let mut take = |record: LogRecord<'_>| {
-                if record.end <= end && zxids.contains(&record.zxid) {
-                    places.push((record.offset as usize, record.end as usize));
+                if record.end > end {
+                    return;
+                }
+                let (from, to) = (record.offset as usize, record.end as usize);
+                if zxids.contains(&record.zxid) {
+                    places.push((from, to));
+                }
+                if !dispensable.contains(&record.zxid) {
+                    needed.extend(from / SECTOR_BYTES..=(to - 1) / SECTOR_BYTES);
                 }
             };
             let _ = read_log(&content[..], 1 << 20, &mut take);
@@ -230,7 +278,16 @@ impl Disk {
                 continue;
             }
             let mut content = content;
+            let mut spoilt = Vec::new();
             for (from, to) in places {
+                let mut sectors = (from / SECTOR_BYTES..=(to - 1) / SECTOR_BYTES)
+                    .filter(|sector| !needed.contains(sector));
+                if let Some(sector) = sectors.next_back()
+                    && random.one_in(2)
+                {
+                    spoilt.push(sector * SECTOR_BYTES);
+                    continue;
+                }
                 let at = random.between(from as u64, to as u64 - 1) as usize;
                 match random.below(3) {
                     0 => content[from..to].fill(0),
@@ -239,7 +296,15 @@ impl Disk {
                 }
             }
             self.mem.put(&path, &content);
+            spoilt.iter().for_each(|at| self.mem.spoil(&path, *at));
+            unreadable += spoilt.len();
         }
+        unreadable
+    }
+
+    /// The number of unreadable sectors.
+    pub(crate) fn unreadable_sectors(&self) -> usize {
+        self.mem.unreadable_sectors()
     }
 
     pub(crate) fn set_now(&self, now: Duration) {

@@ -220,10 +220,21 @@ impl World {
             }
         }
         let mut all: Vec<Vec<Zxid>> = vec![Vec::new(); self.servers.len()];
+        let mut dispensable: Vec<std::collections::BTreeSet<Zxid>> =
+            vec![std::collections::BTreeSet::new(); self.servers.len()];
         let rarity = random.between(2, 12);
-        for (zxid, servers) in holders {
-            let keeper = *random.pick(&servers);
+        // Where one server keeps many records in a row, whole sectors of others are dispensable.
+        let in_a_row: usize = *random.pick(&[1, 1, 40]);
+        let mut kept = 0;
+        for (number, (zxid, servers)) in holders.into_iter().enumerate() {
+            let mut keeper = *random.pick(&servers);
+            if number.is_multiple_of(in_a_row) {
+                kept = keeper;
+            } else if servers.contains(&kept) {
+                keeper = kept;
+            }
             for server in servers.into_iter().filter(|server| *server != keeper) {
+                dispensable[server].insert(zxid);
                 if random.one_in(rarity) {
                     all[server].push(zxid);
                 }
@@ -231,7 +242,11 @@ impl World {
         }
         let mut damaged = 0;
         for (server, zxids) in all.iter().enumerate().filter(|(_, zxids)| !zxids.is_empty()) {
-            self.servers[server].disk.damage_records(zxids, random.next());
+            let others = &dispensable[server];
+            let disk = &self.servers[server].disk;
+            if disk.damage_records(zxids, others, random.next()) > 0 {
+                self.reached("records in unreadable sectors");
+            }
             self.servers[server].repaired = None;
             let count = zxids.len();
             self.tell(|| format!("server {server}: {count} records damaged: {zxids:?}"));

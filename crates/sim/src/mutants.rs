@@ -75,6 +75,12 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("found directory not made durable", "S-8"),
     aimed("initialize used up at once", "PAI-42", Aim::EmptyVoter),
     mutant("small file fsync removed", "B-13"),
+    // A batch must begin in a new sector, and the drive must be writing that sector.
+    tested(
+        "unreadable end refused",
+        "F2",
+        "an_unreadable_sector_behind_what_is_durable_is_cut of zebu-store",
+    ),
     mutant("rename not made durable", "B-13"),
     mutant("snapshot fsync removed", "B-16"),
     tested(

@@ -46,7 +46,8 @@ impl CommittedFile {
         &self.path
     }
 
-    /// Reads the zxid; `None` if there is no file, or no complete line in it.
+    /// Reads the zxid; `None` if there is no file, or no complete line in it, or if the disk cannot
+    /// read the line.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -56,7 +57,8 @@ impl CommittedFile {
             opened => opened.map_err(StoreError::io("read", &self.path))?,
         };
         let mut bytes = [0; LINE_BYTES];
-        let read = file.read_at(&mut bytes, 0).map_err(StoreError::io("read", &self.path))?;
+        // The file is a help. A start goes on without it, and its next write replaces it.
+        let read = file.read_at(&mut bytes, 0).unwrap_or(0);
         Ok(decode(&bytes[..read]))
     }
 
@@ -130,5 +132,16 @@ mod tests {
         }
         vfs.put(Path::new("/d/version-2/committed"), b"0x1");
         assert_eq!(file.read().unwrap(), None);
+    }
+
+    #[test]
+    fn a_line_that_the_disk_cannot_read_is_replaced() {
+        let vfs = MemVfs::new(Path::new("/d/version-2"));
+        let file = || CommittedFile::new(Arc::new(vfs.clone()), Path::new("/d/version-2"));
+        file().write(Zxid(7)).unwrap();
+        vfs.spoil(file().path(), 0);
+        assert_eq!(file().read().unwrap(), None);
+        file().write(Zxid(8)).unwrap();
+        assert_eq!(file().read().unwrap(), Some(Zxid(8)));
     }
 }

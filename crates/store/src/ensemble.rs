@@ -41,7 +41,7 @@ impl EnsembleFile {
     }
 
     /// Reads the file. Returns [`Identity::Unknown`] if it does not exist, and `None` if it has no
-    /// complete line.
+    /// complete line, or if the disk cannot read the line.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -54,8 +54,7 @@ impl EnsembleFile {
             opened => opened.map_err(StoreError::io("read", &path))?,
         };
         let mut bytes = [0; BYTES_MAX];
-        let read = file.read_at(&mut bytes, 0).map_err(StoreError::io("read", &path))?;
-        Ok(decode(&bytes[..read]))
+        Ok(file.read_at(&mut bytes, 0).ok().and_then(|read| decode(&bytes[..read])))
     }
 
     /// Makes durable what a start has read. A process that failed after renaming the file, but
@@ -137,6 +136,10 @@ mod tests {
         }
         vfs.put(&file.path(), b"0123");
         assert_eq!(file.read().unwrap(), None);
+        vfs.spoil(&file.path(), 0);
+        assert_eq!(file.read().unwrap(), None);
+        file.write(proposed).unwrap();
+        assert_eq!(file.read().unwrap(), Some(proposed));
     }
 
     #[test]

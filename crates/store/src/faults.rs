@@ -66,6 +66,10 @@ pub(crate) fn truncation_trusts_every_snapshot() -> bool {
     zebu_proto::mutant!("truncation trusts every snapshot")
 }
 
+pub(crate) fn unreadable_end_refused() -> bool {
+    zebu_proto::mutant!("unreadable end refused")
+}
+
 pub(crate) fn log_record_not_replayed() -> bool {
     zebu_proto::mutant!("log record not replayed")
 }

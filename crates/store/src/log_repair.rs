@@ -19,11 +19,9 @@ use crate::log::read::{self, LogReader, LogRecord};
 use crate::log::sidecar::{self, Mark};
 use crate::log::{BODY_BYTES_MIN, HEADER_BYTES, OVERHEAD_BYTES, encode_record, header};
 use crate::recover::snapshot_record_bytes_max as record_bytes_max;
-use crate::vfs::{Vfs, VfsFile};
+use crate::vfs::{READ_APART, Vfs, VfsFile};
 use crate::{Damage, LogFiles, StoreError, names};
 
-/// The unit in which a disk succeeds or fails to read.
-const BLOCK_BYTES: usize = 4096;
 /// Bytes copied at once.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -404,7 +402,7 @@ fn salvage(
     }
 }
 
-/// A file in which unreadable blocks read as zeros.
+/// A file in which unreadable sectors read as zeros.
 #[derive(Debug)]
 struct Lenient {
     file: Box<dyn VfsFile>,
@@ -424,12 +422,15 @@ impl Lenient {
         if let Ok(read) = self.file.read_at(&mut buffer[..most], at) {
             return Ok(read);
         }
-        let in_block = BLOCK_BYTES - (at % BLOCK_BYTES as u64) as usize;
-        let most = most.min(in_block);
-        self.file.read_at(&mut buffer[..most], at).or_else(|_| {
-            buffer[..most].fill(0);
-            Ok(most)
-        })
+        for part in READ_APART {
+            let most = most.min((part - at % part) as usize);
+            match self.file.read_at(&mut buffer[..most], at) {
+                Err(_) => buffer[..most].fill(0),
+                read => return read,
+            }
+        }
+        let [.., sector] = READ_APART;
+        Ok(most.min((sector - at % sector) as usize))
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::faults;
 use crate::names::VERSION_DIR;
 use crate::scrub::{Pace, Rotten, Scrubbed, look_at_snapshot};
-use crate::snapshot::{self, SnapshotFile, looks_complete};
+use crate::snapshot::{self, SnapshotFile, is_to_be_read};
 use crate::store::Shared;
 use crate::vfs::Entry;
 use crate::{StoreError, Vfs, install, names};
@@ -133,7 +133,7 @@ impl Superfluous {
         let snapshots = snapshot::list(vfs, snap_dir)?;
         let counts = |file: &&SnapshotFile| {
             let is_mutant = faults::purge_counts_a_damaged_snapshot();
-            looks_complete(vfs, file) && (is_mutant || is_sound(file))
+            is_to_be_read(vfs, file) && (is_mutant || is_sound(file))
         };
         let Some(oldest) = snapshots.iter().filter(counts).map(|file| file.zxid).nth(keep - 1)
         else {

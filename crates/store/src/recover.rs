@@ -20,7 +20,7 @@ use crate::faults;
 use crate::log::read::{EndKind, LogEnd, LogReader, LogRecord, Tail};
 use crate::log::sidecar::{self, Mark};
 use crate::snapshot::read::{Sections, SnapshotError, read_snapshot};
-use crate::snapshot::{self, SnapshotFile, decompressed, looks_complete};
+use crate::snapshot::{self, SnapshotFile, decompressed, is_to_be_read};
 use crate::store::{Recover, Shared};
 use crate::truncate::{self, Cut, Removal, Truncated};
 use crate::vfs::{Sequential, Vfs, parent, rewrite};
@@ -229,6 +229,15 @@ struct ReadLog {
     not_advancing: u64,
 }
 
+impl ReadLog {
+    /// Whether everything that the sidecar vouches for has been read. A drive may spoil the sector
+    /// that it is writing when the power fails, so what it cannot read from there on is no damage.
+    fn is_behind_mark(&self) -> bool {
+        let is_behind = self.mark.is_some_and(|mark| mark.end <= self.seen.end);
+        is_behind && !faults::unreadable_end_refused()
+    }
+}
+
 /// A change of a log, to be made once the recovery is known to succeed.
 enum Repair {
     /// Cut the log at the mark if it is longer, make the part after `confirmed` durable, and update
@@ -416,7 +425,7 @@ impl<'s> Recovery<'s> {
         for file in snapshots {
             let reason = if tried == SNAPSHOTS_TRIED_MAX {
                 break;
-            } else if looks_complete(self.vfs, file) {
+            } else if is_to_be_read(self.vfs, file) {
                 tried += 1;
                 state.restart();
                 match self.read_snapshot(file, state) {
@@ -612,6 +621,7 @@ impl<'s> Recovery<'s> {
             let record = match reader.next() {
                 Ok(Ok(record)) => record,
                 Ok(Err(end)) => break end,
+                Err(_) if read.is_behind_mark() => break reader.give_up(),
                 Err(_) => {
                     self.damage(path, read.seen.end, DamageKind::Unreadable)?;
                     return Ok(());
@@ -877,7 +887,7 @@ impl<'s> Recovery<'s> {
     fn check_reached(&mut self, snapshots: &[SnapshotFile]) -> Result<(), StoreError> {
         let last = self.last;
         for file in snapshots.iter().filter(|file| last < file.zxid) {
-            if self.weaker.is_none() || looks_complete(self.vfs, file) {
+            if self.weaker.is_none() || is_to_be_read(self.vfs, file) {
                 self.damage(&file.path, 0, DamageKind::Unreached(file.zxid))?;
             }
             self.repairs.push(Repair::SetAside { path: file.path.clone() });

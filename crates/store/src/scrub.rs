@@ -18,7 +18,7 @@ use crate::log::read::Tail;
 use crate::snapshot::read::{SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed};
 use crate::store::Shared;
-use crate::vfs::{Sequential, Vfs};
+use crate::vfs::{Sequential, Unreadable, Vfs};
 use crate::{Nothing, PIECE_BYTES, StoreError, names, recover};
 
 /// The minimum time between two requests for a snapshot while a start would need a damaged file. A
@@ -139,6 +139,9 @@ impl LogFiles {
                         "its records are not those that were written".to_owned(),
                     );
                 }
+                Err(Unusable::Disk(StoreError::Io { source, .. })) => {
+                    return self.unless_gone(&path, before, source.to_string());
+                }
                 Err(error) => return self.unless_gone(&path, before, error.to_string()),
             }
         }
@@ -215,6 +218,7 @@ fn read_whole(
                 SnapshotError::Short { offset }
                 | SnapshotError::Checksum { offset }
                 | SnapshotError::Length { offset, .. } => offset,
+                SnapshotError::Io(ref source) => Unreadable::offset_of(source).unwrap_or(0),
                 _ => 0,
             };
             unless_gone(vfs, &file.path, offset, error.to_string())

@@ -4,6 +4,7 @@ mod compress;
 pub mod read;
 mod write;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,16 +143,24 @@ pub fn list(vfs: &dyn Vfs, dir: &Path) -> Result<Vec<SnapshotFile>, StoreError> 
 /// Whether a snapshot looks complete, judged by its first and last bytes.
 /// Source: `SnapStream.isValidSnapshot`.
 pub fn looks_complete(vfs: &dyn Vfs, file: &SnapshotFile) -> bool {
+    has_both_ends(vfs, file).unwrap_or(false)
+}
+
+/// Whether a snapshot looks complete, or the disk cannot read its end: that is no sign of a crash
+/// while the snapshot was written.
+pub(crate) fn is_to_be_read(vfs: &dyn Vfs, file: &SnapshotFile) -> bool {
+    has_both_ends(vfs, file).unwrap_or_else(|error| error.kind() != io::ErrorKind::NotFound)
+}
+
+fn has_both_ends(vfs: &dyn Vfs, file: &SnapshotFile) -> io::Result<bool> {
     let found = |expected: &[u8], offset: u64| {
         let mut bytes = vec![0; expected.len()];
-        let open = vfs.open(&file.path);
-        let read = open.and_then(|open| open.read_at(&mut bytes, offset));
-        read.is_ok_and(|read| read == expected.len()) && bytes == expected
+        let read = vfs.open(&file.path)?.read_at(&mut bytes, offset)?;
+        Ok(read == expected.len() && bytes == expected)
     };
     match file.compression {
-        Compression::None => {
-            file.bytes >= BYTES_MIN && found(&SEAL_END, file.bytes - SEAL_END.len() as u64)
-        }
+        Compression::None if file.bytes < BYTES_MIN => Ok(false),
+        Compression::None => found(&SEAL_END, file.bytes - SEAL_END.len() as u64),
         Compression::Gzip => found(&compress::GZIP_MAGIC, 0),
         Compression::Snappy => found(&compress::SNAPPY_MAGIC, 0),
     }

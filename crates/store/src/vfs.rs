@@ -155,23 +155,67 @@ pub trait VfsFile: Debug + Send {
     }
 }
 
-/// Reads a file from front to back.
+/// Parts of a file that are read on their own once a disk could not read more: those that systems
+/// cache, and those that disks read.
+pub(crate) const READ_APART: [u64; 2] = [4096, 512];
+
+/// The disk cannot read a byte.
+#[derive(Debug, thiserror::Error)]
+#[error("the disk cannot read offset {offset}: {source}")]
+pub struct Unreadable {
+    /// The offset of the byte.
+    pub offset: u64,
+    /// The system's error.
+    source: io::Error,
+}
+
+impl Unreadable {
+    /// The offset of the byte that a disk could not read.
+    pub fn offset_of(error: &io::Error) -> Option<u64> {
+        let unreadable = error.get_ref()?.downcast_ref::<Self>()?;
+        Some(unreadable.offset)
+    }
+}
+
+/// Reads a file from front to back. An error means that the very next byte cannot be read.
 #[derive(Debug)]
 pub struct Sequential {
     file: Box<dyn VfsFile>,
     at: u64,
+    /// The maximum length of a read: small once a read has failed.
+    most: usize,
 }
 
 impl Sequential {
     /// Starts at the file's first byte.
     pub fn new(file: Box<dyn VfsFile>) -> Self {
-        Self { file, at: 0 }
+        Self { file, at: 0, most: usize::MAX }
+    }
+
+    /// Reads what the disk can read of a part that it could not read as a whole.
+    fn read_apart(&mut self, buffer: &mut [u8], failed: io::Error) -> io::Result<usize> {
+        self.most = READ_APART[0] as usize;
+        for part in READ_APART {
+            let most = buffer.len().min((part - self.at % part) as usize);
+            if let Ok(read) = self.file.read_at(&mut buffer[..most], self.at) {
+                return Ok(read);
+            }
+        }
+        let kind = failed.kind();
+        Err(io::Error::new(kind, Unreadable { offset: self.at, source: failed }))
     }
 }
 
 impl io::Read for Sequential {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
+        let most = buffer.len().min(self.most);
+        let buffer = &mut buffer[..most];
+        let read = match self.file.read_at(buffer, self.at) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                self.read_apart(buffer, error)?
+            }
+            read => read?,
+        };
         self.at += read as u64;
         Ok(read)
     }

@@ -20,6 +20,7 @@ impl Left {
                 let content = match seed % 3 {
                     0 => Unsynced::Torn(seed >> 8 & 7),
                     1 => Unsynced::Scattered(seed),
+                    _ if seed >> 12 & 1 == 1 => Unsynced::Spoiled(seed),
                     _ => Unsynced::Parts(seed),
                 };
                 let names = match seed >> 16 & 3 {

@@ -94,8 +94,13 @@ impl World {
         self.interrupt(server, calls);
         let it = &mut self.servers[server];
         it.end_process();
+        let before = it.disk.unreadable_sectors();
         it.disk = it.disk.crash(crash);
+        let is_spoilt = before < it.disk.unreadable_sectors();
         let process = it.number;
+        if is_spoilt {
+            self.reached("sector spoilt by a power cut");
+        }
         self.after(back, Happening::Boot { server, process });
     }
 

@@ -58,6 +58,8 @@ pub enum EndKind {
     Empty,
     /// The file has no log header.
     NoHeader,
+    /// The disk cannot read what follows.
+    Unreadable,
 }
 
 /// The content after the records of a log.
@@ -190,6 +192,7 @@ impl<R: Read> LogReader<R> {
             EndKind::WrongTerminator
             | EndKind::Checksum
             | EndKind::Length(_)
+            | EndKind::Unreadable
             | EndKind::NoHeader => return Ok(Tail::Damaged),
             // If a complete record follows, this one is not torn, whatever its length.
             EndKind::BodyCut => {
@@ -227,6 +230,12 @@ impl<R: Read> LogReader<R> {
             let all = bytes.len();
             self.window.consume(all);
         }
+    }
+
+    /// Ends the log before what the disk could not read.
+    pub fn give_up(&mut self) -> LogEnd {
+        self.window.consume(std::mem::take(&mut self.current));
+        self.end(EndKind::Unreadable)
     }
 
     /// Refuses the record returned last, because it is not genuine.

@@ -157,18 +157,25 @@ impl Mark {
 /// have written them since, under the same name.
 ///
 /// # Errors
-/// Errors of the system.
+/// Errors of the system; a slot that the disk cannot read is an error only if the other one is
+/// invalid.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> io::Result<Option<Mark>> {
     let file = vfs.open(path)?;
     let mut bytes = vec![0; (SLOT_STRIDE * SLOTS) as usize];
-    let mut length = 0;
-    while length < bytes.len() {
-        match file.read_at(&mut bytes[length..], length as u64)? {
-            0 => break,
-            read => length += read,
+    let mut unreadable = None;
+    for slot in 0..SLOTS {
+        let at = slot * SLOT_STRIDE;
+        // Each slot by itself: a disk that cannot read one may read the other.
+        let slot = &mut bytes[at as usize..][..SLOT_BYTES];
+        if let Err(error) = file.read_at(slot, at) {
+            slot.fill(0);
+            unreadable = Some(error);
         }
     }
-    Ok(Mark::read(&bytes[..length]).filter(|mark| mark.records > 0))
+    match (Mark::read(&bytes), unreadable) {
+        (None, Some(error)) => Err(error),
+        (mark, _) => Ok(mark.filter(|mark| mark.records > 0)),
+    }
 }
 
 /// Writes the sidecar of `mark` atomically and durably.
@@ -260,6 +267,19 @@ mod tests {
         }
         assert_eq!(Mark::read(&file[..10]), None);
         assert_eq!(Mark::read(&[]), None);
+    }
+
+    #[test]
+    fn an_unreadable_slot_leaves_the_other() {
+        let path = Path::new("/d/durable.5");
+        for (unreadable, found) in
+            [(&[0][..], Some(mark())), (&[4096], Some(mark())), (&[0, 4096], None)]
+        {
+            let vfs = crate::vfs::MemVfs::new(Path::new("/d"));
+            vfs.put(path, &mark().file());
+            unreadable.iter().for_each(|at| vfs.spoil(path, *at));
+            assert_eq!(read(&vfs, path).ok().flatten(), found, "{unreadable:?}");
+        }
     }
 
     #[test]

@@ -1,12 +1,16 @@
-//! An in-memory disk that simulates power cuts.
+//! An in-memory disk that simulates power cuts and unreadable sectors.
 //!
 //! Each file has durable content and unsynced writes; each directory has durable names and unsynced
 //! changes. [`MemVfs::crash`] returns the disk after a power cut. It decides which unsynced writes,
 //! by sector, which lengths and which unsynced names survive. Any subset is possible, as on a real
 //! disk that reorders writes, and each file has a fate of its own.
+//!
+//! A read that touches an unreadable sector fails, and so does a write of a part of it: the rest of
+//! the sector would have to be read. A write of the whole sector makes it readable again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,6 +21,9 @@ use super::{DirLock, Entry, Vfs, VfsFile, parent};
 pub(crate) const SECTOR_BYTES: u64 = 512;
 /// The same for a disk with large sectors.
 const BLOCK_BYTES: u64 = 4096;
+
+/// So many last bytes of a line or a slot change whenever it is overwritten.
+const END_BYTES: usize = 9;
 
 /// The fate of unsynced data at a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +48,22 @@ pub enum Unsynced {
     /// As with a drive that keeps a part of its cache: each file has a fate of its own, by the
     /// seed, and its length is one that it had since its last sync.
     Parts(u64),
+    /// As [`Unsynced::Parts`], and the power failed while the drive was writing one sector. It has
+    /// old and new bytes, or cannot be read any more.
+    ///
+    /// The drive harms no durable byte that the write leaves as it is: a sector with such bytes
+    /// stays readable.
+    Spoiled(u64),
+}
+
+impl Unsynced {
+    /// The seed of what a drive keeps of its cache.
+    fn parts(self) -> Option<u64> {
+        match self {
+            Self::Parts(seed) | Self::Spoiled(seed) => Some(seed),
+            _ => None,
+        }
+    }
 }
 
 /// The sectors of a file that survive with [`Unsynced::Parts`].
@@ -120,11 +143,66 @@ enum Change {
 }
 
 impl Change {
-    fn apply(&self, content: &mut Vec<u8>) {
+    fn apply(&self, content: &mut Content) {
         match self {
-            Self::Write { offset, bytes } => Inode::write(content, *offset, bytes),
-            Self::SetLen(bytes) => content.resize(*bytes as usize, 0),
+            Self::Write { offset, bytes } => content.write(*offset, bytes),
+            Self::SetLen(bytes) => content.resize(*bytes),
         }
+    }
+}
+
+/// The bytes of a file, and the sectors that cannot be read.
+#[derive(Clone, Debug, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    /// By their numbers in the file.
+    unreadable: BTreeSet<u64>,
+}
+
+impl Content {
+    fn new(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), unreadable: BTreeSet::new() }
+    }
+
+    /// A sector that is written as a whole becomes readable.
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let (start, end) = (offset as usize, offset as usize + bytes.len());
+        let length = self.bytes.len().max(end) as u64;
+        for (at, piece) in Inode::sectors(offset, bytes) {
+            let sector = at / SECTOR_BYTES;
+            let sector_end = length.min((sector + 1) * SECTOR_BYTES);
+            if at.is_multiple_of(SECTOR_BYTES) && sector_end <= at + piece.len() as u64 {
+                self.unreadable.remove(&sector);
+            }
+        }
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[start..end].copy_from_slice(bytes);
+    }
+
+    fn resize(&mut self, bytes: u64) {
+        self.bytes.resize(bytes as usize, 0);
+        self.unreadable.retain(|sector| sector * SECTOR_BYTES < bytes);
+    }
+
+    /// Fails if a sector of the range cannot be read.
+    fn check_readable(&self, range: Range<u64>) -> io::Result<()> {
+        let sectors = range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES);
+        match self.unreadable.range(sectors).next() {
+            Some(sector) => Err(io::Error::other(format!("sector {sector} cannot be read"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if a write would have to read a sector that cannot be read.
+    fn check_writable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.unreadable.is_empty() {
+            return Ok(());
+        }
+        let mut after = self.clone();
+        after.write(offset, bytes);
+        after.check_readable(offset..offset + bytes.len() as u64)
     }
 }
 
@@ -157,8 +235,8 @@ impl NameChange {
 
 #[derive(Clone, Debug, Default)]
 struct Inode {
-    live: Vec<u8>,
-    durable: Vec<u8>,
+    live: Content,
+    durable: Content,
     unsynced: Vec<Change>,
 }
 
@@ -238,9 +316,13 @@ impl MemVfs {
     pub fn crash(&self, crash: Crash) -> Self {
         let before = self.disk();
         let mut disk = Disk { now: before.now, ..Disk::default() };
+        let being_written = before.being_written(crash.content);
         disk.inodes = (before.inodes.iter().enumerate())
             .map(|(number, inode)| {
-                let content = inode.after(crash.content, number as u64);
+                let mut content = inode.after(crash.content, number as u64);
+                if let Some((seed, _)) = being_written.filter(|(_, written)| *written == number) {
+                    inode.spoil(&mut content, seed);
+                }
                 Inode { live: content.clone(), durable: content, unsynced: Vec::new() }
             })
             .collect();
@@ -281,16 +363,38 @@ impl MemVfs {
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let disk = self.disk();
         match disk.live.get(path)? {
-            Node::File(number) => Some(disk.inodes[*number].live.clone()),
+            Node::File(number) => Some(disk.inodes[*number].live.bytes.clone()),
             Node::Dir => None,
         }
+    }
+
+    /// Makes the sector with this byte of a file unreadable, durably. Open files notice that.
+    pub fn spoil(&self, path: &Path, at: usize) {
+        let mut disk = self.disk();
+        let Some(Node::File(number)) = disk.live.get(path).copied() else { return };
+        let Inode { live, durable, .. } = &mut disk.inodes[number];
+        for content in [live, durable] {
+            if at < content.bytes.len() {
+                content.unreadable.insert(at as u64 / SECTOR_BYTES);
+            }
+        }
+    }
+
+    /// The number of unreadable sectors in all files.
+    pub fn unreadable_sectors(&self) -> usize {
+        let disk = self.disk();
+        let files = disk.live.values().filter_map(|node| match node {
+            Node::File(number) => Some(disk.inodes[*number].live.unreadable.len()),
+            Node::Dir => None,
+        });
+        files.sum()
     }
 
     /// Creates or replaces a durable file, with its directories.
     pub fn put(&self, path: &Path, content: &[u8]) {
         let mut disk = self.disk();
         let number = disk.inodes.len();
-        let content = content.to_vec();
+        let content = Content::new(content);
         disk.inodes.push(Inode { live: content.clone(), durable: content, unsynced: Vec::new() });
         for dir in parent(path).ancestors() {
             disk.live.insert(dir.to_path_buf(), Node::Dir);
@@ -306,7 +410,7 @@ impl MemVfs {
         let Some(Node::File(number)) = disk.live.get(path).copied() else { return };
         let Inode { live, durable, .. } = &mut disk.inodes[number];
         for content in [live, durable] {
-            if let Some(byte) = content.get_mut(at) {
+            if let Some(byte) = content.bytes.get_mut(at) {
                 *byte = change(*byte);
             }
         }
@@ -325,14 +429,6 @@ impl MemVfs {
 }
 
 impl Inode {
-    fn write(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-        let (start, end) = (offset as usize, offset as usize + bytes.len());
-        if content.len() < end {
-            content.resize(end, 0);
-        }
-        content[start..end].copy_from_slice(bytes);
-    }
-
     /// Splits a write at the sector boundaries.
     fn sectors(offset: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = offset;
@@ -360,11 +456,10 @@ impl Inode {
     }
 
     /// The content after a crash.
-    fn after(&self, crash: Unsynced, number: u64) -> Vec<u8> {
-        let fate = match crash {
-            Unsynced::Parts(seed) => Fate::draw(seed, number, self.unsynced_sectors()),
-            _ => Fate::None,
-        };
+    fn after(&self, crash: Unsynced, number: u64) -> Content {
+        let parts = crash.parts();
+        let fate =
+            parts.map_or(Fate::None, |seed| Fate::draw(seed, number, self.unsynced_sectors()));
         let mut content = self.durable.clone();
         let mut turn = 0;
         let mut kept = |change: usize, offset: u64| {
@@ -374,24 +469,26 @@ impl Inode {
                 Unsynced::Kept => true,
                 Unsynced::Torn(sectors) => turn <= sectors,
                 Unsynced::Scattered(seed) => coin(seed, number, turn),
-                Unsynced::Parts(seed) => fate.keeps(seed, number, turn, change as u64, offset),
+                Unsynced::Parts(seed) | Unsynced::Spoiled(seed) => {
+                    fate.keeps(seed, number, turn, change as u64, offset)
+                }
             }
         };
-        let mut length = self.durable.len() as u64;
+        let mut length = self.durable.bytes.len() as u64;
         let mut lengths = vec![length];
         for (at, change) in self.unsynced.iter().enumerate() {
             match change {
                 Change::SetLen(bytes) => {
                     length = *bytes;
                     if kept(at, *bytes) {
-                        content.resize(*bytes as usize, 0);
+                        content.resize(*bytes);
                     }
                 }
                 Change::Write { offset, bytes } => {
                     length = length.max(offset + bytes.len() as u64);
                     for (offset, piece) in Self::sectors(*offset, bytes) {
                         if kept(at, offset) {
-                            Self::write(&mut content, offset, piece);
+                            content.write(offset, piece);
                         }
                     }
                 }
@@ -399,14 +496,56 @@ impl Inode {
             lengths.push(length);
         }
         // A length is metadata: it may be durable without the data, and the data without it.
-        if let Unsynced::Parts(seed) = crash {
+        if let Some(seed) = parts {
             let drawn = hash(seed, number, 1);
             if drawn & 1 == 1 {
                 let length = lengths[((drawn >> 8) % lengths.len() as u64) as usize];
-                content.resize(length as usize, 0);
+                content.resize(length);
             }
         }
         content
+    }
+
+    /// All unsynced sectors of writes.
+    fn written(&self) -> Vec<(u64, &[u8])> {
+        let pieces = self.unsynced.iter().filter_map(|change| match change {
+            Change::Write { offset, bytes } => Some(Self::sectors(*offset, bytes)),
+            Change::SetLen(_) => None,
+        });
+        pieces.flatten().collect()
+    }
+
+    /// Spoils the sector that the drive was writing: one of the unsynced ones.
+    fn spoil(&self, content: &mut Content, seed: u64) {
+        let drawn = hash(seed, 0, 2);
+        let written = self.written();
+        let (offset, new) = written[(drawn >> 8) as usize % written.len()];
+        let durable =
+            |at: usize| self.durable.bytes.get(offset as usize + at).copied().unwrap_or_default();
+        let old: Vec<u8> = (0..new.len()).map(durable).collect();
+        let sector = offset / SECTOR_BYTES;
+        if drawn & 1 == 1 && !self.has_more_in(sector, offset, new) {
+            content.write(offset, new);
+            content.unreadable.insert(sector);
+            return;
+        }
+        let at = (drawn >> 40) as usize % (new.len() + 1);
+        let (first, last) = if drawn & 2 == 2 { (&old[..], new) } else { (new, &old[..]) };
+        content.write(offset, &[&first[..at], &last[at..]].concat());
+    }
+
+    /// Whether a sector has durable bytes that the write at `offset` leaves as they are: the write
+    /// does not cover them, or it leaves their end and adds to them.
+    fn has_more_in(&self, sector: u64, offset: u64, new: &[u8]) -> bool {
+        let start = (sector * SECTOR_BYTES) as usize;
+        let durable = self.durable.bytes.iter().enumerate().skip(start);
+        let durable = durable.take(SECTOR_BYTES as usize).filter(|(_, byte)| **byte != 0);
+        let written = |at: usize| at.checked_sub(offset as usize).and_then(|at| new.get(at));
+        let is_covered = durable.clone().all(|(at, _)| written(at).is_some());
+        let mut end = durable.rev().take(END_BYTES).peekable();
+        let is_new = end.peek().is_none();
+        let is_replaced = is_covered && end.any(|(at, byte)| written(at) != Some(byte));
+        !is_new && !is_replaced
     }
 }
 
@@ -437,6 +576,16 @@ impl Disk {
         Ok(())
     }
 
+    /// The file with a sector that the drive was writing when the power failed, with a seed.
+    fn being_written(&self, crash: Unsynced) -> Option<(u64, usize)> {
+        let Unsynced::Spoiled(seed) = crash else { return None };
+        let files = self.inodes.iter().enumerate();
+        let files = files.filter(|(_, inode)| !inode.written().is_empty());
+        let files: Vec<usize> = files.map(|(number, _)| number).collect();
+        let drawn = hash(seed, 1, 2) >> 8;
+        (!files.is_empty()).then(|| (seed, files[drawn as usize % files.len()]))
+    }
+
     fn file(&self, path: &Path) -> io::Result<usize> {
         match self.live.get(path) {
             Some(Node::File(number)) => Ok(*number),
@@ -461,7 +610,7 @@ impl Vfs for MemVfs {
         let number = match disk.file(path) {
             Ok(number) => {
                 let inode = &mut disk.inodes[number];
-                inode.live.clear();
+                inode.live.resize(0);
                 inode.unsynced.push(Change::SetLen(0));
                 number
             }
@@ -498,7 +647,7 @@ impl Vfs for MemVfs {
                 && parent(path) == dir
                 && let Some(name) = path.file_name().and_then(|name| name.to_str())
             {
-                let bytes = disk.inodes[*number].live.len() as u64;
+                let bytes = disk.inodes[*number].live.bytes.len() as u64;
                 entries.push(Entry { name: name.to_owned(), bytes });
             }
         }
@@ -591,9 +740,12 @@ impl VfsFile for MemFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let disk = self.disk.disk();
         let content = &disk.inodes[self.number].live;
-        let start = content.len().min(usize::try_from(offset).unwrap_or(usize::MAX));
-        let bytes = buffer.len().min(content.len() - start);
-        buffer[..bytes].copy_from_slice(&content[start..start + bytes]);
+        let start = content.bytes.len().min(usize::try_from(offset).unwrap_or(usize::MAX));
+        let bytes = buffer.len().min(content.bytes.len() - start);
+        if bytes > 0 {
+            content.check_readable(start as u64..(start + bytes) as u64)?;
+        }
+        buffer[..bytes].copy_from_slice(&content.bytes[start..start + bytes]);
         Ok(bytes)
     }
 
@@ -601,7 +753,8 @@ impl VfsFile for MemFile {
         let mut disk = self.disk.disk();
         disk.mutate()?;
         let inode = &mut disk.inodes[self.number];
-        Inode::write(&mut inode.live, offset, bytes);
+        inode.live.check_writable(offset, bytes)?;
+        inode.live.write(offset, bytes);
         inode.unsynced.push(Change::Write { offset, bytes: bytes.to_vec() });
         Ok(())
     }
@@ -610,7 +763,11 @@ impl VfsFile for MemFile {
         let mut disk = self.disk.disk();
         disk.mutate()?;
         let inode = &mut disk.inodes[self.number];
-        inode.live.resize(bytes as usize, 0);
+        if !bytes.is_multiple_of(SECTOR_BYTES) && bytes < inode.live.bytes.len() as u64 {
+            // The rest of the last sector is overwritten with zeros.
+            inode.live.check_readable(bytes..bytes + 1)?;
+        }
+        inode.live.resize(bytes);
         inode.unsynced.push(Change::SetLen(bytes));
         Ok(())
     }
@@ -633,7 +790,7 @@ impl VfsFile for MemFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.disk.disk().inodes[self.number].live.len() as u64)
+        Ok(self.disk.disk().inodes[self.number].live.bytes.len() as u64)
     }
 }
 
@@ -741,6 +898,67 @@ mod tests {
         assert_eq!(vfs.content(Path::new("/d/f")), Some(seen));
         let durable = [&[1; 90][..], &[3; 10]].concat();
         assert_eq!(crash(&vfs, Unsynced::Kept, Names::Kept), Some(durable));
+    }
+
+    #[test]
+    fn a_sector_is_unreadable_until_it_is_written_as_a_whole() {
+        let (vfs, mut file) = disk();
+        file.write_at(&[2; 2000], 0).unwrap();
+        file.sync().unwrap();
+        vfs.sync_dir(Path::new("/d")).unwrap();
+        vfs.spoil(Path::new("/d/f"), 600);
+        let reads = |file: &dyn VfsFile, range: Range<usize>| {
+            file.read_at(&mut vec![0; range.len()], range.start as u64).is_ok()
+        };
+        assert!(reads(file.as_ref(), 0..512) && reads(file.as_ref(), 1024..3000));
+        assert!(!reads(file.as_ref(), 0..513) && !reads(file.as_ref(), 1023..1024));
+        // The rest of the sector would have to be read.
+        file.write_at(&[3; 10], 512).unwrap_err();
+        file.set_len(700).unwrap_err();
+        let lost = Crash { content: Unsynced::Lost, names: Names::Lost };
+        assert_eq!(vfs.crash(lost).unreadable_sectors(), 1);
+        file.write_at(&[3; 512], 512).unwrap();
+        assert!(reads(file.as_ref(), 0..2000));
+        assert_eq!(vfs.crash(lost).unreadable_sectors(), 1, "it is not durable yet");
+        file.sync().unwrap();
+        assert_eq!(vfs.crash(lost).unreadable_sectors(), 0);
+        // The last sector has only as many bytes as the file, and goes with its bytes.
+        vfs.spoil(Path::new("/d/f"), 1999);
+        file.write_at(&[4; 463], 1536).unwrap_err();
+        file.write_at(&[4; 464], 1536).unwrap();
+        assert!(reads(file.as_ref(), 0..2000));
+        vfs.spoil(Path::new("/d/f"), 1999);
+        file.set_len(1536).unwrap();
+        assert_eq!((reads(file.as_ref(), 0..1536), vfs.unreadable_sectors()), (true, 0));
+    }
+
+    #[test]
+    fn a_drive_spoils_the_sector_that_it_is_writing() {
+        let (vfs, mut file) = disk();
+        vfs.sync_dir(Path::new("/d")).unwrap();
+        file.write_at(&[1; 512], 512).unwrap();
+        file.sync().unwrap();
+        // The rest of a sector, a sector as a whole, and a new one.
+        file.write_at(&[2; 1436], 100).unwrap();
+        let (mut mixed, mut unreadable) = ([0; 3], [0; 3]);
+        for seed in 0..2_000 {
+            let crash = Crash { content: Unsynced::Spoiled(seed), names: Names::Lost };
+            let disk = vfs.crash(crash);
+            let content = disk.content(Path::new("/d/f")).unwrap();
+            assert_eq!(content[..100], [1; 100], "what was synced stays");
+            let file = disk.open(Path::new("/d/f")).unwrap();
+            for sector in 0..content.len().div_ceil(512) {
+                let range = sector * 512..content.len().min(sector * 512 + 512);
+                let read = file.read_at(&mut vec![0; range.len()], range.start as u64);
+                unreadable[sector] += u32::from(read.is_err());
+                let bytes = content[range].iter().skip(if sector == 0 { 100 } else { 0 });
+                let new = bytes.clone().filter(|byte| **byte == 2).count();
+                mixed[sector] += u32::from(0 < new && new < bytes.count());
+            }
+            assert_eq!(vfs.crash(crash).content(Path::new("/d/f")), Some(content));
+        }
+        assert!(mixed.iter().all(|count| *count > 20), "{mixed:?}");
+        assert!(unreadable[0] == 0 && unreadable[1..].iter().all(|count| *count > 20));
     }
 
     #[test]

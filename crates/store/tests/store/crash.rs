@@ -1,6 +1,7 @@
 //! Power cuts: every changing call is a stopping point, and every unsynced write is lost, kept,
-//! torn or scattered, also in each file in another way. The store always starts again, with every
-//! acknowledged transaction, in order.
+//! torn or scattered, also in each file in another way, and a sector that was being written is
+//! mixed or unreadable. The store always starts again, with every acknowledged transaction, in
+//! order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) fn crashes(disk: &MemVfs) -> Vec<Crash> {
         // Other parts at each stopping point.
         let seed = disk.mutations() * 4;
         contents.extend((seed..seed + 4).map(Unsynced::Parts));
+        contents.extend((seed..seed + 4).map(Unsynced::Spoiled));
     }
     let changes = disk.unsynced_names();
     let names = match changes {

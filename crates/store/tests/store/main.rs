@@ -14,3 +14,4 @@ mod script;
 mod scrub;
 mod support;
 mod truncate;
+mod unreadable;
