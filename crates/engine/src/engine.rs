@@ -140,7 +140,11 @@ impl<S: crate::Side> Engine<S> {
 
     /// When the next turn is due, even without inputs.
     pub fn next(&self, replica: &Replica) -> Duration {
-        replica.next_tick().min(self.touched + TOUCH_INTERVAL)
+        self.next_after(replica.next_tick())
+    }
+
+    fn next_after(&self, next_tick: Duration) -> Duration {
+        next_tick.min(self.touched + TOUCH_INTERVAL)
     }
 
     /// Takes all inputs from the inbox and carries out their consequences.
@@ -203,7 +207,8 @@ impl<S: crate::Side> Engine<S> {
         inputs.extend(self.flushed.take().map(Input::Flushed));
         let now = world.now();
         self.now = now;
-        let mut first = self.give_time(world, now.monotonic);
+        let next_tick = world.replica().next_tick();
+        let mut first = self.give_time(world, now.monotonic, next_tick);
         for input in &inputs {
             if let Input::Request(request) = input {
                 self.policy.asked_by(request.conn);
@@ -212,7 +217,7 @@ impl<S: crate::Side> Engine<S> {
         world.takes(now, common, &inputs);
         let is_asked = |input: &Input| matches!(input, Input::Zab(zebu_zab::Input::Packet(_, it)) if it.kind == PacketKind::PING);
         let is_asked = self.is_member() && inputs.iter().any(is_asked);
-        let is_tick = now.monotonic >= world.replica().next_tick();
+        let is_tick = now.monotonic >= next_tick;
         if is_asked || is_tick || now.monotonic >= self.touched + TOUCH_INTERVAL {
             // Report every session heard of so far: the leader gets a complete answer, and no
             // session expires that has just been heard of.
@@ -227,9 +232,14 @@ impl<S: crate::Side> Engine<S> {
 
     /// Extends timeouts by the time in which this server did not read its sockets, since messages
     /// may be waiting there. Causes: a stopped process, a suspended machine, starved threads.
-    fn give_time(&mut self, world: &mut impl World<Side = S>, now: Duration) -> Vec<Input> {
+    fn give_time(
+        &mut self,
+        world: &mut impl World<Side = S>,
+        now: Duration,
+        next_tick: Duration,
+    ) -> Vec<Input> {
         let mut inputs = Vec::new();
-        let next = self.next(world.replica());
+        let next = self.next_after(next_tick);
         if now < next || faults::gives_no_time() {
             return inputs;
         }

@@ -546,7 +546,7 @@ mod tests {
         metrics.response_bytes.add(7);
         [3, 4, 5].into_iter().for_each(|value| metrics.fsynctime.add(value));
         metrics.readlatency.add(2);
-        metrics.write_per_namespace.gather().add("/app/x", 10);
+        metrics.write_per_namespace.gather().add(b"/app/x", 10);
         metrics.quota_exceeded_error_per_namespace.add("app", 1);
         let mut exposed = Exposed::default();
         metrics.expose(&mut exposed);

@@ -22,14 +22,21 @@ pub fn namespace(path: &str) -> Option<&str> {
 }
 
 /// Whether `name` is the first component of the path.
-fn is_below(path: &str, name: &str) -> bool {
-    let below = path.strip_prefix('/').and_then(|path| path.strip_prefix(name));
-    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn is_below(path: &[u8], name: &[u8]) -> bool {
+    let below = path.strip_prefix(b"/").and_then(|path| path.strip_prefix(name));
+    below.is_some_and(|rest| matches!(rest, [] | [b'/', ..]))
 }
 
 /// Metrics of one kind by namespace.
 #[derive(Debug)]
-pub struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<M>>>);
+pub struct Set<M>(RwLock<BTreeMap<Arc<str>, Arc<Named<M>>>>);
+
+/// The metric of one namespace.
+#[derive(Debug)]
+struct Named<M> {
+    name: Arc<str>,
+    metric: M,
+}
 
 /// Counters by namespace.
 pub type CounterSet = Set<Counter>;
@@ -48,30 +55,29 @@ impl<M> Default for Set<M> {
 
 impl<M: Default> Set<M> {
     fn with(&self, key: &str, record: impl FnOnce(&M)) {
-        if let Some(metric) = self.0.read().get(key) {
-            record(metric);
-        } else if let Some((_, metric)) = self.get(key) {
-            record(&metric);
+        if let Some(named) = self.0.read().get(key) {
+            record(&named.metric);
+        } else if let Some(named) = self.get(key) {
+            record(&named.metric);
         }
     }
 
     /// The metric of this name, created if necessary; `None` if there are too many.
-    fn get(&self, key: &str) -> Option<(Arc<str>, Arc<M>)> {
-        let shared = |(name, metric): (&Arc<str>, &Arc<M>)| (name.clone(), metric.clone());
-        if let Some(found) = self.0.read().get_key_value(key) {
-            return Some(shared(found));
+    fn get(&self, key: &str) -> Option<Arc<Named<M>>> {
+        if let Some(found) = self.0.read().get(key) {
+            return Some(found.clone());
         }
         let mut metrics = self.0.write();
         if metrics.len() >= NAMESPACES_MAX && !metrics.contains_key(key) {
             return None;
         }
         let name: Arc<str> = Arc::from(key);
-        let metric = metrics.entry(name.clone()).or_default().clone();
-        Some((name, metric))
+        let made = || Arc::new(Named { name: name.clone(), metric: M::default() });
+        Some(metrics.entry(name.clone()).or_insert_with(made).clone())
     }
 
-    fn entries(&self) -> Vec<(Arc<str>, Arc<M>)> {
-        self.0.read().iter().map(|(key, metric)| (Arc::clone(key), Arc::clone(metric))).collect()
+    fn entries(&self) -> Vec<Arc<Named<M>>> {
+        self.0.read().values().cloned().collect()
     }
 }
 
@@ -79,19 +85,19 @@ impl<M: Metric + Default> Metric for Set<M> {
     const KIND: Kind = M::KIND;
 
     fn expose(&self, name: &str, _: Option<&str>, out: &mut dyn Exposition) {
-        for (key, metric) in self.entries() {
-            metric.expose(name, Some(&key), out);
+        for named in self.entries() {
+            named.metric.expose(name, Some(&named.name), out);
         }
     }
 
     fn visit(&self, name: &str, visitor: &mut dyn Visitor) {
-        for (key, metric) in self.entries() {
-            Metric::visit(&*metric, &format!("{key}_{name}"), visitor);
+        for named in self.entries() {
+            Metric::visit(&named.metric, &format!("{}_{name}", named.name), visitor);
         }
     }
 
     fn reset(&self) {
-        self.entries().iter().for_each(|(_, metric)| Metric::reset(&**metric));
+        self.entries().iter().for_each(|named| Metric::reset(&named.metric));
     }
 }
 
@@ -125,15 +131,15 @@ impl Set<PercentileSummary> {
 #[derive(Debug)]
 pub struct Gather<'s> {
     set: &'s SummarySet,
-    current: Option<(Arc<str>, Arc<Summary>)>,
+    current: Option<Arc<Named<Summary>>>,
     values: Gathered,
 }
 
 impl Gather<'_> {
-    /// Adds a value for the namespace of `path`.
-    pub fn add(&mut self, path: &str, value: i64) {
-        if !self.current.as_ref().is_some_and(|(current, _)| is_below(path, current)) {
-            let Some(name) = namespace(path) else { return };
+    /// Adds a value for the namespace of `path`; none if the path is not UTF-8.
+    pub fn add(&mut self, path: &[u8], value: i64) {
+        if !self.current.as_ref().is_some_and(|current| is_below(path, current.name.as_bytes())) {
+            let Some(name) = std::str::from_utf8(path).ok().and_then(namespace) else { return };
             self.record();
             self.current = self.set.get(name);
         }
@@ -143,8 +149,8 @@ impl Gather<'_> {
     /// Records the collected values.
     pub fn record(&mut self) {
         let values = std::mem::take(&mut self.values);
-        if let Some((_, summary)) = &self.current {
-            summary.add_gathered(values);
+        if let Some(current) = &self.current {
+            current.metric.add_gathered(values);
         }
     }
 }
@@ -179,7 +185,7 @@ mod tests {
         set.add("n0", 1);
         let entries = set.entries();
         assert_eq!(entries.len(), NAMESPACES_MAX);
-        assert_eq!(set.0.read()["n0"].value(), 2);
+        assert_eq!(set.0.read()["n0"].metric.value(), 2);
     }
 
     #[test]
@@ -189,11 +195,12 @@ mod tests {
         for (path, value) in
             [("/a/b", 3), ("/a", 5), ("/", 100), ("/b", 7), ("/bc", 9), ("/a/c", 1)]
         {
-            row.add(path, value);
+            row.add(path.as_bytes(), value);
         }
         drop(row);
         let of = |name: &str| {
-            let summary = set.0.read()[name].clone();
+            let named = set.0.read()[name].clone();
+            let summary = &named.metric;
             (summary.count(), summary.sum(), summary.min(), summary.max())
         };
         assert_eq!((of("a"), of("b")), ((3, 9, 1, 5), (1, 7, 7, 7)));

@@ -92,24 +92,42 @@ impl Counts {
     /// Resets all counts and keeps the capacity.
     pub fn clear(&mut self) {
         let Self {
-            mut token_deficits,
-            mut intake_ms,
-            mut quota_refusals,
-            mut quota_warnings,
-            full_told_until,
-            ..
-        } = std::mem::take(self);
+            connects,
+            connects_refused,
+            renewals,
+            token_deficits,
+            sessions_expired,
+            intake_waits,
+            intake_ms,
+            stale,
+            stale_dropped,
+            changes_queued,
+            changes_removed,
+            quota_refusals,
+            ephemerals_refused,
+            session_full,
+            full_told_until: _,
+            clock_ahead_ms,
+            quota_warnings,
+        } = self;
+        for count in [
+            connects,
+            connects_refused,
+            renewals,
+            sessions_expired,
+            intake_waits,
+            stale,
+            stale_dropped,
+            changes_queued,
+            changes_removed,
+            ephemerals_refused,
+        ] {
+            *count = 0;
+        }
         token_deficits.clear();
         intake_ms.clear();
         quota_refusals.clear();
         quota_warnings.clear();
-        *self = Self {
-            token_deficits,
-            intake_ms,
-            quota_refusals,
-            quota_warnings,
-            full_told_until,
-            ..Self::default()
-        };
+        (*session_full, *clock_ahead_ms) = (None, None);
     }
 }

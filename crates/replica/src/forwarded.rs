@@ -86,9 +86,11 @@ impl Replica {
 
     /// When a learner must check whether it may still serve.
     pub(crate) fn next_doubt(&self) -> Duration {
+        if !self.forwards() {
+            return Duration::MAX;
+        }
         let doubts = self.lost_at().into_iter().chain(self.behind_at());
-        let next = doubts.min().unwrap_or(Duration::MAX);
-        if self.forwards() { next.saturating_add(Duration::from_millis(1)) } else { Duration::MAX }
+        doubts.min().unwrap_or(Duration::MAX).saturating_add(Duration::from_millis(1))
     }
 
     /// Records how far this learner is behind its leader.

@@ -99,7 +99,7 @@ pub fn count_answers(answers: &Answers, stats: &ServerStats, metrics: &Metrics, 
 /// or of the children's names.
 ///
 /// Source: `DataTree.updateReadStat`.
-pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b str, i64)> {
+pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b [u8], i64)> {
     if !matches!(
         op,
         OpCode::GET_DATA | OpCode::EXISTS | OpCode::GET_CHILDREN | OpCode::GET_CHILDREN2
@@ -107,7 +107,7 @@ pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b 
         return None;
     }
     let mut request = Decoder::new(body);
-    let path = std::str::from_utf8(request.buffer().ok()??).ok()?;
+    let path = request.buffer().ok()??;
     let (code, found) = frame::parts(answer)?;
     if code != ErrorCode::OK {
         return None;
@@ -130,7 +130,7 @@ pub fn bytes_read<'b>(op: OpCode, body: &'b [u8], answer: &[u8]) -> Option<(&'b 
 /// Source: `DataTree.updateWriteStat`.
 pub fn gather_written(txn: &Txn<'_>, row: &mut Gather<'_>) {
     let mut add = |path: &str, bytes: usize| {
-        row.add(path, i64::try_from(path.len() + bytes).unwrap_or(i64::MAX));
+        row.add(path.as_bytes(), i64::try_from(path.len() + bytes).unwrap_or(i64::MAX));
     };
     match txn {
         Txn::Create(create) => add(&create.path, create.data.map_or(0, <[u8]>::len)),
