@@ -5,6 +5,7 @@ mod capi;
 mod chart;
 mod deps;
 mod dist;
+mod growth;
 #[cfg(test)]
 mod halves;
 mod report;
@@ -65,6 +66,24 @@ enum Task {
         /// `--suite all --rounds 5`.
         #[arg(value_name = "FILE")]
         files: Vec<String>,
+    },
+    /// Measure how the figures of one server grow with the size of its work, and draw curves.
+    ///
+    /// The suites are znodes, neighbours, watches, sessions, log and learners; without one, all of
+    /// them. The task writes docs/growth.md and its plots. It builds a release.
+    Growth {
+        /// The suites.
+        #[arg(value_name = "SUITE")]
+        suites: Vec<String>,
+        /// How often each size is measured.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        rounds: usize,
+        /// Where the servers keep their data: on the disk to be measured.
+        #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+        dir: std::path::PathBuf,
+        /// Measure nothing: write the page and the plots of the figures in docs/measured/growth.
+        #[arg(long)]
+        draw: bool,
     },
     /// Run the interop tests only.
     ///
@@ -171,6 +190,7 @@ fn run(task: Task) -> Result<()> {
         Task::Book => book::build(),
         Task::Counted(further) => steps::counted(&further.words),
         Task::BenchReport { files } => report::write(&steps::root(), &files),
+        Task::Growth { suites, rounds, dir, draw } => growth::run(&suites, rounds, &dir, draw),
         Task::Interop(further) => steps::interop(&further.words),
         Task::Suites(further) => steps::suites(&further.words),
         Task::Dependants(further) => steps::dependants(&further.words),

@@ -4,13 +4,13 @@
 //! The task keeps the figures in `docs/measured`, and writes the pages from everything there. The
 //! same files give the same bytes, so a test compares the pages with the figures.
 
-mod about;
+pub(crate) mod about;
 mod aims;
 mod figures;
 mod pages;
 mod plots;
 mod subjects;
-mod svg;
+pub(crate) mod svg;
 
 use std::fs;
 use std::path::Path;
@@ -91,10 +91,15 @@ fn kept(root: &Path) -> Result<Figures> {
 
 /// `page` with `inner` between the marks.
 fn replaced(page: &str, inner: &str) -> Result<String> {
-    let marks = || format!("the lines {BEGIN} and {END}");
-    let (before, rest) = page.split_once(BEGIN).with_context(marks)?;
-    let (_, after) = rest.split_once(END).with_context(marks)?;
-    Ok(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", inner.trim()))
+    between(page, BEGIN, END, inner)
+}
+
+/// `page` with `inner` between the lines `begin` and `end`.
+pub(crate) fn between(page: &str, begin: &str, end: &str, inner: &str) -> Result<String> {
+    let marks = || format!("the lines {begin} and {end}");
+    let (before, rest) = page.split_once(begin).with_context(marks)?;
+    let (_, after) = rest.split_once(end).with_context(marks)?;
+    Ok(format!("{before}{begin}\n\n{}\n\n{end}{after}", inner.trim()))
 }
 
 #[cfg(test)]

@@ -201,10 +201,12 @@ impl CompareArgs {
             Suite::Cores => suite::cores::run(&bout, sheet),
             Suite::Znodes => suite::znodes::run(&bout, sheet),
             Suite::Watches => suite::watches::run(&bout, sheet),
+            Suite::Log => suite::log::run(&bout, sheet),
             Suite::Sessions => suite::sessions::run(&bout, sheet),
             Suite::Ensemble => suite::ensemble::run(&bout, sheet),
             Suite::Failover => suite::failover::run(&bout, sheet),
             Suite::Rejoin => suite::rejoin::run(&bout, sheet),
+            Suite::Learners => suite::learners::run(&bout, sheet),
             Suite::Moving => suite::moving::run(&bout, sheet),
             Suite::Protections => suite::protections::run(&bout, sheet),
         }

@@ -1,4 +1,4 @@
-//! Three servers of one kind that form an ensemble on this machine.
+//! Servers of one kind that form an ensemble on this machine: three voters, and observers.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -34,11 +34,17 @@ pub(crate) struct Ensemble<'a> {
 }
 
 impl<'a> Ensemble<'a> {
-    /// Starts all of them and waits until they serve.
+    /// Starts three voters and waits until they serve.
     pub(crate) fn start(bout: &'a Bout<'a>) -> anyhow::Result<Self> {
+        Self::start_with(bout, 0)
+    }
+
+    /// Starts three voters and this number of observers, and waits until they serve.
+    pub(crate) fn start_with(bout: &'a Bout<'a>, observers: usize) -> anyhow::Result<Self> {
         assert!(!bout.contestant.is_bound(), "suites of ensembles do not suit it");
         rustix::fs::sync(); // what others wrote is not to be paid for by this server's fsync
-        let ports = free_ports(3 * MEMBERS)?;
+        let count = MEMBERS + observers;
+        let ports = free_ports(3 * count)?;
         let address = |index: usize| (Ipv4Addr::LOCALHOST, ports[3 * index]).into();
         let mut lines = vec![
             format!("tickTime={}", bout.args.tick),
@@ -46,15 +52,16 @@ impl<'a> Ensemble<'a> {
             // A transfer of the whole tree may be necessary.
             "initLimit=600".to_owned(),
         ];
-        for index in 0..MEMBERS {
+        for index in 0..count {
             let (quorum, election) = (ports[3 * index + 1], ports[3 * index + 2]);
-            lines.push(format!("server.{}=127.0.0.1:{quorum}:{election}", index + 1));
+            let role = if index < MEMBERS { "" } else { ":observer" };
+            lines.push(format!("server.{}=127.0.0.1:{quorum}:{election}{role}", index + 1));
         }
         lines.extend_from_slice(&bout.args.extra);
-        let addresses = (0..MEMBERS).map(address).collect();
-        let members = (0..MEMBERS).map(|_| None).collect();
+        let addresses = (0..count).map(address).collect();
+        let members = (0..count).map(|_| None).collect();
         let mut ensemble = Self { bout, addresses, lines, members };
-        for index in 0..MEMBERS {
+        for index in 0..count {
             let data = ensemble.directory(index).join("data");
             fs::create_dir_all(&data).with_context(|| format!("create {}", data.display()))?;
             fs::write(data.join("myid"), format!("{}\n", index + 1))?;
@@ -112,7 +119,7 @@ impl<'a> Ensemble<'a> {
 
     /// Waits until all servers serve clients.
     pub(crate) fn wait_for_all(&mut self) -> anyhow::Result<()> {
-        (0..MEMBERS).try_for_each(|index| self.wait_for(index))
+        (0..self.members.len()).try_for_each(|index| self.wait_for(index))
     }
 
     /// The leader, as soon as only one server claims to lead. A server that was paused may claim it
@@ -172,7 +179,7 @@ impl<'a> Ensemble<'a> {
     /// Stops all servers, the leader last.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let leader = self.leader()?;
-        for index in (0..MEMBERS).filter(|index| *index != leader).chain([leader]) {
+        for index in (0..self.members.len()).filter(|index| *index != leader).chain([leader]) {
             self.stop_one(index)?;
         }
         Ok(())

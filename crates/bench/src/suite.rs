@@ -5,6 +5,8 @@ pub(crate) mod cores;
 pub(crate) mod ensemble;
 pub(crate) mod failover;
 pub(crate) mod latency;
+pub(crate) mod learners;
+pub(crate) mod log;
 pub(crate) mod moving;
 pub(crate) mod neighbours;
 pub(crate) mod pipeline;

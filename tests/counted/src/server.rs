@@ -38,10 +38,14 @@ struct Servers {
 /// A file system in memory, on which a sync takes no time.
 const MEMORY: &str = "/dev/shm";
 
-/// The directory of a count, in memory where there is such a file system: on a slow disk, a server
-/// gives the sync of a lone write to another thread, and its costs are higher.
-fn directory() -> std::io::Result<tempfile::TempDir> {
-    tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir())
+/// The directory of a count. The data of a standalone server are in memory where there is such a
+/// file system: on a slow disk, it gives the sync of a lone write to another thread, and its costs
+/// are higher. A member always does so.
+fn directory(role: Role) -> std::io::Result<tempfile::TempDir> {
+    match role {
+        Role::Alone => tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir()),
+        Role::Leader | Role::Follower => tempfile::tempdir(),
+    }
 }
 
 /// Runs a server under a tool while a client runs a story.
@@ -54,7 +58,7 @@ pub(crate) fn count(
     requests: usize,
 ) -> Result<(Counts, Profile)> {
     tool.check()?;
-    let dir = directory()?;
+    let dir = directory(role)?;
     let report = dir.path().join("report");
     let mut servers = start(zebu, tool, role, dir.path(), &report)?;
     if let Some(story) = story {

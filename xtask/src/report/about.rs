@@ -31,7 +31,7 @@ impl Run {
 }
 
 /// The description in a file.
-pub(super) fn run(json: &Value) -> Run {
+pub(crate) fn run(json: &Value) -> Run {
     let text = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
     let figure = |value: &Value| value.as_f64().map_or_else(|| "-".to_owned(), number);
     let machine = &json["machine"];
@@ -59,7 +59,7 @@ pub(super) fn run(json: &Value) -> Run {
 
 /// The text of a comparison for the repository: without paths of a machine, and with one figure in
 /// each line.
-pub(super) fn published(text: &str) -> Result<String> {
+pub(crate) fn published(text: &str) -> Result<String> {
     let json: Value = serde_json::from_str(text)?;
     let words = json["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let words: Vec<&str> = words.skip_while(|word| *word != "compare").collect();

@@ -242,6 +242,54 @@ pub(crate) fn curves(
     Some(picture.finish())
 }
 
+/// How one figure grows: its title, and its value for each size.
+pub(crate) struct Grown {
+    pub(crate) title: String,
+    pub(crate) points: Vec<(f64, Spread)>,
+}
+
+/// Figures by size, two charts in a row, each with scales of its own. `of`: what the sizes count.
+/// `None` without values.
+pub(crate) fn grown(title: &str, of: &str, panels: &[Grown]) -> Option<String> {
+    const HEIGHT: f64 = 190.0;
+    const LEFT: f64 = 70.0;
+    const TITLE: f64 = 40.0;
+    let rows = panels.len().div_ceil(2);
+    let mut picture = Picture::new(title, &[], TITLE + HEIGHT * rows as f64 + 8.0);
+    let width = WIDTH / 2.0 - LEFT - 30.0;
+    for (index, panel) in panels.iter().enumerate() {
+        let left = LEFT + (WIDTH / 2.0) * (index % 2) as f64;
+        let top = TITLE + HEIGHT * (index / 2) as f64;
+        let bottom = top + HEIGHT - 40.0;
+        let sizes = Scale::new(panel.points.iter().map(|(size, _)| *size), left, width)?;
+        let ends = panel.points.iter().flat_map(|(_, it)| [it.least, it.most]);
+        // The scale is upside down, because the picture's coordinates begin at the top.
+        let Some(values) = Scale::new(ends, 0.0, bottom - top - 20.0) else { continue };
+        let y = |value: f64| bottom - values.at(value);
+        picture.text(left, top + 10.0, "start", 13, &panel.title);
+        for tick in values.ticks() {
+            picture.line((left, y(tick)), (left + width, y(tick)), "#dddddd", 1.0);
+            picture.text(left - 6.0, y(tick) + 4.0, "end", 11, &short(tick));
+        }
+        for tick in sizes.ticks() {
+            let x = sizes.at(tick);
+            picture.line((x, bottom), (x, bottom + 4.0), "#777777", 1.0);
+            picture.text(x, bottom + 16.0, "middle", 11, &short(tick));
+        }
+        picture.text(left + width, bottom + 28.0, "end", 11, of);
+        let at = |(size, it): &(f64, Spread)| (sizes.at(*size), y(it.median));
+        for pair in panel.points.windows(2) {
+            picture.line(at(&pair[0]), at(&pair[1]), COLOURS[0], 2.0);
+        }
+        for (size, it) in &panel.points {
+            let x = sizes.at(*size);
+            picture.line((x, y(it.least)), (x, y(it.most)), "#222222", 1.0);
+            picture.mark(x, y(it.median), 0);
+        }
+    }
+    (!panels.is_empty()).then(|| picture.finish())
+}
+
 /// A power of ten for a scale: 10k, 1M.
 fn short(tick: f64) -> String {
     match tick {
@@ -282,6 +330,22 @@ mod tests {
         assert!(bars("t", &[], "", &[]).is_none());
         assert!(ratios("t", &["zebu".to_owned()], &[]).is_none());
         assert!(curves("t", &[], "", &[], &[]).is_none());
+    }
+
+    #[test]
+    fn growth_in_proportion_is_a_straight_line() {
+        let points = [10.0, 100.0, 1000.0].map(|size| (size, spread(size * 3.0)));
+        let panel = Grown { title: "s".to_owned(), points: points.to_vec() };
+        let svg = grown("t", "znodes", &[panel]).unwrap();
+        let numbers = |start: &str| -> Vec<f64> {
+            let texts = svg.split(start).skip(1).filter_map(|it| it.split('"').next());
+            texts.map(|it| it.parse().unwrap()).collect()
+        };
+        let (x, y) = (numbers("<circle cx=\""), numbers(" cy=\""));
+        assert_eq!((x.len(), y.len()), (3, 3));
+        assert!((2.0 * x[1] - x[0] - x[2]).abs() < 0.2 && x[0] < x[1], "{x:?}");
+        assert!((2.0 * y[1] - y[0] - y[2]).abs() < 0.2 && y[0] > y[1], "{y:?}");
+        assert!(grown("t", "znodes", &[]).is_none());
     }
 
     #[test]

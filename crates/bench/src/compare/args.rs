@@ -13,6 +13,9 @@ use crate::wire::NAMES_MAX;
 /// Where `cargo xtask deps` puts the original.
 const JAVA_HOME_OF_DEPS: &str = ".deps/zookeeper-3.9.5";
 
+/// The most observers of an ensemble, all of which run on this machine.
+const OBSERVERS_MAX: usize = 100;
+
 /// A server that can take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ServerName {
@@ -51,12 +54,16 @@ pub(super) enum Suite {
     Znodes,
     /// many watches: memory, notifications
     Watches,
+    /// one long log: a start that replays it
+    Log,
     /// many idle sessions: opening, memory, staying alive
     Sessions,
     /// three servers: reads and writes in several mixtures
     Ensemble,
     /// three servers: time without a write when the leader is killed or paused
     Failover,
+    /// three voters and some observers: writes
+    Learners,
     /// three servers: coming back to many znodes
     Rejoin,
     /// three servers: many sessions whose leader dies
@@ -68,7 +75,7 @@ pub(super) enum Suite {
 
 impl Suite {
     /// Every one of them.
-    const EVERY: [Self; 15] = [
+    const EVERY: [Self; 17] = [
         Self::Pipeline,
         Self::Tls,
         Self::Latency,
@@ -78,9 +85,11 @@ impl Suite {
         Self::Cores,
         Self::Znodes,
         Self::Watches,
+        Self::Log,
         Self::Sessions,
         Self::Ensemble,
         Self::Failover,
+        Self::Learners,
         Self::Rejoin,
         Self::Moving,
         Self::Protections,
@@ -96,9 +105,12 @@ impl Suite {
     pub(super) fn suits(self, contestant: &Contestant) -> bool {
         match self {
             Self::Ensemble | Self::Writes => *contestant != Contestant::Echo,
-            Self::Tls | Self::Neighbours | Self::Failover | Self::Rejoin | Self::Moving => {
-                !contestant.is_bound()
-            }
+            Self::Tls
+            | Self::Log
+            | Self::Failover
+            | Self::Learners
+            | Self::Rejoin
+            | Self::Moving => !contestant.is_bound(),
             // The original's HTTP server needs additional libraries.
             Self::Admin | Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
             _ => true,
@@ -121,8 +133,9 @@ pub(crate) struct CompareArgs {
     /// Small numbers and short windows, to see that everything works; explicit options still apply
     #[arg(long)]
     quick: bool,
-    /// znodes, watches, sessions, neighbours, rejoin, moving: one server with each of these numbers
-    /// of znodes, watches, sessions or listed children, side by side: how its figures grow
+    /// znodes, watches, log, sessions, neighbours, learners, rejoin, moving: one server with each of
+    /// these numbers of znodes, watches, transactions, sessions, listed children or observers, side
+    /// by side: how its figures grow
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(super) sizes: Vec<usize>,
     /// Begin nothing more after this time
@@ -153,10 +166,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) json: Option<String>,
 
-    /// latency, writes, ensemble, failover, rejoin, moving: milliseconds of a tick
+    /// latency, writes, ensemble, failover, learners, rejoin, moving: milliseconds of a tick
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) tick: u32,
-    /// latency, writes, ensemble, failover, rejoin, moving: ticks until a silent server is given up
+    /// latency, writes, ensemble, failover, learners, rejoin, moving: ticks until a silent server is given up
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) sync_limit: u32,
 
@@ -255,6 +268,17 @@ pub(crate) struct CompareArgs {
         default_value_if("quick", "true", "100000")
     )]
     pub(crate) rejoin_count: usize,
+    /// log: transactions that a start replays
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        default_value_if("quick", "true", "100000")
+    )]
+    pub(crate) transactions: usize,
+    /// learners: observers beside the three voters, at most 100
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"))]
+    pub(crate) observers: usize,
     /// failover: faults of each kind per round
     #[arg(long, value_name = "N", default_value_t = 2, default_value_if("quick", "true", "1"))]
     pub(crate) faults: usize,
@@ -294,6 +318,8 @@ impl CompareArgs {
             Suite::Znodes | Suite::Watches => Some(&mut self.count),
             Suite::Sessions | Suite::Moving => Some(&mut self.sessions),
             Suite::Neighbours => Some(&mut self.listed),
+            Suite::Log => Some(&mut self.transactions),
+            Suite::Learners => Some(&mut self.observers),
             Suite::Rejoin => Some(&mut self.rejoin_count),
             _ => None,
         }
@@ -328,6 +354,12 @@ impl CompareArgs {
             0 < self.listed && self.listed <= NAMES_MAX,
             "between 1 and {NAMES_MAX} children are possible: {}",
             self.listed
+        );
+        ensure!(self.transactions > 0, "at least one transaction is needed");
+        ensure!(
+            self.observers <= OBSERVERS_MAX,
+            "at most {OBSERVERS_MAX} observers are possible: {}",
+            self.observers
         );
         ensure!(self.admin_rate > 0.0, "at least some admin requests are needed");
         ensure!(self.watch_connections > 0, "watches need at least one connection");
@@ -434,6 +466,8 @@ impl CompareArgs {
             "fanout": self.fanout,
             "repeats": self.repeats,
             "rejoin_count": self.rejoin_count,
+            "transactions": self.transactions,
+            "observers": self.observers,
             "faults": self.faults,
             "sessions": self.sessions,
             "opening": self.opening,
@@ -506,7 +540,7 @@ mod tests {
             Suite::EVERY.into_iter().filter(|suite| suite.suits(contestant)).count()
         };
         assert_eq!(suits(&Contestant::Zebu { program: "zebu".into() }), Suite::EVERY.len());
-        assert_eq!((suits(&Contestant::Echo), suits(&Contestant::Durable)), (6, 8));
+        assert_eq!((suits(&Contestant::Echo), suits(&Contestant::Durable)), (7, 9));
         let java =
             Contestant::Java { java: "java".into(), classpath: String::new(), options: vec![] };
         assert_eq!(suits(&java), Suite::EVERY.len() - 2);

@@ -143,6 +143,10 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
                 + 2.0 * args.fanout as f64 / pace.sessions
                 + changes
         }
+        Suite::Log => {
+            let count = args.transactions as f64;
+            2.0 * pace.start + count / pace.creates + count / pace.loads
+        }
         Suite::Sessions => {
             let hold = if has_process { args.hold().as_secs_f64() } else { 0.0 };
             pace.start + 2.0 * sessions + hold
@@ -152,6 +156,10 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             // The others give up a paused leader after the sync limit.
             let silence = f64::from(args.tick * args.sync_limit) / 1e3;
             pace.ensemble + args.faults as f64 * (2.0 * pace.fault + silence)
+        }
+        Suite::Learners => {
+            let members = 3.0 + args.observers as f64;
+            pace.ensemble + members * pace.start + warm + 2.0 * window + 1.0
         }
         Suite::Rejoin => {
             let count = args.rejoin_count as f64;

@@ -50,9 +50,13 @@ enum Beside {
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     let (running, _) = bout.start("/")?;
     warm_up(bout, &[running.address], running.process().as_slice())?;
-    let listed = LoadSpec { keys: bout.args.listed, value_bytes: 0, ..mixed_load(bout) };
-    prepare(running.address, &listed)?;
-    client(&running)?.ensure(&parent())?;
+    // A server that only answers has no children to list, no watches and no sessions.
+    let is_bound = bout.contestant.is_bound();
+    if !is_bound {
+        let listed = LoadSpec { keys: bout.args.listed, value_bytes: 0, ..mixed_load(bout) };
+        prepare(running.address, &listed)?;
+        client(&running)?.ensure(&parent())?;
+    }
     let watchers = bout.affordable(bout.args.fanout, running.ends(), sheet);
     let expiring = bout.affordable(bout.args.sessions, running.ends(), sheet);
     for (op, kind) in [("get", Kind::Read), ("set", Kind::Write)] {
@@ -64,6 +68,9 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
             (format!("beside {watchers} watchers of one change"), Beside::Watchers(watchers)),
             (format!("while {expiring} sessions expire"), Beside::Expiring(expiring)),
         ] {
+            if is_bound && !matches!(beside, Beside::Nobody | Beside::Deep(_)) {
+                continue;
+            }
             let [p50, p99] = look(bout, &running, kind, beside, &format!("{op}, {name}"), sheet)?;
             let [quiet50, quiet99] = *quiet.get_or_insert([p50, p99]);
             if beside != Beside::Nobody {

@@ -140,6 +140,11 @@ fn put(
     let group = "longest request, ms";
     let ms = |ns: Option<Nanos>| ns.map(|ns| ns as f64 / 1e6);
     for (kind, word) in [(Kind::Read, "read"), (Kind::Write, "write")] {
+        let latency = &result.tally.kind(kind).latency;
+        let us = |quantile: f64| latency.value_at_quantile(quantile) as f64 / 1e3;
+        for (group, quantile) in [("latency p50, us", 0.5), ("latency p99, us", 0.99)] {
+            sheet.put(group, format!("{word}, all znodes"), Better::Lower, us(quantile));
+        }
         let (within, outside) = result.tally.kind(kind).timeline.split(&spans);
         progress(&format!(
             "  longest {word}: {} ms while a snapshot is written, {} ms otherwise",
@@ -228,6 +233,11 @@ fn times(data: &Path) -> anyhow::Result<Vec<Range<SystemTime>>> {
 pub(crate) fn newest(data: &Path) -> anyhow::Result<Option<Metadata>> {
     let complete = files(data)?.into_iter().filter_map(|(zxid, meta)| Some((zxid?, meta)));
     Ok(complete.max_by_key(|(zxid, _)| *zxid).map(|(_, meta)| meta))
+}
+
+/// The number of complete snapshots.
+pub(crate) fn count(data: &Path) -> anyhow::Result<usize> {
+    Ok(files(data)?.iter().filter(|(zxid, _)| zxid.is_some()).count())
 }
 
 /// All snapshots, with the zxid of those that are complete.

@@ -90,6 +90,7 @@ fn load(bout: &Bout<'_>, running: &Running, sheet: &mut Sheet<'_>) -> anyhow::Re
     let count = bout.args.count;
     let process = running.process();
     let cpu_before = process.and_then(Process::cpu);
+    let written_before = process.and_then(Process::written);
     let took = fill(running.address, count, bout.args.size)?;
     let cpu_after = process.and_then(Process::cpu);
     progress(&format!("  {count} creates in {} s", number(took)));
@@ -97,6 +98,11 @@ fn load(bout: &Bout<'_>, running: &Running, sheet: &mut Sheet<'_>) -> anyhow::Re
     let cpu = cpu_before.zip(cpu_after).map(|(before, after)| after.saturating_sub(before));
     let cpu = cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / count as f64);
     sheet.put("server CPU, us/request", "create", Better::Lower, cpu);
+    let written = written_before.zip(process.and_then(Process::written));
+    let values = (count * bout.args.size).max(1) as f64;
+    let written = written.map(|(before, after)| after.saturating_sub(before) as f64 / values);
+    let group = "times the bytes of the values";
+    sheet.put(group, "written while loading", Better::Lower, written);
     Ok(())
 }
 
