@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -167,34 +167,50 @@ struct Grew {
     notes: Vec<String>,
 }
 
-/// Measures the suites in `only`, or all of them, unless `draws` asks for the page and the plots
-/// alone. Then draws everything that is kept.
-pub(crate) fn run(only: &[String], rounds: usize, dir: &Path, draws: bool) -> Result<()> {
+/// How to measure.
+pub(crate) struct How {
+    /// How often each size is measured.
+    pub(crate) rounds: usize,
+    /// Where the servers keep their data.
+    pub(crate) dir: PathBuf,
+    /// The executable; `None`: a release of this source.
+    pub(crate) zebu: Option<PathBuf>,
+    /// Only draw what is kept.
+    pub(crate) draw: bool,
+}
+
+/// Measures the suites in `only`, or all of them, and draws everything that is kept.
+pub(crate) fn run(only: &[String], how: &How) -> Result<()> {
     let root = steps::root();
     for suite in only {
         let is_known = CURVES.iter().any(|curve| curve.suite == suite);
         let known: Vec<_> = CURVES.iter().map(|curve| curve.suite).collect();
         ensure!(is_known, "{suite} has no curves; these have: {}", known.join(", "));
     }
-    if !draws {
-        steps::run(steps::cargo(&["build", "--release", "-p", "zebu"]))?;
+    if !how.draw {
+        let zebu = match &how.zebu {
+            Some(zebu) => zebu.clone(),
+            None => {
+                steps::run(steps::cargo(&["build", "--release", "-p", "zebu"]))?;
+                steps::target().join("release/zebu")
+            }
+        };
         let wanted = |curve: &&Curve| only.is_empty() || only.iter().any(|it| it == curve.suite);
         for curve in CURVES.iter().filter(wanted) {
-            measure(&root, curve, rounds, dir)?;
+            measure(&root, curve, how, &zebu)?;
         }
     }
     draw(&root)
 }
 
-fn measure(root: &Path, curve: &Curve, rounds: usize, dir: &Path) -> Result<()> {
+fn measure(root: &Path, curve: &Curve, how: &How, zebu: &Path) -> Result<()> {
     let measured = tempfile::tempdir()?;
     let json = measured.path().join("figures.json");
-    let zebu = steps::target().join("release/zebu");
     let mut command = std::process::Command::new(zebu);
     command.args(["bench", "compare", "--servers", "zebu", "--minutes", "600"]);
     command.args(["--suite", curve.suite, "--sizes", curve.sizes]).args(curve.options);
-    command.args(["--rounds", &rounds.to_string()]);
-    command.arg("--dir").arg(dir).arg("--json").arg(&json);
+    command.args(["--rounds", &how.rounds.to_string()]);
+    command.arg("--dir").arg(&how.dir).arg("--json").arg(&json);
     steps::run(command)?;
     let text = fs::read_to_string(&json).with_context(|| json.display().to_string())?;
     let kept = root.join(MEASURED).join(curve.suite).with_extension("json");
@@ -369,7 +385,8 @@ mod tests {
 
     #[test]
     fn unknown_suites_and_other_files_are_refused() {
-        let error = run(&["cats".to_owned()], 1, Path::new("."), true).unwrap_err().to_string();
+        let how = How { rounds: 1, dir: PathBuf::new(), zebu: None, draw: true };
+        let error = run(&["cats".to_owned()], &how).unwrap_err().to_string();
         assert!(error.starts_with("cats has no curves; these have: znodes, "), "{error}");
         assert!(parse("{\"command\": \"run\"}", "watches").is_err());
     }

@@ -81,6 +81,9 @@ enum Task {
         /// Where the servers keep their data: on the disk to be measured.
         #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
         dir: std::path::PathBuf,
+        /// Measure this executable instead of a release that the task builds.
+        #[arg(long, value_name = "PATH")]
+        zebu: Option<std::path::PathBuf>,
         /// Measure nothing: write the page and the plots of the figures in docs/measured/growth.
         #[arg(long)]
         draw: bool,
@@ -190,7 +193,9 @@ fn run(task: Task) -> Result<()> {
         Task::Book => book::build(),
         Task::Counted(further) => steps::counted(&further.words),
         Task::BenchReport { files } => report::write(&steps::root(), &files),
-        Task::Growth { suites, rounds, dir, draw } => growth::run(&suites, rounds, &dir, draw),
+        Task::Growth { suites, rounds, dir, zebu, draw } => {
+            growth::run(&suites, &growth::How { rounds, dir, zebu, draw })
+        }
         Task::Interop(further) => steps::interop(&further.words),
         Task::Suites(further) => steps::suites(&further.words),
         Task::Dependants(further) => steps::dependants(&further.words),
