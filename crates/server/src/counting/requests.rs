@@ -228,13 +228,16 @@ mod tests {
         let stat = "00".repeat(68);
         let read = |op, answer: String| bytes_read(op, &body, &hex(&answer));
         let data = format!("{header} 00000003 616263 {stat}");
-        assert_eq!(read(OpCode::GET_DATA, data), Some(("/a", 5)));
+        assert_eq!(read(OpCode::GET_DATA, data), Some((b"/a".as_slice(), 5)));
         let null = format!("{header} ffffffff {stat}");
-        assert_eq!(read(OpCode::GET_DATA, null), Some(("/a", 2)));
-        assert_eq!(read(OpCode::EXISTS, format!("{header} {stat}")), Some(("/a", 2)));
+        assert_eq!(read(OpCode::GET_DATA, null), Some((b"/a".as_slice(), 2)));
+        assert_eq!(read(OpCode::EXISTS, format!("{header} {stat}")), Some((b"/a".as_slice(), 2)));
         let names = format!("{header} 00000002 00000001 62 00000003 636465");
-        assert_eq!(read(OpCode::GET_CHILDREN, names.clone()), Some(("/a", 6)));
-        assert_eq!(read(OpCode::GET_CHILDREN2, format!("{names} {stat}")), Some(("/a", 6)));
+        assert_eq!(read(OpCode::GET_CHILDREN, names.clone()), Some((b"/a".as_slice(), 6)));
+        assert_eq!(
+            read(OpCode::GET_CHILDREN2, format!("{names} {stat}")),
+            Some((b"/a".as_slice(), 6))
+        );
         let missing = "00000000 00000001 0000000000000007 ffffff9b".to_owned();
         assert_eq!(read(OpCode::GET_DATA, missing), None);
         assert_eq!(read(OpCode::GET_ACL, header.to_owned()), None);
