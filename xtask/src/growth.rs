@@ -37,8 +37,8 @@ struct Curve {
     figures: &'static [Figure],
 }
 
-/// The figure of one panel: its title with the unit, and the row's group and name. A `*` in the name
-/// stands for the size.
+/// The figure of one panel: its title with the unit, and the row's group and name. A `*` in the
+/// name stands for the size.
 struct Figure {
     title: &'static str,
     group: &'static str,

@@ -133,9 +133,9 @@ pub(crate) struct CompareArgs {
     /// Small numbers and short windows, to see that everything works; explicit options still apply
     #[arg(long)]
     quick: bool,
-    /// znodes, watches, log, sessions, neighbours, learners, rejoin, moving: one server with each of
-    /// these numbers of znodes, watches, transactions, sessions, listed children or observers, side
-    /// by side: how its figures grow
+    /// znodes, watches, log, sessions, neighbours, learners, rejoin, moving: one server with each
+    /// of these numbers of znodes, watches, transactions, sessions, listed children or observers,
+    /// side by side: how its figures grow
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub(super) sizes: Vec<usize>,
     /// Begin nothing more after this time
@@ -169,7 +169,8 @@ pub(crate) struct CompareArgs {
     /// latency, writes, ensemble, failover, learners, rejoin, moving: milliseconds of a tick
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) tick: u32,
-    /// latency, writes, ensemble, failover, learners, rejoin, moving: ticks until a silent server is given up
+    /// latency, writes, ensemble, failover, learners, rejoin, moving: ticks until a silent server
+    /// is given up
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) sync_limit: u32,
 
