@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use zebu_client::{Client, ErrorKind, Retry, Watch};
+use zebu_client::Client;
 
 use crate::Result;
+use crate::watched::Watched;
 
 /// The names of a znode's children, read again after each change.
 ///
@@ -27,11 +28,8 @@ use crate::Result;
 /// ```
 #[derive(Debug)]
 pub struct Children {
-    client: Client,
-    path: String,
+    watched: Watched,
     seen: Option<Seen>,
-    /// Fires when the list of children changes.
-    watch: Option<Watch>,
 }
 
 /// The names that were seen; `None` if the znode did not exist.
@@ -48,7 +46,7 @@ impl Children {
     /// # Ok(()) });
     /// ```
     pub fn of(client: &Client, path: &str) -> Self {
-        Self { client: client.clone(), path: path.to_owned(), seen: None, watch: None }
+        Self { watched: Watched::new(client, path), seen: None }
     }
 
     /// Waits until the names differ from the last result; the first call does not wait. `None`
@@ -101,12 +99,8 @@ impl Children {
     /// # Ok(()) });
     /// ```
     pub async fn read_again(&mut self) -> Result<Option<BTreeSet<String>>> {
-        if let Some(watch) = &mut self.watch {
-            let change = watch.await;
-            self.watch = None;
-            change?;
-        }
-        let seen = self.look().await?;
+        let found = self.watched.next(Client::watch_children).await?;
+        let seen: Seen = found.map(|(names, _)| names.into_iter().collect());
         self.seen = Some(seen.clone());
         Ok(seen)
     }
@@ -140,27 +134,6 @@ impl Children {
                     self.next().await?;
                 }
             }
-        }
-    }
-
-    async fn look(&mut self) -> Result<Seen> {
-        loop {
-            let read = || self.client.watch_children(&self.path);
-            match Retry::default().reads(read).await {
-                Ok((names, _, watch)) => {
-                    self.watch = Some(watch);
-                    return Ok(Some(names.into_iter().collect()));
-                }
-                Err(error) if error.kind() == ErrorKind::Gone => {}
-                Err(error) => return Err(error.into()),
-            }
-            let read = || self.client.watch_exists(&self.path);
-            let (stat, watch) = Retry::default().reads(read).await?;
-            if stat.is_none() {
-                self.watch = Some(watch);
-                return Ok(None);
-            }
-            // The znode was created between the two reads.
         }
     }
 }

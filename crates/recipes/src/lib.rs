@@ -68,6 +68,7 @@ mod single_barrier;
 mod ttl_node;
 mod value;
 mod vigil;
+mod watched;
 
 pub use agreement::{Agreement, Decision, Proposal};
 pub use announcements::{Announced, Announcement, Announcements};

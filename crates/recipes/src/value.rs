@@ -1,7 +1,8 @@
 //! The data of a znode, and their changes.
 
-use zebu_client::{Client, ErrorKind, Retry, Stat, Watch, Zxid};
+use zebu_client::{Client, Stat, Zxid};
 
+use crate::watched::Watched;
 use crate::{Result, faults};
 
 /// The data of a znode, read again after each change.
@@ -24,12 +25,9 @@ use crate::{Result, faults};
 /// ```
 #[derive(Debug)]
 pub struct Value {
-    client: Client,
-    path: String,
+    watched: Watched,
     /// The zxid of the last change that was seen; `None` inside if the znode did not exist.
     seen: Option<Option<Zxid>>,
-    /// Fires when the znode changes.
-    watch: Option<Watch>,
 }
 
 impl Value {
@@ -43,7 +41,7 @@ impl Value {
     /// # Ok(()) });
     /// ```
     pub fn of(client: &Client, path: &str) -> Self {
-        Self { client: client.clone(), path: path.to_owned(), seen: None, watch: None }
+        Self { watched: Watched::new(client, path), seen: None }
     }
 
     /// Waits until the znode is written, created or deleted; the first call does not wait. `None`
@@ -62,40 +60,15 @@ impl Value {
     /// ```
     pub async fn next(&mut self) -> Result<Option<(Vec<u8>, Stat)>> {
         loop {
-            if let Some(watch) = &mut self.watch {
-                let change = watch.await;
-                self.watch = None;
-                change?;
-            }
-            let found = self.look().await?;
+            let found = self.watched.next(Client::watch_data).await?;
             let seen = found.as_ref().map(|(_, stat)| match faults::knows_values_by_version() {
                 true => Zxid(stat.version.into()),
                 false => stat.mzxid,
             });
             if self.seen != Some(seen) {
                 self.seen = Some(seen);
-                return Ok(found);
+                return Ok(found.map(|(data, stat)| (data.to_vec(), stat)));
             }
-        }
-    }
-
-    async fn look(&mut self) -> Result<Option<(Vec<u8>, Stat)>> {
-        loop {
-            match Retry::default().reads(|| self.client.watch_data(&self.path)).await {
-                Ok((data, stat, watch)) => {
-                    self.watch = Some(watch);
-                    return Ok(Some((data.to_vec(), stat)));
-                }
-                Err(error) if error.kind() == ErrorKind::Gone => {}
-                Err(error) => return Err(error.into()),
-            }
-            let read = || self.client.watch_exists(&self.path);
-            let (stat, watch) = Retry::default().reads(read).await?;
-            if stat.is_none() {
-                self.watch = Some(watch);
-                return Ok(None);
-            }
-            // The znode was created between the two reads.
         }
     }
 }
