@@ -88,6 +88,8 @@ pub(crate) struct Batch<'s, S, W> {
     /// Requests in flight through the replica, including those of this batch.
     in_flight: u32,
     queued_reads: u32,
+    /// The same before this batch.
+    queued_before: u32,
     // Dropped in this order: the outbox is never held without the tree.
     outbox: Option<MutexGuard<'s, Outbox>>,
     tree: Option<RwLockReadGuard<'s, Tree>>,
@@ -112,6 +114,7 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         authentication: &'s mut Authentication,
         now: Duration,
     ) -> Self {
+        let queued_before = conn.queued_reads.load(Ordering::Acquire);
         Self {
             common,
             conn,
@@ -121,7 +124,8 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
             session,
             ids: conn.ids(),
             in_flight: conn.in_flight.load(Ordering::Acquire),
-            queued_reads: conn.queued_reads.load(Ordering::Acquire),
+            queued_reads: queued_before,
+            queued_before,
             outbox: None,
             tree: None,
             frames: 0,
@@ -512,11 +516,14 @@ impl<'s, S: Side, W: Worker<S>> Batch<'s, S, W> {
         assert_eq!(self.entering.requests, submitted.len(), "what is handed in is counted");
         self.outbox = None;
         self.tree = None;
+        let reads = self.queued_reads - self.queued_before;
         let Self { common, conn, worker, received, frames, bytes, answers, last, .. } = self;
         worker.ran(conn, &Run { received, frames, bytes, answers, last });
         if !submitted.is_empty() {
-            let reads = submitted.iter().filter(|input| is_queued_read(input)).count() as u32;
-            conn.queued_reads.fetch_add(reads, Ordering::AcqRel);
+            debug_assert_eq!(reads as usize, submitted.iter().filter(is_queued_read).count());
+            if reads > 0 {
+                conn.queued_reads.fetch_add(reads, Ordering::AcqRel);
+            }
             conn.in_flight.fetch_add(submitted.len() as u32, Ordering::AcqRel);
             common.load.entered(self.entering);
             worker.hand_in(common, conn, received, submitted);
@@ -549,6 +556,6 @@ pub(crate) fn begins_long<S: Side>(common: &Common<S>, input: &[u8]) -> bool {
     })
 }
 
-fn is_queued_read(input: &Input) -> bool {
+fn is_queued_read(input: &&Input) -> bool {
     matches!(input, Input::Request(request) if gate::is_read(request.op))
 }

@@ -97,8 +97,7 @@ impl Summary {
     /// Records one value `count` times.
     pub fn add_many(&self, value: i64, count: u64) {
         if count > 0 {
-            let all = i64::try_from(count).unwrap_or(i64::MAX);
-            self.merge(count, value.saturating_mul(all), value, value);
+            self.merge(count, times(value, count), value, value);
             self.sample(value);
         }
     }
@@ -114,7 +113,10 @@ impl Summary {
     /// Records several values at once.
     fn merge(&self, count: u64, sum: i64, min: i64, max: i64) {
         self.count.fetch_add(count, Relaxed);
-        self.sum.fetch_add(sum, Relaxed);
+        // Most latencies are less than a millisecond.
+        if sum != 0 {
+            self.sum.fetch_add(sum, Relaxed);
+        }
         // Most values are neither the minimum nor the maximum. Reading before writing avoids
         // contention.
         if min < self.min.load(Relaxed) {
@@ -228,7 +230,7 @@ impl PercentileSummary {
 
     /// Records one value `count` times.
     pub fn add_many(&self, value: i64, count: u64) {
-        let all = value.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX));
+        let all = times(value, count);
         if count > 0 {
             self.summary.merge(count, all, value, value);
         }
@@ -354,6 +356,14 @@ fn scatter(n: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// The sum of `count` equal values. Most are 0: latencies below a millisecond.
+fn times(value: i64, count: u64) -> i64 {
+    if value == 0 {
+        return 0;
+    }
+    value.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

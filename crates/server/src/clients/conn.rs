@@ -146,7 +146,10 @@ impl ConnStats {
         if latency_ms > self.latency_ms_max.load(Ordering::Relaxed) {
             self.latency_ms_max.fetch_max(latency_ms, Ordering::Relaxed);
         }
-        self.latency_ms_sum.fetch_add(latency_ms * count, Ordering::Relaxed);
+        // Most are less than a millisecond.
+        if latency_ms > 0 {
+            self.latency_ms_sum.fetch_add(latency_ms * count, Ordering::Relaxed);
+        }
         self.latencies.fetch_add(count, Ordering::Relaxed);
     }
 }

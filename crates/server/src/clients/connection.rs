@@ -470,8 +470,8 @@ impl Worker<Side> for Desk<'_> {
             worker_turns::serves(conn.id, run.received);
             let (op, xid, zxid) = run.last;
             let now = shared.clock.monotonic();
-            let latency = now.saturating_sub(run.received).as_millis() as u64;
-            stats.answered(answered, op, xid.0, zxid.0, now.as_millis() as u64, latency);
+            let latency = ms(now.saturating_sub(run.received));
+            stats.answered(answered, op, xid.0, zxid.0, ms(now), latency);
             stats.sent.fetch_add(answered, Ordering::Relaxed);
             let latency = latency as i64;
             shared.metrics.readlatency.add_many(latency, answered);
@@ -482,6 +482,11 @@ impl Worker<Side> for Desk<'_> {
         shared.counting.stats.packets_received.add(run.frames);
         stats.received.fetch_add(run.frames, Ordering::Relaxed);
     }
+}
+
+/// A duration in milliseconds, without a number of 128 bits.
+fn ms(time: Duration) -> u64 {
+    time.as_secs() * 1000 + u64::from(time.subsec_millis())
 }
 
 /// Waits for a notification.
