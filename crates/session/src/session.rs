@@ -114,8 +114,13 @@ pub struct Session {
     ensemble: Option<EnsembleId>,
     /// Whether the next server is asked for its ensemble, although none has told one yet. A server
     /// that accepts no longer connect request than the original's closes the connection; then the
-    /// next one is not asked.
+    /// others of this round are not asked, and the next round begins without asking. This changes
+    /// at most once in a round, so within two rounds each server gets both requests, whatever the
+    /// others do.
     asks_ensemble: bool,
+    /// Whether a server has closed a connection in this round, before it answered the connect
+    /// request.
+    is_closed_on: bool,
     /// The negotiated timeout, or the requested one before that.
     timeout: Duration,
     /// Whether servers with a quorum know the session; they do not know one created by a read-only
@@ -159,6 +164,7 @@ impl Session {
             timeout: options.timeout,
             ensemble: options.ensemble,
             asks_ensemble: options.asks_ensemble,
+            is_closed_on: false,
             is_global: options.resume.is_some(),
             xid: Xid(0),
             seen: Zxid::ZERO,
@@ -401,6 +407,7 @@ impl Session {
         let late = std::mem::take(&mut self.late);
         let found = if found.is_empty() { late } else { found };
         self.servers.begin_round(found, &mut self.random);
+        self.is_closed_on = false;
         self.next_server(now, out);
     }
 
@@ -457,9 +464,11 @@ impl Session {
     fn disconnected(&mut self, now: Duration, gone: Attempt, out: &mut Vec<Output>) {
         match &self.phase {
             Phase::Connecting { attempt, stage, .. } if *attempt == gone => {
-                if matches!(stage, Stage::Greeting(_)) && self.options.asks_ensemble {
+                let is_closed_on = matches!(stage, Stage::Greeting(_));
+                if is_closed_on && !self.is_closed_on && self.options.asks_ensemble {
                     self.asks_ensemble = !self.asks_ensemble;
                 }
+                self.is_closed_on |= is_closed_on;
                 self.next_server(now, out);
             }
             Phase::Connected(link) if link.attempt == gone => self.lose(now, false, out),

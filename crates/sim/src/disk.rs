@@ -95,9 +95,14 @@ impl Disk {
         }
         let mut content = sound.clone();
         let at = random.below(content.len() as u64) as usize;
+        let start = at / SECTOR_BYTES * SECTOR_BYTES;
+        let sector = start..(start + SECTOR_BYTES).min(content.len());
+        // A member cannot repair records that no mark proves, even if the damage begins before them.
+        let unproven = self.unproven(path, &sound);
+        let spares_unproven =
+            |range: &Range<usize>| range.end <= unproven.start || unproven.end <= range.start;
         if random.one_in(4) {
-            let start = at / SECTOR_BYTES * SECTOR_BYTES;
-            if self.unproven(path, &sound).contains(&start) {
+            if !spares_unproven(&sector) {
                 return None;
             }
             self.mem.spoil(path, at);
@@ -107,17 +112,14 @@ impl Disk {
                 sound.len()
             ));
         }
-        let what = if random.one_in(3) {
-            let start = at / SECTOR_BYTES * SECTOR_BYTES;
-            let end = (start + SECTOR_BYTES).min(content.len());
-            content[start..end].fill(0);
-            "zeros"
+        let (what, range) = if random.one_in(3) {
+            content[sector.clone()].fill(0);
+            ("zeros", sector)
         } else {
             content[at] ^= 1 << random.below(8);
-            "a bit flipped"
+            ("a bit flipped", at..at + 1)
         };
-        let changed = sound.iter().zip(&content).position(|(was, is)| was != is);
-        if changed.is_some_and(|first| self.unproven(path, &sound).contains(&first)) {
+        if !spares_unproven(&range) {
             return None;
         }
         self.mem.put(path, &content);
@@ -150,7 +152,8 @@ impl Disk {
         let (path, end) = random.pick(&places);
         let at = random.between(HEADER_BYTES as u64, *end as u64 - 1) as usize;
         let bit = random.below(8);
-        if random.one_in(3) {
+        // A sector with the mark's end in it has records that the mark does not prove.
+        if random.one_in(3) && at / SECTOR_BYTES < end / SECTOR_BYTES {
             self.mem.spoil(path, at);
             return Some(format!(
                 "the sector at {at} of {}, up to {end}, becomes unreadable",

@@ -174,13 +174,19 @@ def caches(one: zebu.Client, two: zebu.Client) -> None:
     znode = cache.get("/cached/a")
     print(znode and znode.data, cache.get("/none"))
     with cache.changes() as changes:
-        two.set("/cached/a", b"2")
-        two.create("/cached/a/b", b"3")
-        two.delete("/cached/a/b")
         told: list[str] = []
-        while told[-1:] != ["deleted /cached/a/b"]:
-            change = changes.next(PATIENCE)
-            told.append(change.kind if change.znode is None else f"{change.kind} {change.znode.path}")
+
+        def until(expected: str) -> None:
+            while told[-1:] != [expected]:
+                change = changes.next(PATIENCE)
+                told.append(change.kind if change.znode is None else f"{change.kind} {change.znode.path}")
+
+        two.set("/cached/a", b"2")
+        # A cache shows no znode that is gone before it has been read.
+        two.create("/cached/a/b", b"3")
+        until("created /cached/a/b")
+        two.delete("/cached/a/b")
+        until("deleted /cached/a/b")
         print(told[0], "current" in told, "created /cached/a/b" in told)
     try:
         one.Cache("/cached", depth="none")
