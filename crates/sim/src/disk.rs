@@ -97,7 +97,7 @@ impl Disk {
         let at = random.below(content.len() as u64) as usize;
         let start = at / SECTOR_BYTES * SECTOR_BYTES;
         let sector = start..(start + SECTOR_BYTES).min(content.len());
-        // A member cannot repair records that no mark proves, even if the damage begins before them.
+        // A member cannot repair records that no mark proves, even where damage begins before them.
         let unproven = self.unproven(path, &sound);
         let spares_unproven =
             |range: &Range<usize>| range.end <= unproven.start || unproven.end <= range.start;

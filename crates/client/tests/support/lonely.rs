@@ -26,8 +26,8 @@ async fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     if hello == b"isro" {
         return stream.write_all(b"ro").await;
     }
-    // It takes no longer connect request than the original's. The last byte of that tells whether the
-    // client accepts a read-only server.
+    // It takes no longer connect request than the original's. The last byte of that tells whether
+    // the client accepts a read-only server.
     if hello.last() != Some(&1) {
         return Ok(());
     }
