@@ -232,9 +232,6 @@ impl Tree {
         let visible = Node { tree: self, id }.stat();
         if let Some(owner) = quota::limits_of(path) {
             self.quotas.add(owner);
-            // The usage may have been there alone, and nothing was added to it then. A replay over
-            // a fuzzy snapshot finds the same here.
-            self.recount_quota(owner);
         }
         if let Some(owner) = quota::stats_of(path) {
             self.recount_quota(owner);

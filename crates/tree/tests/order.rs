@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use zebu_proto::txn::Txn;
 use zebu_proto::{OpCode, StatPersisted, Zxid};
-use zebu_tree::{Loader, Silent, Tree, Walk};
+use zebu_tree::{Loader, Silent, Tree};
 
 fn children_of(tree: &Tree, path: &str) -> Vec<String> {
     tree.node(path).unwrap().children().map(str::to_owned).collect()
@@ -101,66 +101,6 @@ fn children_come_in_the_order_of_their_creation_after_replay_over_a_fuzzy_snapsh
         apply(&mut tree, txn);
     }
     assert_eq!(children_of(&tree, "/q"), ["b", "a"]);
-}
-
-/// A snapshot may have the usage of a quota without its limits: the walk visits the usage first,
-/// and leaves out limits that are created, or were deleted, meanwhile. A start from that snapshot
-/// must have the usage that the server had.
-#[test]
-fn usage_is_right_after_replay_over_a_fuzzy_snapshot_without_limits() {
-    const LIMITS: &str = "/zookeeper/quota/q/zookeeper_limits";
-    const STATS: &str = "/zookeeper/quota/q/zookeeper_stats";
-    let limits = |zxid| create(zxid, LIMITS, b"count=9");
-    let usage = |tree: &Tree| {
-        let usage = tree.quota_for("/q").unwrap().usage.unwrap().unwrap();
-        (usage.count(), usage.bytes())
-    };
-    // What happens after the walk has passed `/q` and before it visits the usage, and what happens
-    // before it visits the limits, or where they would be.
-    let cases = [
-        (true, vec![], vec![create(11, "/q/a", b"1"), delete(12, LIMITS), limits(13)]),
-        (true, vec![create(11, "/q/a", b"1")], vec![delete(12, LIMITS), limits(13)]),
-        (false, vec![limits(11), create(12, "/q/a", b"1")], vec![]),
-        (false, vec![limits(11)], vec![create(12, "/q/a", b"1")]),
-        (false, vec![], vec![create(11, "/q/a", b"1"), limits(12)]),
-    ];
-    for (case, (has_limits, early, late)) in cases.iter().enumerate() {
-        let mut tree = tree();
-        ok(&mut tree, &create(1, "/q", b""));
-        ok(&mut tree, &create(2, "/zookeeper/quota/q", b""));
-        if *has_limits {
-            ok(&mut tree, &limits(3));
-        }
-        ok(&mut tree, &create(4, STATS, b""));
-        let mut walk = Walk::new(&tree);
-        let mut loader = Loader::new(tree.options());
-        let mut copied = Vec::new();
-        loop {
-            let before = copied.len();
-            let is_complete = walk.step(&tree, 1, &mut |path, data, acl, stat| {
-                loader.node(path, data, acl, stat).unwrap();
-                copied.push(path.to_owned());
-            });
-            let meanwhile = match copied[before..].last().map(String::as_str) {
-                Some("/zookeeper/quota/q") => &early[..],
-                Some(STATS) => &late[..],
-                _ => &[],
-            };
-            meanwhile.iter().for_each(|txn| ok(&mut tree, txn));
-            if is_complete {
-                break;
-            }
-        }
-        assert!(copied.iter().any(|path| path == STATS), "{case}: {copied:?}");
-        let mut again = loader.finish().unwrap();
-        again.set_last_zxid(walk.began());
-        for txn in early.iter().chain(late) {
-            apply(&mut again, txn);
-        }
-        assert!(!copied.iter().any(|path| path == LIMITS), "{case}: {copied:?}");
-        assert_eq!(usage(&again), usage(&tree), "{case}");
-        assert_eq!(usage(&again), (2, 1), "{case}");
-    }
 }
 
 #[test]
