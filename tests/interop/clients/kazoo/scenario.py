@@ -349,8 +349,12 @@ def sessions():
     except refused.handler.timeout_exception:
         pass
     until("unknown scheme: lost", lambda: KazooState.LOST in states)
-    refused.stop()
-    refused.close()
+    # kazoo may wait for ever for a client that has lost its session this way.
+    stopper = threading.Thread(target=refused.stop, daemon=True)
+    stopper.start()
+    stopper.join(PATIENCE)
+    if not stopper.is_alive():
+        refused.close()
 
 
 def main():
