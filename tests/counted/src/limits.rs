@@ -35,7 +35,7 @@ pub(crate) const LIMITS: &[Limit] = &[
     limit("setData, one at a time", "pwrite64", 2.1),
     limit("setData, one at a time", "futex", 2.1),
     limit("setData, one at a time", "allocations", 4.6),
-    limit("setData, one at a time", "instructions", 22_500.0),
+    limit("setData, one at a time", "instructions", 23_000.0),
     limit("setData, one at a time", "atomics", 245.0),
     limit("setData, 128 at a time", "recvfrom", 0.02),
     limit("setData, 128 at a time", "sendto", 0.05),
