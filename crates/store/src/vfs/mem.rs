@@ -164,17 +164,19 @@ impl Content {
         Self { bytes: bytes.to_vec(), unreadable: BTreeSet::new() }
     }
 
+    /// The sectors of which a write replaces every byte. The last one may be shorter.
+    fn rewritten(&self, offset: u64, bytes: &[u8]) -> Range<u64> {
+        let end = offset + bytes.len() as u64;
+        let is_last = self.bytes.len() as u64 <= end;
+        let after = if is_last { end.div_ceil(SECTOR_BYTES) } else { end / SECTOR_BYTES };
+        offset.div_ceil(SECTOR_BYTES)..after
+    }
+
     /// A sector that is written as a whole becomes readable.
     fn write(&mut self, offset: u64, bytes: &[u8]) {
         let (start, end) = (offset as usize, offset as usize + bytes.len());
-        let length = self.bytes.len().max(end) as u64;
-        for (at, piece) in Inode::sectors(offset, bytes) {
-            let sector = at / SECTOR_BYTES;
-            let sector_end = length.min((sector + 1) * SECTOR_BYTES);
-            if at.is_multiple_of(SECTOR_BYTES) && sector_end <= at + piece.len() as u64 {
-                self.unreadable.remove(&sector);
-            }
-        }
+        let rewritten = self.rewritten(offset, bytes);
+        self.unreadable.retain(|sector| !rewritten.contains(sector));
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
@@ -188,8 +190,13 @@ impl Content {
 
     /// Fails if a sector of the range cannot be read.
     fn check_readable(&self, range: Range<u64>) -> io::Result<()> {
+        self.check_without(range, &(0..0))
+    }
+
+    /// The same for all sectors but some.
+    fn check_without(&self, range: Range<u64>, spared: &Range<u64>) -> io::Result<()> {
         let sectors = range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES);
-        match self.unreadable.range(sectors).next() {
+        match self.unreadable.range(sectors).find(|sector| !spared.contains(sector)) {
             Some(sector) => Err(io::Error::other(format!("sector {sector} cannot be read"))),
             None => Ok(()),
         }
@@ -197,12 +204,8 @@ impl Content {
 
     /// Fails if a write would have to read a sector that cannot be read.
     fn check_writable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if self.unreadable.is_empty() {
-            return Ok(());
-        }
-        let mut after = self.clone();
-        after.write(offset, bytes);
-        after.check_readable(offset..offset + bytes.len() as u64)
+        let range = offset..offset + bytes.len() as u64;
+        self.check_without(range, &self.rewritten(offset, bytes))
     }
 }
 
