@@ -127,6 +127,15 @@ impl Picture {
         }
     }
 
+    /// A line for each decade of a scale that goes up from `bottom`.
+    fn levels(&mut self, scale: &Scale, (left, bottom): (f64, f64), width: f64, unit: &str) {
+        for tick in scale.ticks() {
+            let y = bottom - scale.at(tick);
+            self.line((left, y), (left + width, y), "#dddddd", 1.0);
+            self.text(left - 6.0, y + 4.0, "end", 11, &format!("{}{unit}", short(tick)));
+        }
+    }
+
     fn finish(self) -> String {
         let (height, body) = (self.height, self.body);
         format!(
@@ -218,10 +227,7 @@ pub(crate) fn curves(
         let y = |value: f64| bottom - scale.at(value);
         let x = |step: usize| left + width * step as f64 / (categories.len().max(2) - 1) as f64;
         picture.text(left, top + 10.0, "start", 13, &panel.title);
-        for tick in scale.ticks() {
-            picture.line((left, y(tick)), (left + width, y(tick)), "#dddddd", 1.0);
-            picture.text(left - 6.0, y(tick) + 4.0, "end", 11, &format!("{}{unit}", short(tick)));
-        }
+        picture.levels(&scale, (left, bottom), width, unit);
         for (step, category) in categories.iter().enumerate() {
             picture.text(x(step), bottom + 16.0, "middle", 11, category);
         }
@@ -267,10 +273,7 @@ pub(crate) fn grown(title: &str, of: &str, panels: &[Grown]) -> Option<String> {
         let Some(values) = Scale::new(ends, 0.0, bottom - top - 20.0) else { continue };
         let y = |value: f64| bottom - values.at(value);
         picture.text(left, top + 10.0, "start", 13, &panel.title);
-        for tick in values.ticks() {
-            picture.line((left, y(tick)), (left + width, y(tick)), "#dddddd", 1.0);
-            picture.text(left - 6.0, y(tick) + 4.0, "end", 11, &short(tick));
-        }
+        picture.levels(&values, (left, bottom), width, "");
         for tick in sizes.ticks() {
             let x = sizes.at(tick);
             picture.line((x, bottom), (x, bottom + 4.0), "#777777", 1.0);
