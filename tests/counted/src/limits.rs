@@ -14,8 +14,8 @@ const fn limit(story: &'static str, of: &'static str, most: f64) -> Limit {
     Limit { story, of, most }
 }
 
-/// All limits, a tenth above the counts when they were set. Counts that depend on the relative
-/// speed of client and server have more room.
+/// All limits, at most a tenth above the counts when they were set. Counts that depend on the
+/// relative speed of client and server have more room.
 pub(crate) const LIMITS: &[Limit] = &[
     limit("getData, one at a time", "recvfrom", 1.02),
     limit("getData, one at a time", "sendto", 1.02),
