@@ -22,6 +22,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use zebu_session::Chroot;
 
 use crate::callback::{Call, Waiter};
+use crate::descriptors;
 use crate::driver::{Driver, Interest};
 use crate::errors;
 use crate::hosts;
@@ -91,6 +92,7 @@ impl Handle {
         let threads = match is_threaded {
             true => {
                 let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+                let wake = descriptors::apart(wake)?;
                 Some(Threads { wake, both: Mutex::new(None) })
             }
             false => None,

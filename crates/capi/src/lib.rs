@@ -22,6 +22,7 @@
 mod archive;
 mod callback;
 mod constants;
+mod descriptors;
 mod driver;
 mod errors;
 mod exports;

@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use zebu_auth::tls::fault;
 use zebu_session::Attempt;
 
+use crate::descriptors;
 use crate::tls::Tls;
 
 /// Minimum and maximum size of a read. The actual size adapts to the traffic.
@@ -334,6 +335,7 @@ fn read_tls(tls: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<bo
 /// Starts to connect to a server.
 fn dial(server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::from(descriptors::apart(socket.into())?);
     socket.set_nonblocking(true)?;
     match socket.connect(&server.into()) {
         Ok(()) => {}

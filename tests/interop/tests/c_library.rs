@@ -371,7 +371,7 @@ fn requests_wait_for_a_connection_and_a_lost_multi_has_results() {
     program.finish(PATIENCE).expect("it ends");
 }
 
-/// COMPAT c-2, c-6, c-13 and c-15.
+/// COMPAT c-2, c-6, c-13, c-15 and c-24.
 #[test]
 #[ignore = "needs third-party programs: cargo xtask deps"]
 fn differences_that_a_program_can_notice() {
@@ -386,6 +386,7 @@ fn differences_that_a_program_can_notice() {
         ("unwatch", "unwatch: 0\n", 0),
         ("flags", "flags: NULL EINVAL\n", 0),
         ("loop", "failed: 0\n", 0),
+        ("reopen", "reopened: 2\n", 0),
     ] {
         program.say(line).expect("it takes a line");
         program.wait_for(PATIENCE, |text| text.contains(answer)).expect(answer);

@@ -3,10 +3,12 @@
  * first handle stays open; each round of `close` opens and closes another one.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zookeeper/zookeeper.h>
 
 #define ROUNDS 50
@@ -63,6 +65,18 @@ static int loop(zhandle_t *zh) {
     return *(int *)failed;
 }
 
+/* The descriptor that the program gets for a stream that it has closed before a session. */
+static int reopened(void) {
+    struct Stat stat;
+    zhandle_t *other;
+    int fd;
+    close(STDERR_FILENO);
+    other = zookeeper_init(servers, nobody, 10000, NULL, NULL, 0);
+    if (zoo_exists(other, "/", 0, &stat) != ZOK) return -1;
+    fd = open("/dev/null", O_WRONLY);
+    return zookeeper_close(other) == ZOK ? fd : -2;
+}
+
 int main(int count, char **words) {
     char line[32];
     struct Stat stat;
@@ -96,6 +110,8 @@ int main(int count, char **words) {
             other = zookeeper_init(servers, nobody, 1000, NULL, NULL, 0x40);
             printf("flags: %s %s\n", other ? "handle" : "NULL", errno == EINVAL ? "EINVAL" : "other");
             if (other) zookeeper_close(other);
+        } else if (!strcmp(line, "reopen")) {
+            printf("reopened: %d\n", reopened());
         } else if (!strcmp(line, "callbacks")) {
             for (int round = 0; round < ROUNDS; round++) free(zoo_sasl_make_basic_callbacks("amy", "realm", "/no/file"));
             printf("callbacks\n");
