@@ -111,10 +111,10 @@ const CURVES: &[Curve] = &[
         suite: "sessions",
         title: "Sessions",
         of: "sessions",
-        sizes: "100,1000,10000,19000",
+        sizes: "100,1000,10000,100000",
         options: &[],
         figures: &[
-            figure("memory, bytes per session", "bytes per session", "resident after idling"),
+            figure("memory, bytes per session", "bytes per session", "resident after opening"),
             figure("time to open all, s", "time, s", "open sessions"),
             figure(
                 "CPU time of idle sessions, % of a core",

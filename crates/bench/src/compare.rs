@@ -41,7 +41,7 @@ pub(crate) struct Bout<'a> {
     /// The server's own directory.
     pub(crate) dir: &'a Path,
     /// The number of files that this process may open.
-    open_files: u64,
+    pub(crate) open_files: u64,
 }
 
 impl Bout<'_> {
@@ -68,18 +68,23 @@ impl Bout<'_> {
         Bout { dir, ..*self }
     }
 
-    /// `wanted` connections, or as many as the limit of open files allows, which is then noted.
+    /// `wanted` connections, or as many as the limit of open files allows.
     /// This process has `ends` ends of each connection.
-    pub(crate) fn affordable(&self, wanted: usize, ends: u64, sheet: &mut Sheet<'_>) -> usize {
+    pub(crate) fn connections(&self, wanted: usize, ends: u64) -> usize {
         let most = self.open_files.saturating_sub(OTHER_FILES) / ends;
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        wanted.min(usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    /// As [`Bout::connections`]; fewer than wanted are noted.
+    pub(crate) fn affordable(&self, wanted: usize, ends: u64, sheet: &mut Sheet<'_>) -> usize {
+        let most = self.connections(wanted, ends);
         if wanted > most {
             let limit = self.open_files;
             sheet.note(&format!(
                 "only {most} of {wanted} connections: the limit of open files is {limit}"
             ));
         }
-        wanted.min(most)
+        most
     }
 }
 

@@ -12,12 +12,14 @@ mod timer;
 mod workload;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
 
 use conn::{Broken, Conn, Phase};
 use link::Link;
@@ -62,6 +64,8 @@ pub(crate) struct Swarm {
     /// Why the first connection broke.
     first_break: Option<String>,
     last_ping_round: Nanos,
+    /// The address that connections come from, unless the system chooses it.
+    source: Option<Ipv4Addr>,
 }
 
 impl Swarm {
@@ -79,12 +83,22 @@ impl Swarm {
             ready: 0,
             first_break: None,
             last_ping_round: 0,
+            source: None,
         })
     }
 
     /// Opens sessions with these settings.
     pub(crate) fn by(self, entry: &Entry) -> Self {
         Self { entry: entry.clone(), ..self }
+    }
+
+    /// Later connections to a server on this machine come from this address of the loopback
+    /// network. One address has about 28,000 ports for all connections to one port of a server,
+    /// those included that ended in the last minute, and the search for a free port becomes slow
+    /// when few are left.
+    pub(crate) fn come_from(&mut self, source: Ipv4Addr) {
+        assert!(source.is_loopback(), "no other address is sure to be this machine's");
+        self.source = Some(source);
     }
 
     /// Opens `count` more sessions, spread over `servers`. At most `opening_max` are in the
@@ -138,7 +152,20 @@ impl Swarm {
     }
 
     fn connect(&mut self, server: SocketAddr) -> io::Result<()> {
-        self.add(TcpStream::connect(server)?.into())
+        let Some(source) = self.source.filter(|_| server.ip().is_loopback() && server.is_ipv4())
+        else {
+            return self.add(TcpStream::connect(server)?.into());
+        };
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&SocketAddr::from((source, 0)).into())?;
+        match socket.connect(&server.into()) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => {
+                return Err(error);
+            }
+            _ => {}
+        }
+        self.add(TcpStream::from_std(socket.into()).into())
     }
 
     /// Opens one session, after its TLS handshake and SASL exchange.

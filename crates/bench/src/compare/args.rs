@@ -214,6 +214,10 @@ pub(crate) struct CompareArgs {
     /// [default: beside the data]
     #[arg(long, value_name = "DIR")]
     pub(crate) backups: Option<PathBuf>,
+    /// protections: also measure beside backups that this command starts, for instance
+    /// "ionice -c 3"; repeat it for several commands
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) backups_through: Vec<String>,
     /// cores: how many the server is kept to; the generator has the others, or shares them where
     /// none are left
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 2])]
@@ -457,6 +461,7 @@ impl CompareArgs {
             "rates": self.rates,
             "rate_seconds": self.rate_seconds,
             "backups": self.backups,
+            "backups_through": self.backups_through,
             "cores": self.cores,
             "count": self.count,
             "admin_rate": self.admin_rate,

@@ -81,12 +81,19 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
         };
         let quiet = while_paused(&with, || p99(&without, "without protections", sheet))?;
         let scrubbed = p99(&with, "while a scrub runs", sheet)?;
-        let saved = beside_backups(program, backups, &with, || {
-            p99(&with, "while scrub and backups run", sheet)
-        })?;
+        let mut found = vec![("while a scrub runs".to_owned(), scrubbed)];
+        let through = bout.args.backups_through.iter().map(String::as_str);
+        for starter in std::iter::once("").chain(through) {
+            let name = match starter {
+                "" => "while scrub and backups run".to_owned(),
+                _ => format!("while scrub and backups through {starter} run"),
+            };
+            let saved =
+                beside_backups(starter, program, backups, &with, || p99(&with, &name, sheet))?;
+            found.push((name, saved));
+        }
         let group = "times the p99 without";
-        for (name, ns) in [("while a scrub runs", scrubbed), ("while scrub and backups run", saved)]
-        {
+        for (name, ns) in found {
             sheet.put(group, format!("set, {rate}/s, {name}"), Better::Lower, ns / quiet);
         }
     }
@@ -103,8 +110,10 @@ fn while_paused<T>(server: &Running, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `work` while backups of this server follow each other, and then ends the last one.
+/// Runs `work` while backups of this server follow each other, and then ends the last one. The
+/// words of `starter` come before their command.
 fn beside_backups<T>(
+    starter: &str,
     program: &Path,
     dir: &Path,
     running: &Running,
@@ -113,7 +122,11 @@ fn beside_backups<T>(
     let is_over = AtomicBool::new(false);
     let save = || -> anyhow::Result<()> {
         while !is_over.load(Ordering::Relaxed) {
-            let mut command = Command::new(program);
+            let mut words = starter.split_whitespace();
+            let mut command = Command::new(words.next().map_or(program, Path::new));
+            if !starter.is_empty() {
+                command.args(words).arg(program);
+            }
             command.args(["backup", "create", "--dir"]).arg(&running.data);
             command.arg("--to").arg(dir.join("backup")).stdin(Stdio::null()).stdout(Stdio::null());
             let mut backup =
