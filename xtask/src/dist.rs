@@ -1,13 +1,16 @@
 //! `cargo xtask dist`: everything that a release hands out, from one build, without a daemon and
 //! without root.
 //!
-//! The same commit and the same compiler give the same bytes: times come from the commit, orders
-//! are fixed.
+//! The same commit and the same compilers give the same bytes in any folder: times come from the
+//! commit, orders are fixed, and the program has no path of the machine ([`paths`]).
+//! `cargo xtask dist --twice` shows it.
 
 mod archive;
 mod debian;
 mod image;
 mod materials;
+mod paths;
+mod twice;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +19,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 use archive::{Entry, gzip, tar};
 use flate2::Compression;
+use paths::Prefixes;
 use sha2::{Digest as _, Sha256};
 
 use crate::steps::{root, run, target};
@@ -92,10 +96,19 @@ pub(crate) struct Options {
     /// The version that the files carry.
     #[arg(long, value_name = "V", default_value = env!("CARGO_PKG_VERSION"))]
     version: String,
+    /// Build the last commit in two folders, compare the files of both, and keep none.
+    ///
+    /// The files that differ stay in target/twice. The task needs a quarter of an hour on two
+    /// cores.
+    #[arg(long, conflicts_with_all = ["out", "program"])]
+    twice: bool,
 }
 
 /// Makes the requested files.
 pub(crate) fn make(options: &Options) -> Result<()> {
+    if options.twice {
+        return twice::compare(options);
+    }
     let out = options.out.clone().unwrap_or_else(|| target().join("dist"));
     let to = options.target.as_deref().and_then(|it| STATIC.iter().find(|to| to.triple == it));
     let dynamic = ["deb", "image"];
@@ -144,6 +157,7 @@ pub(crate) fn make(options: &Options) -> Result<()> {
 fn build(to: Option<&Static>) -> Result<PathBuf> {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["build", "--release", "--locked", "-p", "zebu"]).current_dir(root());
+    Prefixes::of_this_build(to.map(|to| to.triple))?.hide_in(&mut build);
     let Some(to) = to else {
         run(build)?;
         return Ok(target().join("release/zebu"));

@@ -3,22 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::{Parts, run_tool};
-use crate::steps::root;
+use crate::steps::{cargo, root};
 
-/// The bill of materials of the program `zebu`, from what cargo has resolved for the program's
-/// machine.
-pub(super) fn bill(parts: &Parts) -> Result<Vec<u8>> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
+/// What cargo has resolved for the program's machine: packages, and which needs which.
+pub(super) fn resolved(triple: Option<&str>) -> Result<Value> {
+    let mut cargo = cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
     let of_this_machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    cargo.arg(parts.triple.unwrap_or(&of_this_machine)).current_dir(root());
-    let metadata: Value = serde_json::from_str(&run_tool(&mut cargo, "cargo")?)?;
+    cargo.arg(triple.unwrap_or(&of_this_machine));
+    Ok(serde_json::from_str(&run_tool(&mut cargo, "cargo")?)?)
+}
+
+/// The bill of materials of the program `zebu`.
+pub(super) fn bill(parts: &Parts) -> Result<Vec<u8>> {
+    let metadata = resolved(parts.triple)?;
     let lock = fs::read_to_string(root().join("Cargo.lock")).context("Cargo.lock")?;
     bill_of(&metadata, &checksums(&lock), parts)
 }
