@@ -96,20 +96,19 @@ pub(crate) struct Options {
     /// The version that the files carry.
     #[arg(long, value_name = "V", default_value = env!("CARGO_PKG_VERSION"))]
     version: String,
-    /// Build the last commit in two folders, compare the files of both, and keep none.
+    /// Build the last commit in two folders, and make the files only if both builds give the same.
     ///
-    /// The files that differ stay in target/twice. The task needs a quarter of an hour on two
-    /// cores.
-    #[arg(long, conflicts_with_all = ["out", "program"])]
+    /// Files that differ stay in target/twice. The task takes a quarter of an hour on two cores.
+    #[arg(long, conflicts_with = "program")]
     twice: bool,
 }
 
 /// Makes the requested files.
 pub(crate) fn make(options: &Options) -> Result<()> {
-    if options.twice {
-        return twice::compare(options);
-    }
     let out = options.out.clone().unwrap_or_else(|| target().join("dist"));
+    if options.twice {
+        return twice::make(options, &out);
+    }
     let to = options.target.as_deref().and_then(|it| STATIC.iter().find(|to| to.triple == it));
     let dynamic = ["deb", "image"];
     let needs_libc = options.only.iter().find(|kind| dynamic.contains(&kind.as_str()));

@@ -256,6 +256,7 @@ mod tests {
         for line in [
             "xtask capi --debug --into target/x --prefix /usr",
             "xtask dist --only tar,deb --out /tmp --program zebu --version 1.2.3",
+            "xtask dist --twice --only tar --out /tmp",
             "xtask crash-points --points 500",
             "xtask power-cuts --cuts 100",
             "xtask power-cuts --cuts 8 --age 120",
@@ -269,6 +270,7 @@ mod tests {
             "xtask",
             "xtask none",
             "xtask dist --only floppy",
+            "xtask dist --twice --program zebu",
             "xtask torture --minutes",
             "xtask power-cuts --age 0",
             "xtask power-cuts --age 601",

@@ -39,20 +39,21 @@ impl Prefixes {
         for folder in sources(&materials::resolved(triple)?) {
             prefixes.add(&folder, "/registry")?;
         }
-        let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        let version = run_tool(rustc.arg("-vV").current_dir(root()), "rustc")?;
-        let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "));
-        let mut rustc = Command::new(rustc.get_program());
-        let sysroot = run_tool(rustc.args(["--print", "sysroot"]).current_dir(root()), "rustc")?;
-        // The standard library is compiled already, with this name for its sources. The compiler
-        // takes it back if it finds the sources (the component rust-src).
-        let library = Path::new(sysroot.trim()).join("lib/rustlib/src/rust");
-        if let Some(commit) = commit
-            && library.exists()
-        {
-            prefixes.add(&library, &format!("/rustc/{commit}"))?;
-        }
+        let (sysroot, commit) = compiler()?;
+        prefixes.add_library(&sysroot, &commit)?;
         Ok(prefixes)
+    }
+
+    /// Adds the sources of the standard library, if they are installed (the component `rust-src`).
+    ///
+    /// The library is compiled already, with this other name for its sources. The compiler replaces
+    /// it by their path.
+    fn add_library(&mut self, sysroot: &Path, commit: &str) -> Result<()> {
+        let library = sysroot.join("lib/rustlib/src/rust");
+        if library.exists() {
+            self.add(&library, &format!("/rustc/{commit}"))?;
+        }
+        Ok(())
     }
 
     /// Adds a folder by its name, and by the name that the kernel has for it.
@@ -91,6 +92,18 @@ impl Prefixes {
     }
 }
 
+/// The folder of the compiler for Rust, and its commit.
+fn compiler() -> Result<(PathBuf, String)> {
+    let asked = |words: &[&str]| {
+        let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        run_tool(rustc.args(words).current_dir(root()), "rustc")
+    };
+    let version = asked(&["-vV"])?;
+    let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "));
+    let sysroot = PathBuf::from(asked(&["--print", "sysroot"])?.trim());
+    Ok((sysroot, commit.context("rustc -vV tells no commit")?.to_owned()))
+}
+
 /// The flags for rustc in the environment. As in cargo, the first variable has precedence.
 fn given(encoded: Option<String>, plain: Option<String>) -> Vec<String> {
     let (flags, separator) = match encoded {
@@ -120,8 +133,8 @@ mod tests {
         fs::create_dir_all(root.join("src")).unwrap();
         let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n\
                         [profile.dev]\ndebug = \"line-tables-only\"\nincremental = false\n";
-        let script = "fn main() {\n    let out = std::env::var(\"OUT_DIR\").unwrap();\n    \
-                      std::fs::write(out + \"/part.rs\", \"pub fn part() { panic!() }\").unwrap();\n}\n";
+        let script = "fn main() {\n    let out = std::env::var(\"OUT_DIR\").unwrap() + \"/part.rs\";\n    \
+                      std::fs::write(out, \"pub fn part() { panic!() }\").unwrap();\n}\n";
         let main = "include!(concat!(env!(\"OUT_DIR\"), \"/part.rs\"));\nfn main() { part() }\n";
         for (name, text) in [("Cargo.toml", manifest), ("build.rs", script), ("src/main.rs", main)]
         {
@@ -177,6 +190,42 @@ mod tests {
         let contains = |text: &[u8]| objects[0].windows(text.len()).any(|part| part == text);
         assert!(contains(name) && !contains(here));
         assert!(objects[0] == objects[1]);
+    }
+
+    #[test]
+    fn a_program_does_not_depend_on_installed_sources_of_the_standard_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sysroot, commit) = compiler().unwrap();
+        let ours = folder.path().join("sysroot");
+        for name in ["core", "alloc", "std"] {
+            let sources = ours.join("lib/rustlib/src/rust/library").join(name).join("src");
+            fs::create_dir_all(&sources).unwrap();
+            fs::write(sources.join("lib.rs"), "").unwrap();
+        }
+        for entry in fs::read_dir(sysroot.join("lib/rustlib")).unwrap().map(Result::unwrap) {
+            if entry.file_name() != "src" {
+                let link = ours.join("lib/rustlib").join(entry.file_name());
+                std::os::unix::fs::symlink(entry.path(), link).unwrap();
+            }
+        }
+        let source = folder.path().join("small.rs");
+        fs::write(&source, "fn main() { print!(\"{:?}\", std::env::args().collect::<Vec<_>>()) }")
+            .unwrap();
+        let built = |sysroot: &Path, flags: Vec<String>| {
+            let program = folder.path().join("small");
+            let mut rustc = Command::new("rustc");
+            rustc.args(["-C", "debuginfo=line-tables-only", "--sysroot"]).arg(sysroot);
+            rustc.args(flags).arg(&source).arg("-o").arg(&program);
+            assert!(rustc.status().unwrap().success());
+            fs::read(&program).unwrap()
+        };
+        let mut prefixes = Prefixes(Vec::new());
+        prefixes.add_library(&sysroot, &commit).unwrap();
+        let without = built(&sysroot, prefixes.rust(Vec::new()));
+        assert!(built(&ours, Vec::new()) != without, "the program names the sources");
+        let mut prefixes = Prefixes(Vec::new());
+        prefixes.add_library(&ours, &commit).unwrap();
+        assert!(built(&ours, prefixes.rust(Vec::new())) == without);
     }
 
     #[test]

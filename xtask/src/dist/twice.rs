@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -16,9 +16,11 @@ use sha2::{Digest as _, Sha256};
 use super::Options;
 use crate::steps::{cargo, root, run, target};
 
-/// Builds in two clones of the commit, and compares the files.
-pub(super) fn compare(options: &Options) -> Result<()> {
-    let folder = target().join("twice");
+/// Builds in two clones of the commit, compares the files, and copies them to `to` if they are
+/// equal.
+pub(super) fn make(options: &Options, to: &Path) -> Result<()> {
+    // The builds have other working directories.
+    let folder = path::absolute(target().join("twice"))?;
     // What an earlier run has left.
     let _ = fs::remove_dir_all(&folder);
     let outs = ["one", "other"].map(|name| folder.join(name));
@@ -46,9 +48,15 @@ pub(super) fn compare(options: &Options) -> Result<()> {
         fs::remove_dir_all(clone).with_context(|| clone.display().to_string())?;
     }
     let [one, other] = &outs;
-    let (lines, equal) = difference(&files(one)?, &files(other)?);
+    let made = files(one)?;
+    let (lines, equal) = difference(&made, &files(other)?);
     println!("{}", lines.join("\n"));
     ensure!(equal, "the files in {} and {} differ", one.display(), other.display());
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+    for (name, bytes) in made {
+        let path = to.join(name);
+        fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+    }
     fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())
 }
 
