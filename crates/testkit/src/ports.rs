@@ -35,17 +35,26 @@ pub fn free<const N: usize>() -> [u16; N] {
 /// `count` is not below the number of ports that a test process has.
 #[must_use]
 pub fn free_ports(count: u16) -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
     static BLOCK: LazyLock<(u16, Option<File>)> = LazyLock::new(own_block);
     assert!(count < BLOCK_PORTS, "a block has {BLOCK_PORTS} ports: {count}");
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     loop {
         // A returned port may not be in use yet, so it is not returned again for a long time.
-        let first = BLOCK.0 + NEXT.fetch_add(count, Ordering::Relaxed) % (BLOCK_PORTS - count);
+        let first = BLOCK.0 + next(count);
         if (first..first + count).all(is_free) {
             return first;
         }
     }
+}
+
+/// The place of `count` ports in the block: behind those of the last call, or at the beginning of
+/// the block, where the oldest ones are.
+fn next(count: u16) -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let place = |end: u16| if end + count > BLOCK_PORTS { 0 } else { end };
+    let advance = |end| Some(place(end) + count);
+    let end = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance);
+    place(end.unwrap_or_else(|end| end))
 }
 
 /// The first port of a block that no other test process uses, and the lock on the block.
@@ -72,6 +81,21 @@ mod tests {
         let held: Vec<_> = ports.map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port))).into();
         assert!(held.iter().all(Result::is_ok), "{held:?}");
         assert!(ports.iter().all(|port| (FIRST..32_768).contains(port)), "{ports:?}");
+    }
+
+    #[test]
+    fn a_port_comes_again_only_after_most_of_the_others() {
+        let mut last_round = std::collections::VecDeque::new();
+        for count in [1, 9, 1, 30, 7].into_iter().cycle().take(1_000) {
+            let first = next(count);
+            for port in first..first + count {
+                assert!(port < BLOCK_PORTS && !last_round.contains(&port), "{port} of {count}");
+                last_round.push_back(port);
+            }
+            while last_round.len() > usize::from(BLOCK_PORTS - 100) {
+                last_round.pop_front();
+            }
+        }
     }
 
     #[test]
