@@ -9,6 +9,10 @@ const BEFORE_IT_BEGAN: Refused = Refused::OutOfPlace("a znode before the snapsho
 const BEFORE_IT_WAS_LOADED: Refused =
     Refused::OutOfPlace("a transaction before the snapshot was loaded");
 
+/// Number of transactions that are read ahead together: enough to wait for main memory once instead
+/// of 64 times, and few enough to stay in a processor's cache.
+const AHEAD_TXNS: usize = 64;
+
 /// A tree being recovered.
 #[derive(Debug)]
 pub struct Rebuild {
@@ -33,6 +37,27 @@ impl Rebuild {
     /// Starts empty; the tree will have these options.
     pub fn new(options: Options) -> Self {
         Self { options, loader: None, tree: None, expected: None, mismatches: 0 }
+    }
+
+    /// Applies consecutive transactions. The result is that of [`Recover::txn`] for each, but takes
+    /// less time in a large tree.
+    ///
+    /// # Errors
+    /// The reason for the refusal of one of them. The tree is unusable then.
+    pub fn txns<'b>(&mut self, bodies: impl Iterator<Item = &'b [u8]>) -> Result<(), Refused> {
+        let tree = self.tree.as_mut().ok_or(BEFORE_IT_WAS_LOADED)?;
+        let mut bodies = bodies.peekable();
+        let mut records = Vec::with_capacity(AHEAD_TXNS);
+        while bodies.peek().is_some() {
+            for body in bodies.by_ref().take(AHEAD_TXNS) {
+                records.push(TxnRecord::decode(body)?);
+            }
+            tree.read_ahead(&records);
+            for record in records.drain(..) {
+                self.mismatches += u64::from(!tree.apply(&record, &mut Silent).digest_matches);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the recovered tree.

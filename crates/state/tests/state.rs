@@ -10,7 +10,7 @@ use zebu_proto::txn::{CreateTxn, Txn, TxnHeader, TxnRecord};
 use zebu_proto::{Epoch, OpCode, SessionId, Zxid};
 use zebu_state::{LogRange, Outline, Rebuild, Receiving, Sending, Step, read_log, truncate};
 use zebu_store::vfs::MemVfs;
-use zebu_store::{Snapshots, Store, TxnLog};
+use zebu_store::{Recover as _, Snapshots, Store, TxnLog};
 use zebu_tree::{Options, Silent, Tree};
 use zebu_zab::LinkId;
 
@@ -200,4 +200,60 @@ fn a_step_of_a_snapshot_ends_by_bytes_as_well() {
     assert!((5..=6).contains(&steps), "two large znodes at once: {steps}");
     taking.flush().unwrap();
     taking.finish(true, true).unwrap();
+}
+
+/// Creates, changes and removes znodes, also ones that do not exist, in single transactions and
+/// multis.
+fn change(counter: u32) -> Vec<u8> {
+    let path = |number: u32| match number % 3 {
+        0 => format!("/p{}", number % 50),
+        _ => format!("/p{}/n{}", number % 50, number % 700),
+    };
+    let create = |number| {
+        let acl = Vec::new();
+        let (path, data, parent_cversion) = (path(number).into(), Some(&b"new"[..]), -1);
+        Txn::Create(CreateTxn { path, data, acl, ephemeral: false, parent_cversion, ttl_ms: 0 })
+    };
+    let set = |number| {
+        let (path, data) = (path(number).into(), Some(&b"other data"[..]));
+        Txn::SetData { path, data, version: counter as i32 }
+    };
+    let (op, txn) = match counter % 7 {
+        0 => (OpCode::DELETE, Txn::Delete { path: path(counter * 5).into() }),
+        1 => (OpCode::SET_DATA, set(counter * 3)),
+        2 => {
+            let ops = [(OpCode::CREATE, create(counter)), (OpCode::SET_DATA, set(counter * 11))];
+            (OpCode::MULTI, Txn::Multi(ops.into()))
+        }
+        _ => (OpCode::CREATE, create(counter)),
+    };
+    let header = TxnHeader { session: SessionId(1), cxid: 0, zxid: at(counter), time_ms: 1, op };
+    let mut body = Vec::new();
+    TxnRecord { header, txn, digest: None }.encode(&mut Encoder::new(&mut body));
+    body
+}
+
+#[test]
+fn transactions_applied_together_do_what_each_of_them_does() {
+    let bodies: Vec<Vec<u8>> = (1..=5_000).map(change).collect();
+    let begin = || {
+        let mut rebuild = Rebuild::new(OPTIONS);
+        rebuild.restart();
+        rebuild.loaded(Zxid::ZERO).unwrap();
+        rebuild
+    };
+    let mut alone = begin();
+    bodies.iter().for_each(|body| alone.txn(body).unwrap());
+    let alone = alone.finish().tree;
+    assert!(alone.znode_count() > 400, "{}", alone.znode_count());
+    for together in [1, 64, 65, 1_000, 5_000] {
+        let mut rebuild = begin();
+        for bodies in bodies.chunks(together) {
+            rebuild.txns(bodies.iter().map(Vec::as_slice)).unwrap();
+        }
+        let tree = rebuild.finish().tree;
+        assert_eq!((tree.last_zxid(), tree.digest()), (alone.last_zxid(), alone.digest()));
+        assert_eq!(tree.znode_count(), alone.znode_count());
+        assert_eq!(tree.approximate_data_size(), alone.approximate_data_size());
+    }
 }

@@ -59,6 +59,13 @@ impl Index {
         self.head(self.bucket_of(hash))
     }
 
+    /// The first entries of the buckets that adding this number of entries splits, up to the last
+    /// one that can be split before the first one is again.
+    pub(crate) fn next_split(&self, added: usize) -> impl Iterator<Item = u32> {
+        let grown = (self.len() + added).saturating_sub(self.buckets as usize);
+        (self.buckets - self.level..self.level).take(grown).map(|bucket| self.head(bucket))
+    }
+
     /// Adds a record, whose hash is already set.
     pub(crate) fn insert(&mut self, records: &mut impl Records, id: u32) {
         self.entries += 1;
@@ -160,7 +167,7 @@ impl Index {
 mod tests {
     use zebu_proto::StatPersisted;
 
-    use crate::arena::{Arena, ROOT};
+    use crate::arena::{Arena, NONE, ROOT};
 
     #[test]
     fn an_index_that_was_filled_does_not_grow_at_once() {
@@ -182,5 +189,38 @@ mod tests {
         }
         assert!(arena.index().buckets > buckets);
         assert!(names.iter().all(|name| arena.child(ROOT, name).is_some()));
+    }
+
+    #[test]
+    fn whatever_changes_its_bucket_was_in_one_that_is_split_next() {
+        let mut arena = Arena::new(7);
+        let stat = StatPersisted::default();
+        let buckets = |arena: &Arena| -> Vec<u32> {
+            let bucket = |id| arena.index().bucket_of(arena.get(id).hash);
+            (1..arena.len() as u32).map(bucket).collect()
+        };
+        let mut moves = 0;
+        for number in 0..600 {
+            let added = [1, 3, 20][number % 3];
+            let (before, level) = (buckets(&arena), arena.index().level);
+            let mut split = Vec::new();
+            for mut id in arena.index().next_split(added) {
+                while id != NONE {
+                    split.push(id);
+                    id = arena.get(id).hash_next;
+                }
+            }
+            for at in 0..added {
+                arena.link(ROOT, &format!("{number}-{at}"), None, &stat);
+            }
+            if arena.index().level > level {
+                continue; // it has started over with the first bucket
+            }
+            for (id, (before, after)) in (1..).zip(before.into_iter().zip(buckets(&arena))) {
+                assert!(before == after || split.contains(&id), "{id}: {before} to {after}");
+                moves += usize::from(before != after);
+            }
+        }
+        assert!(moves > 1_000, "{moves}");
     }
 }

@@ -9,6 +9,7 @@
 //! Checked by `clippy.toml` and `tests/model.rs`.
 
 mod acl_table;
+mod ahead;
 mod apply;
 mod arena;
 mod check;

@@ -402,6 +402,7 @@ proptest! {
             if keep[i] {
                 let mut txn = record(zxid, op, txn);
                 txn.header.session = SessionId(session);
+                tree.read_ahead(std::slice::from_ref(&txn));
                 tree.apply(&txn, &mut Silent);
                 assert_eq!(tree.digest(), digest_from_scratch(&tree));
             }

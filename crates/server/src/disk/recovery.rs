@@ -93,14 +93,13 @@ impl Txns {
         self.lengths.push(body.len());
     }
 
-    fn apply(&self, to: &mut dyn Recover) -> Result<(), Refused> {
+    fn apply(&self, to: &mut Rebuild) -> Result<(), Refused> {
         let mut bytes = &*self.bytes;
-        for length in &self.lengths {
+        to.txns(self.lengths.iter().map(|length| {
             let (body, others) = bytes.split_at(*length);
-            to.txn(body)?;
             bytes = others;
-        }
-        Ok(())
+            body
+        }))
     }
 }
 
