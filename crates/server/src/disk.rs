@@ -15,9 +15,8 @@ const LOWEST: i32 = 19;
 /// Gives the calling thread the lowest priority. This is for threads whose work no client waits
 /// for.
 ///
-/// Threads that serve clients then get the processor first, and the priority of disk requests
-/// follows that of the processor. Do not use it for a thread that holds a lock for which others
-/// wait.
+/// Threads that serve clients then get the processor first, and with some schedulers also the disk.
+/// Do not use it for a thread that holds a lock for which others wait.
 pub fn step_back() {
     // If the system does not permit it, the thread competes with the others.
     let _ = setpriority_process(None, LOWEST);

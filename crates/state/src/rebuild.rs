@@ -59,7 +59,7 @@ impl Rebuild {
                 tree.read_ahead(&records);
             }
             for record in records.drain(..) {
-                self.mismatches += u64::from(!tree.apply(&record, &mut Silent).digest_matches);
+                self.mismatches += mismatches(tree, &record);
             }
         }
         Ok(())
@@ -133,11 +133,14 @@ impl Recover for Rebuild {
     fn txn(&mut self, body: &[u8]) -> Result<(), Refused> {
         let tree = self.tree.as_mut().ok_or(BEFORE_IT_WAS_LOADED)?;
         let record = TxnRecord::decode(body)?;
-        if !tree.apply(&record, &mut Silent).digest_matches {
-            self.mismatches += 1;
-        }
+        self.mismatches += mismatches(tree, &record);
         Ok(())
     }
+}
+
+/// Applies a transaction. Returns the number of digests that do not match: 0 or 1.
+fn mismatches(tree: &mut Tree, record: &TxnRecord<'_>) -> u64 {
+    u64::from(!tree.apply(record, &mut Silent).digest_matches)
 }
 
 /// Recovers as a restart would. Returns the end of the log, and the tree.

@@ -122,12 +122,9 @@ fn beside_backups<T>(
     let is_over = AtomicBool::new(false);
     let save = || -> anyhow::Result<()> {
         while !is_over.load(Ordering::Relaxed) {
-            let mut words = starter.split_whitespace();
-            let mut command = Command::new(words.next().map_or(program, Path::new));
-            if !starter.is_empty() {
-                command.args(words).arg(program);
-            }
-            command.args(["backup", "create", "--dir"]).arg(&running.data);
+            let mut words = starter.split_whitespace().map(Path::new).chain([program]);
+            let mut command = Command::new(words.next().unwrap_or(program));
+            command.args(words).args(["backup", "create", "--dir"]).arg(&running.data);
             command.arg("--to").arg(dir.join("backup")).stdin(Stdio::null()).stdout(Stdio::null());
             let mut backup =
                 command.spawn().with_context(|| format!("start {}", program.display()))?;

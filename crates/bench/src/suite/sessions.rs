@@ -44,12 +44,10 @@ pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> 
 
     let clock = Clock::start();
     let mut sources = (2..=254).map(|last| Ipv4Addr::new(127, 0, 1, last)).cycle();
-    let mut open = |swarm: &mut Swarm, mut count: usize, timeout: Duration| {
-        while count > 0 {
-            let some = count.min(SESSIONS_OF_ADDRESS);
-            sources.by_ref().take(1).for_each(|source| swarm.come_from(source));
+    let mut open = |swarm: &mut Swarm, count: usize, timeout: Duration| {
+        for (some, source) in waves(count, SESSIONS_OF_ADDRESS).zip(&mut sources) {
+            swarm.come_from(source);
             swarm.open(&[running.address], some, bout.args.opening, timeout, STEP_LIMIT)?;
-            count -= some;
         }
         anyhow::Ok(())
     };
