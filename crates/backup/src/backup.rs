@@ -18,6 +18,7 @@ use rustix::process::setpriority_process;
 use zebu_credentials::CredentialArgs;
 use zebu_store::OsVfs;
 
+use crate::disk_class;
 use crate::error::{BackupError, Result};
 use crate::repository::{Lock, Repository};
 use crate::source::Directory;
@@ -119,6 +120,11 @@ struct CreateArgs {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=u64::MAX / 1024))]
     rate_in_kb: u64,
 
+    /// Keep the class of this process at the disk; otherwise a reader of a directory goes into the
+    /// idle class, unless you have chosen one with ionice
+    #[arg(long, requires = "dir")]
+    keep_io_class: bool,
+
     /// Begin a new history: the directory need not continue the last backup
     #[arg(long)]
     anew: bool,
@@ -202,6 +208,9 @@ fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<bool> {
     // Servers on this machine get the processor and the disk first. A system that does not permit
     // that lets this compete.
     let _ = setpriority_process(None, LOWEST_PRIORITY);
+    if args.dir.is_some() && !args.keep_io_class {
+        disk_class::read_when_idle();
+    }
     let now_ms = now_ms();
     let horizon_ms = args.keep_days.map(|days| now_ms - i64::from(days) * DAY_MS);
     let wish = |source| Wish { source, now_ms, anew: args.anew, horizon_ms };

@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod dates;
+pub mod disk_class;
 mod error;
 pub mod history;
 mod identity;

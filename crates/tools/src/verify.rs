@@ -145,12 +145,13 @@ enum VerifyError {
 pub fn run(args: &VerifyArgs) -> ExitCode {
     let (report, json) = match &args.command {
         Command::Members(args) => (members::verify(args), args.json),
-        Command::Directories(args) => (
-            directories::verify(args).map_err(|error| {
+        Command::Directories(args) => {
+            zebu_backup::disk_class::read_when_idle();
+            let report = directories::verify(args).map_err(|error| {
                 Failure::with_code(report::UNKNOWN, format_args!("error: {error}"))
-            }),
-            args.json,
-        ),
+            });
+            (report, args.json)
+        }
     };
     match report.and_then(|report| shown(&report, json)) {
         Ok(code) => code,

@@ -172,3 +172,58 @@ fn what_was_deleted_comes_back_from_a_backup() {
     let all = restored.shell(dir, &["ls", "/"]);
     assert!(!all.contains("after"), "{all}");
 }
+
+/// Runs a command with a program `ionice` that does this and is the only one in PATH. Returns the
+/// exit code, what the command prints on stderr, and the arguments of each call of `ionice`.
+#[cfg(target_os = "linux")]
+fn with_ionice(dir: &Path, does: Option<&str>, arguments: &[&str]) -> (i32, String, Vec<String>) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let programs = tempfile::tempdir().unwrap();
+    let calls = programs.path().join("calls");
+    if let Some(does) = does {
+        let text = format!("#!/bin/sh\necho \"$*\" >> {}\n{does}\n", calls.display());
+        let mut file = fs::OpenOptions::new();
+        let file = file.write(true).create_new(true).mode(0o755);
+        let mut file = file.open(programs.path().join("ionice")).unwrap();
+        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+    command.args(arguments).current_dir(dir).env("PATH", programs.path());
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    let own = child.id().to_string();
+    let output = child.wait_with_output().unwrap();
+    let calls = fs::read_to_string(calls).unwrap_or_default();
+    let calls = calls.lines().map(|call| call.replace(&own, "PID")).collect();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap(), calls)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn long_readers_give_way_at_the_disk_unless_a_class_was_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let server = Server::start(dir);
+    server.shell(dir, &["create", "/app", "v0"]);
+    let create = ["backup", "create", "--dir", "zebu-data", "--to", "saved"];
+    let keep = [&create[..], &["--keep-io-class"]].concat();
+    let verify = ["verify", "directories", "zebu-data"];
+    let (unchosen, chosen) = ("echo none: prio 0", "echo best-effort: prio 7");
+    for (does, arguments, expected) in [
+        (unchosen, &create[..], &["-p PID", "-c 3 -p PID"][..]),
+        (chosen, &create, &["-p PID"]),
+        (unchosen, &keep, &[]),
+        (unchosen, &verify, &["-p PID", "-c 3 -p PID"]),
+    ] {
+        let (code, stderr, calls) = with_ionice(dir, Some(does), arguments);
+        assert_eq!((code, stderr.as_str()), (0, ""), "{arguments:?}");
+        assert_eq!(calls, expected, "{does}, {arguments:?}");
+    }
+    let refused = "note: this reads with the normal priority of the disk: ionice: ";
+    for (does, why) in [(None, "No such file"), (Some("exit 7"), "exit status: 7")] {
+        let (code, stderr, _) = with_ionice(dir, does, &create);
+        assert_eq!((code, stderr.lines().count()), (0, 1), "{stderr}");
+        assert!(stderr.starts_with(refused) && stderr.contains(why), "{stderr}");
+    }
+}
