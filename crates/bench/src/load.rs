@@ -167,6 +167,14 @@ pub(crate) struct LoadResult {
 }
 
 impl LoadResult {
+    /// Adds another window of the same load. In the timeline, the windows lie on top of each other.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.seconds += other.seconds;
+        self.tally.merge(&other.tally);
+        self.server_cpu = self.server_cpu.zip(other.server_cpu).map(|(cpu, more)| cpu + more);
+        self.first_break = self.first_break.take().or_else(|| other.first_break.clone());
+    }
+
     /// Successful requests per second.
     pub(crate) fn throughput(&self) -> f64 {
         self.tally.total().completed as f64 / self.seconds

@@ -29,8 +29,17 @@ impl Process {
 
     /// The bytes that it has had written to a disk so far.
     pub(crate) fn written(self) -> Option<u64> {
+        self.io("write_bytes:")
+    }
+
+    /// The bytes that a disk has read for it so far.
+    pub(crate) fn read(self) -> Option<u64> {
+        self.io("read_bytes:")
+    }
+
+    fn io(self, name: &str) -> Option<u64> {
         let io = fs::read_to_string(format!("/proc/{}/io", self.0)).ok()?;
-        io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
+        io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
     }
 
     /// CPU time used so far by all threads, in user and kernel mode.
@@ -103,7 +112,7 @@ mod tests {
     fn this_process_has_memory_and_a_peak() {
         let this = Process(std::process::id());
         let (rss, peak) = (this.rss().unwrap(), this.rss_peak().unwrap());
-        assert!(this.written().is_some());
+        assert!(this.written().is_some() && this.read().is_some());
         assert!(0 < rss);
         assert!(rss <= peak + (64 << 20));
         assert!(this.cpu().is_some());

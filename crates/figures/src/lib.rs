@@ -37,6 +37,38 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Spread::of(values.iter().copied()).map(|of| of.median)
 }
 
+/// The chance that the median of what was sampled lies below the interval, and that it lies above.
+const MISSED: f64 = 0.025;
+
+/// An interval that contains the median of what was sampled with a chance of at least 95 %,
+/// whatever its distribution: two of the values. `None` with fewer than six values.
+///
+/// # Panics
+/// There are more than a thousand values.
+#[must_use]
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len();
+    assert!(
+        count <= 1000,
+        "more values than this arithmetic can tell from infinitely many: {count}"
+    );
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    // Each value is below the median with a chance of a half, so the number of those below it is
+    // binomial.
+    let mut chance = 0.5_f64.powi(count as i32);
+    let (mut missed, mut interval) = (0.0, None);
+    for below in 0..count / 2 {
+        missed += chance;
+        if missed > MISSED {
+            break;
+        }
+        interval = Some((values[below], values[count - 1 - below]));
+        chance *= (count - below) as f64 / (below + 1) as f64;
+    }
+    interval
+}
+
 /// For each round with values of both servers: how many times better the first server is.
 #[must_use]
 pub fn times_better(
@@ -112,6 +144,22 @@ mod tests {
         let even = Spread::of([4.0, 1.0, 2.0, 9.0]).unwrap();
         assert_eq!((even.median, even.least, even.most, even.count), (3.0, 1.0, 9.0, 4));
         assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_leaves_out_as_many_values_at_both_ends() {
+        let values: Vec<f64> = (1..=40).rev().map(f64::from).collect();
+        // From tables of the binomial distribution with p = 1/2.
+        for (count, expected) in [
+            (5, None),
+            (6, Some((1.0, 6.0))),
+            (10, Some((2.0, 9.0))),
+            (20, Some((6.0, 15.0))),
+            (40, Some((14.0, 27.0))),
+        ] {
+            assert_eq!(median_interval(&values[40 - count..]), expected, "{count}");
+        }
+        assert!(median_interval(&[1.0; 1000]).is_some());
     }
 
     #[test]

@@ -184,7 +184,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "N", default_value_t = 48)]
     pub(crate) ensemble_connections: usize,
     /// pipeline, tls, latency, writes, neighbours, cores, ensemble: length of the measured window
-    /// of each point
+    /// of each point; protections: twenty pairs of windows for each of these seconds
     #[arg(long, value_name = "S", default_value_t = 1.0, default_value_if("quick", "true", "0.3"))]
     pub(crate) seconds: f64,
     /// pipeline, tls, latency, writes, neighbours, cores, ensemble: load before each window that
@@ -204,10 +204,10 @@ pub(crate) struct CompareArgs {
     /// pipeline, tls, latency, writes, cores, znodes, ensemble, rejoin: bytes of each value
     #[arg(long, value_name = "BYTES", default_value_t = 100)]
     pub(crate) size: usize,
-    /// latency: requests per second
+    /// latency, protections: requests per second
     #[arg(long, value_name = "PER_SECOND", value_delimiter = ',', default_values_t = [1000.0, 4000.0])]
     pub(crate) rates: Vec<f64>,
-    /// latency: length of the measured window of each rate
+    /// latency, protections: length of the measured window of each rate
     #[arg(long, value_name = "S", default_value_t = 2.0, default_value_if("quick", "true", "1"))]
     pub(crate) rate_seconds: f64,
     /// protections: where the backups go, for instance a directory on another disk

@@ -4,6 +4,7 @@
 use super::CompareArgs;
 use super::args::Suite;
 use crate::contestant::Contestant;
+use crate::suite::protections;
 
 /// The approximate speed of a kind of server, on two cores.
 struct Pace {
@@ -167,9 +168,6 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             pace.ensemble + 3.0 * count / pace.creates + 3.0 * pace.fault + count / pace.loads
         }
         Suite::Moving => pace.ensemble + pace.fault + 3.0 * sessions,
-        Suite::Protections => {
-            let open = 3.0 * args.rates.len() as f64 * (args.rate_seconds + args.warmup + 0.1);
-            2.0 * (pace.start + warm) + 4.0 * window + open
-        }
+        Suite::Protections => 2.0 * (pace.start + warm) + protections::seconds(args),
     }
 }
