@@ -15,8 +15,8 @@ use zebu_store::log::sidecar::{self, Mark};
 use zebu_store::names;
 use zebu_store::snapshot::decompressed;
 use zebu_store::snapshot::read::{Sections, read_snapshot};
-use zebu_store::vfs::Sequential;
-use zebu_store::{Compression, PIECE_BYTES, Rate, Recover, Vfs};
+use zebu_store::vfs::{Sequential, VfsFile};
+use zebu_store::{Compression, Rate, Recover, Vfs};
 
 use crate::error::{At as _, BackupError, Result};
 
@@ -174,7 +174,7 @@ impl Directory {
     /// Opens a file; `None` if it was removed.
     pub(crate) fn open_file(&self, path: &Path) -> Result<Option<PacedFile>> {
         match self.vfs.open(path) {
-            Ok(file) => Ok(Some(PacedFile::new(Sequential::new(file), self.bytes_per_second))),
+            Ok(file) => Ok(Some(PacedFile::new(file, self.bytes_per_second))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).at(path),
         }
@@ -190,7 +190,11 @@ pub(crate) struct PacedFile {
 }
 
 impl PacedFile {
-    fn new(inner: Sequential, bytes_per_second: Option<u64>) -> Self {
+    fn new(file: Box<dyn VfsFile>, bytes_per_second: Option<u64>) -> Self {
+        let inner = match bytes_per_second {
+            Some(_) => Sequential::in_pieces(file),
+            None => Sequential::new(file),
+        };
         let rate = bytes_per_second.map(|rate| Rate::new(rate, Duration::ZERO));
         Self { inner, began: Instant::now(), rate }
     }
@@ -198,10 +202,10 @@ impl PacedFile {
 
 impl io::Read for PacedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(rate) = &mut self.rate else { return self.inner.read(buffer) };
-        let most = buffer.len().min(PIECE_BYTES);
-        let read = self.inner.read(&mut buffer[..most])?;
-        std::thread::sleep(rate.pause(self.began.elapsed(), read as u64));
+        let read = self.inner.read(buffer)?;
+        if let Some(rate) = &mut self.rate {
+            std::thread::sleep(rate.pause(self.began.elapsed(), read as u64));
+        }
         Ok(read)
     }
 }
@@ -365,6 +369,7 @@ pub fn follows(last: Zxid, next: Zxid) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use zebu_store::PIECE_BYTES;
     use zebu_store::log::{encode_record, header};
 
     use super::*;

@@ -13,7 +13,7 @@ use crate::log::OVERHEAD_BYTES;
 use crate::log::read::{LogReader, Tail};
 use crate::log::sidecar::{self, Mark};
 use crate::store::Shared;
-use crate::vfs::Sequential;
+use crate::vfs::{Sequential, VfsFile};
 use crate::{StoreError, names};
 
 /// The requested transactions.
@@ -317,13 +317,29 @@ impl Scan {
 
 impl OpenLog {
     /// Opens the log that starts at `first`, and the log's mark as it is now.
-    pub(crate) fn open(shared: &Shared, first: Zxid) -> Result<Self, StoreError> {
+    fn open(shared: &Shared, first: Zxid) -> Result<Self, StoreError> {
+        Self::open_as(shared, first, Sequential::new)
+    }
+
+    /// The same for a reader that pauses and wants to know what the disk has.
+    pub(crate) fn open_from_disk(shared: &Shared, first: Zxid) -> Result<Self, StoreError> {
+        Self::open_as(shared, first, |file| {
+            file.forget_cached();
+            Sequential::in_pieces(file)
+        })
+    }
+
+    fn open_as(
+        shared: &Shared,
+        first: Zxid,
+        read: impl FnOnce(Box<dyn VfsFile>) -> Sequential,
+    ) -> Result<Self, StoreError> {
         // The mark is read first, so the log already contains everything that the mark describes.
         let mark = shared.mark(first);
         let path = shared.log_dir.join(names::log(first));
         let file = shared.vfs.open(&path).map_err(StoreError::io("open log", &path))?;
         let most = if mark.is_some() { usize::MAX } else { shared.options.record_bytes_max };
-        let reader = LogReader::new(Sequential::new(file), most);
+        let reader = LogReader::new(read(file), most);
         let seen = Mark::start(first, mark.map_or(Zxid::ZERO, |mark| mark.previous));
         Ok(Self { path, reader, mark, seen })
     }

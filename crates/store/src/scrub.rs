@@ -19,7 +19,7 @@ use crate::snapshot::read::{SnapshotError, read_snapshot};
 use crate::snapshot::{self, SnapshotFile, decompressed};
 use crate::store::Shared;
 use crate::vfs::{Sequential, Unreadable, Vfs};
-use crate::{Nothing, PIECE_BYTES, StoreError, names, recover};
+use crate::{Nothing, StoreError, names, recover};
 
 /// The minimum time between two requests for a snapshot while a start would need a damaged file. A
 /// snapshot is never requested before the last one can be complete.
@@ -106,10 +106,7 @@ impl LogFiles {
 
     fn scrub_log(&self, first: Zxid, is_newest: bool, done: &mut Scrubbed, pace: Pace<'_>) -> Look {
         let path = self.shared.log_dir.join(names::log(first));
-        if let Ok(file) = self.shared.vfs.open(&path) {
-            file.forget_cached();
-        }
-        let mut log = match OpenLog::open(&self.shared, first) {
+        let mut log = match OpenLog::open_from_disk(&self.shared, first) {
             Ok(log) => log,
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Look::Gone;
@@ -208,7 +205,7 @@ fn read_whole(
     };
     opened.forget_cached();
     let ended = Cell::new(false);
-    let source = Paced { inner: Sequential::new(opened), read, pace, ended: &ended };
+    let source = Paced { inner: Sequential::in_pieces(opened), read, pace, ended: &ended };
     let source = decompressed(source, file.compression);
     match read_snapshot(source, record_bytes_max, false, &mut Nothing) {
         _ if ended.get() => Look::Ended,
@@ -295,8 +292,7 @@ struct Paced<'a> {
 
 impl Read for Paced<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(PIECE_BYTES);
-        let read = self.inner.read(&mut buffer[..most])?;
+        let read = self.inner.read(buffer)?;
         *self.read += read as u64;
         if !(self.pace)(read as u64) {
             self.ended.set(true);
@@ -381,6 +377,7 @@ impl Incidents {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PIECE_BYTES;
 
     #[test]
     fn each_file_is_told_of_once() {
@@ -408,7 +405,7 @@ mod tests {
             pieces.push(bytes as usize);
             true
         };
-        let inner = Sequential::new(vfs.open(path).unwrap());
+        let inner = Sequential::in_pieces(vfs.open(path).unwrap());
         let mut paced = Paced { inner, read: &mut read, pace: &mut pace, ended: &ended };
         let mut block = vec![0; 4 * PIECE_BYTES];
         while paced.read(&mut block).unwrap() > 0 {}

@@ -13,11 +13,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::faults;
+use crate::{PIECE_BYTES, faults};
 
 pub use fault::{Fault, FaultVfs};
 pub use mem::{Crash, MemVfs, Names, Unsynced};
-pub use os::OsVfs;
+pub use os::{OsVfs, without_read_ahead};
 
 /// A file in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +146,10 @@ pub trait VfsFile: Debug + Send {
     /// Lets the next read come from the disk instead of memory, if the system can do that.
     fn forget_cached(&self) {}
 
+    /// Lets reads of this file get from the disk what they ask for, and nothing ahead of it, if the
+    /// system can do that.
+    fn without_read_ahead(&self) {}
+
     /// Whether the file is empty.
     ///
     /// # Errors
@@ -190,6 +194,13 @@ impl Sequential {
     /// Starts at the file's first byte.
     pub fn new(file: Box<dyn VfsFile>) -> Self {
         Self { file, at: 0, most: usize::MAX }
+    }
+
+    /// The same for a reader that pauses: the disk reads a piece at a time. Otherwise a system may
+    /// read megabytes ahead at once, and syncs of the transaction log wait for them.
+    pub fn in_pieces(file: Box<dyn VfsFile>) -> Self {
+        file.without_read_ahead();
+        Self { most: PIECE_BYTES, ..Self::new(file) }
     }
 
     /// Reads what the disk can read of a part that it could not read as a whole.

@@ -45,6 +45,8 @@ pub fn open(data: &DataConfig, name: &str) -> io::Result<Option<(File, u64)>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
+    // It is sent at a limited rate, with a pause after each piece.
+    zebu_store::vfs::without_read_ahead(&file);
     let bytes = length(&dir, name, file.metadata()?.len());
     Ok(Some((file, bytes)))
 }

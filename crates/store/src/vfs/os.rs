@@ -91,6 +91,16 @@ impl Vfs for OsVfs {
     }
 }
 
+/// Lets reads of an open file get from the disk what they ask for, and nothing ahead of it, if the
+/// system can do that.
+pub fn without_read_ahead(file: &File) {
+    // Linux reads as much ahead as the device is configured to, which may be megabytes.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
+}
+
 #[derive(Debug)]
 struct OsFile(File);
 
@@ -126,11 +136,48 @@ impl VfsFile for OsFile {
         // from memory.
         let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
     }
+
+    fn without_read_ahead(&self) {
+        without_read_ahead(&self.0);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    /// The bytes that a disk has read for this thread.
+    #[cfg(target_os = "linux")]
+    fn bytes_read() -> u64 {
+        let io = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+        line.unwrap().parse().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_reader_that_pauses_gets_from_the_disk_only_what_it_asks_for() {
+        use std::io::Read as _;
+
+        use crate::PIECE_BYTES;
+        use crate::vfs::{OsVfs, Sequential, Vfs as _};
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.1");
+        let mut file = OsVfs.create(&path).unwrap();
+        file.write_at(&vec![7; 64 * PIECE_BYTES], 0).unwrap();
+        file.sync().unwrap();
+        file.forget_cached();
+        let mut reader = Sequential::in_pieces(OsVfs.open(&path).unwrap());
+        let before = bytes_read();
+        let mut block = vec![0; 4 * PIECE_BYTES];
+        for _ in 0..4 {
+            assert_eq!(reader.read(&mut block).unwrap(), PIECE_BYTES);
+        }
+        // File systems in memory read nothing from a disk.
+        let read = bytes_read() - before;
+        assert!(read <= 5 * PIECE_BYTES as u64, "{read} bytes for four pieces");
+    }
 
     /// The production code of the modules in a folder that uses the file system.
     fn users_of(folder: &Path) -> Vec<String> {
