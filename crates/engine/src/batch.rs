@@ -61,7 +61,7 @@ const COST_MAX: usize = 32;
 const BYTES_PER_COST: usize = 1024;
 
 /// Znodes that a long read visits in one turn.
-const STEP_ZNODES: usize = 1024;
+const STEP_ZNODES: usize = 512;
 
 const _: () = assert!(FRAMES_BESIDE_OTHERS_MAX > 0 && FRAMES_BESIDE_OTHERS_MAX <= FRAMES_MAX);
 const _: () = assert!(FRAMES_MAX > 0 && COST_MAX > 0 && STEP_ZNODES > 0, "each run gets further");

@@ -52,7 +52,7 @@ pub(crate) const OUTBOX_BYTES_HIGH: usize = 1 << 20;
 
 /// Bytes that a connection sends in one turn. With a longer answer, other connections get their
 /// turn in between.
-const TURN_BYTES_MAX: usize = 128 << 10;
+const TURN_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection needs from its network worker: the time, a way into the replica, and counters.
 ///

@@ -235,8 +235,8 @@ fn a_long_multi_read_has_several_turns_and_what_follows_comes_behind_it() {
 #[test]
 fn a_long_list_has_as_many_turns_as_it_needs_though_its_children_come_and_go() {
     /// The number of children listed in one turn, and of bytes sent in one.
-    const AT_ONCE: usize = 1024;
-    const SENT_MAX: usize = 128 << 10;
+    const AT_ONCE: usize = 512;
+    const SENT_MAX: usize = 64 << 10;
     let mut served = Served::new(Duration::ZERO);
     served.write("/t", b"");
     // Most turns send nothing, so the names are long: the answer also needs several turns.

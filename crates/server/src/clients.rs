@@ -10,6 +10,7 @@ pub mod descriptors;
 pub mod four_letter_words;
 pub mod inside;
 pub mod listening;
+pub mod long_turns;
 pub mod outside;
 pub mod refused;
 pub mod secure;

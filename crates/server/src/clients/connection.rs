@@ -25,6 +25,7 @@ use crate::clients::access;
 use crate::clients::authentication;
 use crate::clients::conn::{Conn, Side};
 use crate::clients::four_letter_words::{self, Parsed, Question};
+use crate::clients::long_turns::LongTurns;
 use crate::clients::worker_turns;
 use crate::config::LoggingConfig;
 use crate::counting::requests::{Ops, bytes_read, count_answers};
@@ -152,6 +153,7 @@ impl Client {
         let shared = self.shared.clone();
         let _forget = Forget(self.client.conn().clone());
         let common = &shared.common;
+        let mut turns = LongTurns::default();
         let mut linger = None;
         let mut was_blocked = false;
         // The client sends no more requests. Those it has sent are still processed.
@@ -184,13 +186,14 @@ impl Client {
             }
             let (read, takes) = match self.client.wants(common, waiting, ended) {
                 Wants::Turn => {
-                    tokio::task::yield_now().await;
+                    turns.another().await;
                     continue;
                 }
                 Wants::End if blocked => (false, false),
                 Wants::End => return Ok(Turn::Over),
                 Wants::Wait { read, takes } => (read, takes),
             };
+            turns.none();
             // The socket of a connection that is not read from is still watched, so that its end is
             // noticed.
             let interest = match (read, blocked) {
