@@ -85,6 +85,26 @@ const CURVES: &[Curve] = &[
         options: &["--fanout", "10", "--sessions", "10"],
         figures: &[
             figure(
+                "p50 of reads at 4,000 requests/s beside the lists, times the quiet one",
+                "times the quiet latency",
+                "get, 4,000 per second, beside 3 that list * children, p50",
+            ),
+            figure(
+                "p99 of reads at 4,000 requests/s beside the lists, times the quiet one",
+                "times the quiet latency",
+                "get, 4,000 per second, beside 3 that list * children, p99",
+            ),
+            figure(
+                "children listed per second meanwhile",
+                "children listed per second",
+                "get, 4,000 per second, beside 3 that list * children",
+            ),
+            figure(
+                "time of a list, ms",
+                "time of a list, ms, median",
+                "get, 4,000 per second, beside 3 that list * children",
+            ),
+            figure(
                 "p50 of reads beside the lists, times the quiet one",
                 "times the quiet latency",
                 "get, beside 3 that list * children, p50",

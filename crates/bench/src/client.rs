@@ -4,12 +4,15 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use zebu_credentials::Wire;
 use zebu_jute::Encoder;
 
 use crate::entry::Entry;
 use crate::wire::{self, LENGTH_BYTES, REPLY_HEADER_BYTES, SessionKey, op};
+
+/// Bytes of a long answer that are received at once, if they are not kept.
+const SKIPPED_BYTES: usize = 64 << 10;
 
 /// A blocking session.
 #[derive(Debug)]
@@ -74,12 +77,7 @@ impl Client {
         opcode: i32,
         body: impl FnOnce(&mut Encoder<'_>),
     ) -> anyhow::Result<(i32, Vec<u8>)> {
-        let xid = self.next_xid;
-        self.next_xid += 1;
-        let mut request = Vec::new();
-        wire::frame(&mut request, xid, opcode, body);
-        self.stream.set_deadline(Instant::now() + self.patience);
-        self.stream.write_all(&request).context("send a request")?;
+        let xid = self.ask(opcode, body)?;
         loop {
             let mut reply = receive(&mut self.stream)?;
             let Some((got, err)) = wire::reply_header(&reply) else {
@@ -93,6 +91,17 @@ impl Client {
                 bail!("reply out of order: xid {got}, not {xid}");
             }
         }
+    }
+
+    /// Sends one request and returns its xid.
+    fn ask(&mut self, opcode: i32, body: impl FnOnce(&mut Encoder<'_>)) -> anyhow::Result<i32> {
+        let xid = self.next_xid;
+        self.next_xid += 1;
+        let mut request = Vec::new();
+        wire::frame(&mut request, xid, opcode, body);
+        self.stream.set_deadline(Instant::now() + self.patience);
+        self.stream.write_all(&request).context("send a request")?;
+        Ok(xid)
     }
 
     /// Sends one request that must succeed.
@@ -134,6 +143,41 @@ impl Client {
         }
     }
 
+    /// The number of a znode's children. The whole list is received, and neither kept nor decoded.
+    pub(crate) fn count_children(&mut self, path: &str) -> anyhow::Result<usize> {
+        let xid = self.ask(op::GET_CHILDREN, |to| wire::read_body(to, path, false))?;
+        let mut skipped = vec![0; SKIPPED_BYTES];
+        loop {
+            let length = receive_length(&mut self.stream)?;
+            let mut header = [0; REPLY_HEADER_BYTES];
+            ensure!(length >= header.len(), "a reply shorter than its header");
+            self.stream.read_exact(&mut header).context("read a reply")?;
+            let mut rest = length - header.len();
+            let (got, err) = wire::reply_header(&header).context("a reply without a header")?;
+            let mut count = [0; 4];
+            if got == xid && err == 0 {
+                ensure!(rest >= count.len(), "a list without its length");
+                self.stream.read_exact(&mut count).context("read the length of a list")?;
+                rest -= count.len();
+            }
+            while rest > 0 {
+                let some = rest.min(skipped.len());
+                match self.stream.read(&mut skipped[..some]).context("read a list")? {
+                    0 => bail!("a list that is cut short"),
+                    read => rest -= read,
+                }
+            }
+            match (got, err) {
+                (got, _) if got <= 0 => {}
+                (got, _) if got != xid => bail!("reply out of order: xid {got}, not {xid}"),
+                (_, 0) => {
+                    return usize::try_from(i32::from_be_bytes(count)).context("a negative count");
+                }
+                (_, err) => bail!("children of {path}: error {err}"),
+            }
+        }
+    }
+
     /// Ends the session.
     pub(crate) fn close(mut self) -> anyhow::Result<()> {
         self.expect("close session", op::CLOSE_SESSION, |_| {})
@@ -141,13 +185,67 @@ impl Client {
 }
 
 fn receive(stream: &mut Wire) -> anyhow::Result<Vec<u8>> {
+    let mut payload = vec![0; receive_length(stream)?];
+    stream.read_exact(&mut payload).context("read a reply")?;
+    Ok(payload)
+}
+
+fn receive_length(stream: &mut Wire) -> anyhow::Result<usize> {
     let mut length = [0; LENGTH_BYTES];
     stream.read_exact(&mut length).context("wait for a reply")?;
     let length = i32::from_be_bytes(length);
     let Some(length) = usize::try_from(length).ok().filter(|&l| l <= wire::REPLY_BYTES_MAX) else {
         bail!("unreasonable reply length: {length}");
     };
-    let mut payload = vec![0; length];
-    stream.read_exact(&mut payload).context("read a reply")?;
-    Ok(payload)
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A reply to the first request: the error, then the body.
+    fn reply(err: i32, body: &[u8]) -> Vec<u8> {
+        let length = (REPLY_HEADER_BYTES + body.len()) as u32;
+        let header = [&1_i32.to_be_bytes()[..], &[0; 8], &err.to_be_bytes()].concat();
+        [&length.to_be_bytes()[..], &header, body].concat()
+    }
+
+    /// What a client counts whose first request gets this reply.
+    fn counted(reply: Vec<u8>) -> anyhow::Result<usize> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut length = [0; 4];
+            for answer in [[&[0, 0, 0, 36][..], &[1; 16], &[0, 0, 0, 16], &[7; 16]].concat(), reply]
+            {
+                stream.read_exact(&mut length).unwrap();
+                let mut request = vec![0; u32::from_be_bytes(length) as usize];
+                stream.read_exact(&mut request).unwrap();
+                stream.write_all(&answer).unwrap();
+            }
+        });
+        let counted = Client::connect(address, Duration::from_secs(60))?.count_children("/t");
+        server.join().unwrap();
+        counted
+    }
+
+    #[test]
+    fn children_are_counted_without_their_names() {
+        let list = |count: u32| {
+            let names = b"\0\0\0\x02k0".repeat(count as usize);
+            [&count.to_be_bytes()[..], &names].concat()
+        };
+        assert_eq!(counted(reply(0, &list(0))).unwrap(), 0);
+        assert_eq!(counted(reply(0, &list(100_000))).unwrap(), 100_000);
+        assert!(counted(reply(wire::ERR_NO_NODE, &[])).is_err());
+        assert!(counted(reply(0, &[0, 0])).is_err());
+        let mut cut = reply(0, &list(100_000));
+        cut.truncate(1000);
+        assert!(counted(cut).is_err());
+    }
 }

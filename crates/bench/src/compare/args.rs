@@ -239,6 +239,9 @@ pub(crate) struct CompareArgs {
         default_value_if("quick", "true", "20000")
     )]
     pub(crate) listed: usize,
+    /// neighbours: children that the listing clients ask for per second, all together
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 1_000_000.0)]
+    pub(crate) list_rate: f64,
     /// admin: requests per second to the HTTP server
     #[arg(long, value_name = "PER_SECOND", default_value_t = 200.0)]
     pub(crate) admin_rate: f64,
@@ -359,6 +362,11 @@ impl CompareArgs {
             0 < self.listed && self.listed <= NAMES_MAX,
             "between 1 and {NAMES_MAX} children are possible: {}",
             self.listed
+        );
+        ensure!(
+            1000.0 <= self.list_rate && self.list_rate.is_finite(),
+            "at least 1000 children are listed per second: {}",
+            self.list_rate
         );
         ensure!(self.transactions > 0, "at least one transaction is needed");
         ensure!(

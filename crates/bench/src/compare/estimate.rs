@@ -123,7 +123,8 @@ fn seconds(args: &CompareArgs, suite: Suite, contestant: &Contestant) -> f64 {
             // The sessions live for four seconds, and the expiry is measured for four more.
             let expiry = sessions + args.sessions as f64 / pace.creates + 8.0;
             let listed = args.listed as f64 / pace.creates;
-            pace.start + warm + listed + 2.0 * (3.0 * window + watchers + expiry)
+            let beside_lists = pace.start + warm + listed + 4.0 * (4.0 + args.warmup + 0.1);
+            pace.start + warm + 2.0 * (2.0 * window + watchers + expiry) + beside_lists
         }
         Suite::Admin => {
             let windows = 6.0 * (args.admin_seconds + args.warmup + 0.1);
