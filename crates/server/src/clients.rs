@@ -15,5 +15,6 @@ pub mod outside;
 pub mod refused;
 pub mod secure;
 pub mod too_long;
+pub mod wakes;
 pub mod worker_turns;
 pub mod workers;

@@ -4,7 +4,6 @@ mod data;
 mod options;
 mod ports;
 
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -266,8 +265,7 @@ fn start_serving(
     driver: &Arc<Mutex<Driver>>,
     takes_turns: bool,
 ) -> Result<(), StartError> {
-    let count = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let workers = Workers::start(shared, driver, takes_turns, count)?;
+    let workers = Workers::start(shared, driver, takes_turns)?;
     if shared.config.ensemble.is_none() {
         shared.restoring.allow(driver);
         shared.serve(Some(Mode::Standalone));
@@ -362,7 +360,7 @@ mod tests {
     fn a_connection_changes_its_worker_and_nobody_notices() {
         const ROUNDS: i32 = 300;
         const IN_A_ROUND: i32 = 16;
-        if std::thread::available_parallelism().map_or(1, NonZero::get) < 2 {
+        if crate::clients::workers::count() < 2 {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

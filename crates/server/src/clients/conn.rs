@@ -1,6 +1,7 @@
 //! The record of a client's connection: its task, its worker, and its statistics.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 use zebu_proto::OpCode;
 
 use crate::clients::access::Entered;
+use crate::clients::wakes::Wakes;
 
 /// A client's connection.
 pub type Conn = zebu_engine::Conn<Side>;
@@ -24,6 +26,8 @@ pub struct Side {
     pub is_secure: bool,
     /// The connection's task, while it waits.
     pub task: AtomicWaker,
+    /// Wakes it, if a network worker runs it.
+    wakes: Option<Arc<Wakes>>,
     /// The network worker that should serve it.
     pub worker: AtomicUsize,
     /// The identities for which it counts.
@@ -36,11 +40,13 @@ pub struct Side {
 }
 
 impl Side {
-    /// The state of a connection that was just accepted.
+    /// The state of a connection that was just accepted. `wakes`: wakes the tasks of network workers;
+    /// `None` if none of them runs its task.
     pub fn new(
         peer: SocketAddr,
         established_ms: i64,
         worker: usize,
+        wakes: Option<Arc<Wakes>>,
         is_secure: bool,
         entered: Entered,
     ) -> Self {
@@ -49,7 +55,17 @@ impl Side {
         let worker = AtomicUsize::new(worker);
         let (task, entered) = (AtomicWaker::new(), Mutex::new(entered));
         let waiting_since_us = AtomicU64::new(0);
-        Self { peer, established_ms, is_secure, task, worker, entered, waiting_since_us, stats }
+        Self {
+            peer,
+            established_ms,
+            is_secure,
+            task,
+            wakes,
+            worker,
+            entered,
+            waiting_since_us,
+            stats,
+        }
     }
 
     /// Answers were made at this time.
@@ -71,7 +87,10 @@ impl Side {
 
 impl zebu_engine::Side for Side {
     fn wake(&self) {
-        self.task.wake();
+        match &self.wakes {
+            Some(wakes) => wakes.wake(self.worker.load(Ordering::Relaxed), &self.task),
+            None => self.task.wake(),
+        }
     }
 }
 

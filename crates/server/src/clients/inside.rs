@@ -58,7 +58,7 @@ impl Inside {
         }
         let ids = shared.common.schemes.initial_with(peer.ip(), proved);
         let outbox = Outbox::new(shared.common.rules.outbox_bytes_max);
-        let side = Side::new(peer, shared.clock.now().wall_ms, 0, false, entered);
+        let side = Side::new(peer, shared.clock.now().wall_ms, 0, None, false, entered);
         let conn = shared.enter(address, |id| Conn::new(id, address, ids, outbox, side));
         let conn = conn.ok_or_else(|| {
             shared.metrics.connection_rejected.add(1);

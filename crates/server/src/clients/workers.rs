@@ -6,6 +6,7 @@
 //! moves to another core only when the connections are redistributed.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -176,7 +177,7 @@ impl Worker {
 }
 
 impl Workers {
-    /// Starts `count` workers. `takes_turns`: whether an idle worker may run the replica.
+    /// Starts the workers, one for each processor. `takes_turns`: whether an idle worker may run the replica.
     ///
     /// # Errors
     /// The system provides no further threads.
@@ -184,11 +185,10 @@ impl Workers {
         shared: &Arc<Shared>,
         driver: &Arc<Mutex<Driver>>,
         takes_turns: bool,
-        count: usize,
     ) -> Result<Self, StartError> {
         let mut all = Vec::new();
         let mut parts = Vec::new();
-        for _ in 0..count {
+        for _ in 0..count() {
             let (to, from) = unbounded_channel();
             let (driver, theirs) = (driver.clone(), shared.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -243,6 +243,11 @@ impl Workers {
             let _ = thread.join();
         }
     }
+}
+
+/// The number of workers.
+pub fn count() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Accepts connections and distributes them until the server stops, and balances the load of the
@@ -432,6 +437,7 @@ async fn work(
 ) {
     let mut refusals = Warnings::default();
     tokio::spawn(shared.clients.listening.note(shared.clock));
+    tokio::spawn(shared.clients.wakes.clone().serve(me));
     loop {
         let arrival = tokio::select! {
             biased;
@@ -519,7 +525,8 @@ fn begin(
     let ids = shared.common.schemes.initial_with(peer.ip(), proved);
     let now_ms = shared.clock.now().wall_ms;
     let outbox = Outbox::new(shared.common.rules.outbox_bytes_max);
-    let side = Side::new(peer, now_ms, me, stream.is_secure(), entered);
+    let wakes = Some(shared.clients.wakes.clone());
+    let side = Side::new(peer, now_ms, me, wakes, stream.is_secure(), entered);
     let Some(conn) = shared.enter(address, |id| Conn::new(id, address, ids, outbox, side)) else {
         shared.metrics.connection_rejected.add(1);
         if refusals.is_due() {

@@ -14,6 +14,8 @@ use crate::clients::descriptors;
 use crate::clients::listening::Listening;
 use crate::clients::refused::Refused;
 use crate::clients::too_long::TooLong;
+use crate::clients::wakes::Wakes;
+use crate::clients::workers;
 use crate::config::Config;
 use crate::four_letter::{TRACE_MASK_DEFAULT, Whitelist};
 
@@ -35,6 +37,8 @@ pub struct Clients {
     pub x509: Option<X509>,
     /// The time up to which the network workers have read their sockets.
     pub listening: Listening,
+    /// Wakes the tasks of the network workers.
+    pub wakes: Arc<Wakes>,
     /// The limits on the number of connections.
     pub(super) conn_limits: ConnLimits,
     /// The limits for clients that have not authenticated, and connections per identity.
@@ -64,6 +68,7 @@ impl Clients {
             plain_remote: AtomicU64::new(0),
             x509: config.auth.x509.then(|| X509::new(config.auth.x509_super_user.clone())),
             listening: Listening::default(),
+            wakes: Arc::new(Wakes::new(workers::count())),
             conn_limits: ConnLimits { per_address: limits.connections_per_address, total },
             access: Access::new(config),
             refused: Refused::default(),
