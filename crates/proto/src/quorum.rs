@@ -13,6 +13,7 @@ mod election;
 mod repair;
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use zebu_jute::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -146,7 +147,7 @@ pub struct QuorumPacket {
     /// The contents, depending on the kind; see the types in `body`.
     pub data: Option<Bytes>,
     /// The credentials of the client behind a REQUEST; null in all others.
-    pub authinfo: Option<Vec<Id>>,
+    pub authinfo: Option<Arc<[Id]>>,
 }
 
 /// The zxid of packets that concern none.
@@ -231,7 +232,7 @@ struct Head {
     zxid: Zxid,
     /// Where the data begin and end.
     data: Option<(usize, usize)>,
-    authinfo: Option<Vec<Id>>,
+    authinfo: Option<Arc<[Id]>>,
 }
 
 impl Head {
@@ -244,7 +245,7 @@ impl Head {
         let count = from.int()?;
         let authinfo = match usize::try_from(count) {
             // Values below −1 mean empty, as for every vector in the original.
-            Err(_) => (count != -1).then(Vec::new),
+            Err(_) => (count != -1).then(Arc::default),
             Ok(count_wanted) if count_wanted > field_bytes_max / ID_BYTES_MIN => {
                 return Err(DecodeError::Length { at, length: count });
             }
@@ -262,7 +263,7 @@ impl Head {
                     })?;
                     ids.push(Id { scheme, id });
                 }
-                Some(ids)
+                Some(ids.into())
             }
         };
         Ok(Self { kind, zxid, data, authinfo })
@@ -377,7 +378,7 @@ mod tests {
     #[test]
     fn authinfo_is_bounded_as_a_whole() {
         let mut packet = QuorumPacket::new(PacketKind::REQUEST, NO_ZXID);
-        packet.authinfo = Some(vec![Id::new("ip", "127.0.0.1"); 10]);
+        packet.authinfo = Some(vec![Id::new("ip", "127.0.0.1"); 10].into());
         let bytes = packet.to_bytes();
         assert_eq!(decode(&bytes), Ok(Some(packet)));
         let too_small = QuorumPacket::decode(&mut BytesMut::from(&bytes[..]), 189);
@@ -390,7 +391,7 @@ mod tests {
     #[test]
     fn empty_and_null_are_told_apart() {
         for data in [None, Some(Bytes::new())] {
-            for authinfo in [None, Some(Vec::new())] {
+            for authinfo in [None, Some(Arc::default())] {
                 let data = data.clone();
                 let packet = QuorumPacket { kind: PacketKind(77), zxid: Zxid(3), data, authinfo };
                 assert_eq!(decode(&packet.to_bytes()), Ok(Some(packet)));

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use zebu_jute::{Decode as _, Decoder};
 use zebu_proto::quorum::{self, NO_ZXID, PacketKind, QuorumPacket};
 use zebu_proto::txn::TxnHeader;
-use zebu_proto::{ErrorCode, Id, OpCode, SessionId, Xid, Zxid};
+use zebu_proto::{ErrorCode, OpCode, SessionId, Xid, Zxid};
 use zebu_zab::Leave;
 
+use crate::auth::Credentials;
 use crate::faults;
 use crate::io::{Output, Request};
 use crate::prep::well_formed;
@@ -22,7 +23,7 @@ impl Replica {
     pub(crate) fn send_request(
         &mut self,
         request: quorum::Request,
-        authinfo: Option<Vec<Id>>,
+        authinfo: Option<Credentials>,
         out: &mut Vec<Output>,
     ) {
         let data = Some(request.to_data());
@@ -68,7 +69,7 @@ impl Replica {
         let (cxid, origin) = (xid.0, Some(origin));
         self.work.push_back(Work::Forwarded { session, cxid, origin, refusal, then, above });
         let forwarded = quorum::Request { session, cxid: xid, op, body };
-        self.send_request(forwarded, Some(ids.to_vec()), out);
+        self.send_request(forwarded, Some(ids), out);
     }
 
     /// When the leader counts as having lost the request at the front of the queue.

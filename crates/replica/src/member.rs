@@ -436,7 +436,7 @@ impl Replica {
             self.work.push_back(Work::Sync { request, until: None });
             let forwarded = quorum::Request { session, cxid: xid, op, body };
             self.ensemble().syncs_asked.push_back(Syncing::Here);
-            return self.send_request(forwarded, Some(ids.to_vec()), out);
+            return self.send_request(forwarded, Some(ids), out);
         }
         self.work.push_back(Work::Sync { request, until: None });
         self.confirm(world, Syncing::Here, out);

@@ -220,7 +220,7 @@ impl Replica {
         let op = OpCode::DELETE;
         let body = PathVersion { path: Some("".into()), version: Version::ANY }.to_bytes().into();
         let data = quorum::Request { session, cxid, op, body }.to_data();
-        let authinfo = Some(vec![Id::new(MOVED, "")]);
+        let authinfo = Some([Id::new(MOVED, "")].into());
         QuorumPacket { data: Some(data), authinfo, ..packet }
     }
 

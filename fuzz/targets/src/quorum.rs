@@ -105,7 +105,7 @@ fn packet(packet: &QuorumPacket) -> Option<Vec<u8>> {
         assert_eq!(Revalidated::from_bytes(&answer.to_bytes()), Ok(answer));
     }
     // Ids that are not UTF-8 need more room after their replacement.
-    let ids = packet.authinfo.iter().flatten();
+    let ids = packet.authinfo.iter().flat_map(|ids| ids.iter());
     let was_text =
         !ids.clone().any(|id| id.scheme.contains('\u{fffd}') || id.id.contains('\u{fffd}'));
     was_text.then(|| packet.to_bytes())
