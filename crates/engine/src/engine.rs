@@ -223,7 +223,12 @@ impl<S: crate::Side> Engine<S> {
             // session expires that has just been heard of.
             self.report_touched(common, world, now, &mut first);
         }
-        inputs.splice(0..0, first);
+        if self.is_member() {
+            join_acknowledgements(&mut inputs);
+        }
+        if !first.is_empty() {
+            inputs.splice(0..0, first);
+        }
         if is_tick {
             inputs.push(Input::Tick);
         }
@@ -696,6 +701,31 @@ impl<S: crate::Side> Engine<S> {
     }
 }
 
+/// Keeps only the last of several acknowledgements that a learner sent one after the other. It says
+/// all that the others say, because a learner acknowledges its log in order; and a leader looks for
+/// a quorum after each acknowledgement.
+fn join_acknowledgements(inputs: &mut Vec<Input>) {
+    use zebu_zab::Input::Packet;
+    inputs.dedup_by(|next, before| {
+        let (Input::Zab(Packet(from, next)), Input::Zab(Packet(other, before))) = (next, before)
+        else {
+            return false;
+        };
+        // The first transaction of an epoch is that of its leader: its acknowledgement ends the
+        // synchronization.
+        let joins = from == other
+            && next.kind == PacketKind::ACK
+            && before.kind == PacketKind::ACK
+            && before.zxid.counter() > 0
+            && next.zxid.epoch() == before.zxid.epoch()
+            && next.zxid > before.zxid;
+        if joins {
+            std::mem::swap(next, before);
+        }
+        joins
+    });
+}
+
 /// The tree's zxid. `tree`: the tree, if the caller has locked it.
 fn last_zxid<S: crate::Side>(common: &Common<S>, tree: Option<&Tree>) -> Zxid {
     match tree {
@@ -709,5 +739,62 @@ fn serve<W: World>(common: &Common<W::Side>, world: &mut W, mode: Option<Mode>) 
     world.serve(common, mode);
     if mode.is_none() {
         common.close_clients();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::Epoch;
+    use zebu_proto::quorum::QuorumPacket;
+    use zebu_zab::LinkId;
+
+    use super::*;
+
+    #[test]
+    fn the_last_acknowledgement_of_a_learner_stands_for_those_before_it() {
+        let of = |link: u64, kind, epoch, counter| {
+            let zxid = Zxid::new(Epoch(epoch), counter);
+            Input::Zab(zebu_zab::Input::Packet(LinkId(link), QuorumPacket::new(kind, zxid)))
+        };
+        let ack = |link, epoch, counter| of(link, PacketKind::ACK, epoch, counter);
+        let mut inputs = vec![
+            ack(1, 1, 0), // ends the synchronization
+            ack(1, 1, 1),
+            ack(1, 1, 2),
+            ack(1, 1, 5),
+            ack(2, 1, 6), // of another learner
+            ack(2, 1, 7),
+            of(2, PacketKind::REQUEST, 1, 8),
+            ack(2, 1, 8),
+            ack(2, 1, 8), // not newer
+            ack(2, 2, 9), // of another epoch
+            Input::Tick,
+            ack(2, 2, 10),
+        ];
+        join_acknowledgements(&mut inputs);
+        let left: Vec<_> = inputs
+            .iter()
+            .map(|input| match input {
+                Input::Zab(zebu_zab::Input::Packet(link, packet)) => {
+                    Some((link.0, packet.zxid.epoch().0, packet.zxid.counter()))
+                }
+                _ => None,
+            })
+            .collect();
+        let acks = |link, epoch, counter| Some((link, epoch, counter));
+        assert_eq!(
+            left,
+            [
+                acks(1, 1, 0),
+                acks(1, 1, 5),
+                acks(2, 1, 7),
+                acks(2, 1, 8),
+                acks(2, 1, 8),
+                acks(2, 1, 8),
+                acks(2, 2, 9),
+                None,
+                acks(2, 2, 10),
+            ]
+        );
     }
 }

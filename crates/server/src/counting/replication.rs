@@ -100,7 +100,7 @@ impl MemberCounts {
     pub fn hears(&mut self, now: Now, input: &Input) {
         match input {
             Input::Flushed(zxid) if self.leads => {
-                self.proposals.acknowledged(*zxid, now.wall_ms, &self.shared.metrics);
+                self.proposals.acknowledged.reach(*zxid, now.wall_ms);
                 // This server's acknowledgement covers all transactions up to this one.
                 let counting = &self.shared.counting;
                 let marked = counting.marked();
@@ -144,9 +144,9 @@ impl MemberCounts {
                     metrics.diff_count.add(1);
                     self.begins(*link, Way::Diff);
                 }
-                PacketKind::ACK => self.proposals.acknowledged(*zxid, now.wall_ms, metrics),
+                PacketKind::ACK => self.proposals.acknowledged.reach(*zxid, now.wall_ms),
                 PacketKind::COMMIT | PacketKind::INFORM if self.leads => {
-                    self.committed(now, *zxid);
+                    self.proposals.committed.reach(*zxid, now.wall_ms);
                 }
                 _ => {}
             },
@@ -157,7 +157,7 @@ impl MemberCounts {
     /// A transaction is about to be logged.
     pub fn logged(&mut self, zxid: Zxid, record: &[u8]) {
         let Some(made_ms) = made_ms(record) else { return };
-        self.proposals.add(zxid, made_ms);
+        self.proposals.add(zxid, made_ms, &self.shared.metrics);
         if self.leads && self.shared.counting.mark(MarkedProposal { zxid, made_ms }) {
             self.timed_own = false;
         }
@@ -166,14 +166,16 @@ impl MemberCounts {
     /// A transaction is about to be applied.
     pub fn applied(&mut self, now: Now, zxid: Zxid) {
         if self.leads {
-            self.committed(now, zxid);
+            self.proposals.committed.reach(zxid, now.wall_ms);
         }
-        self.proposals.forget(zxid);
+        self.proposals.applied = zxid.max(self.proposals.applied);
     }
 
-    fn committed(&mut self, now: Now, zxid: Zxid) {
-        self.proposals.committed(zxid, now.wall_ms, &self.shared.metrics);
-        self.shared.counting.unmark(zxid);
+    /// Counts the transactions of the outputs that have been carried out.
+    pub fn carried_out(&mut self) {
+        if self.proposals.count(&self.shared.metrics) {
+            self.shared.counting.unmark(self.proposals.committed.reached);
+        }
     }
 
     fn begins(&mut self, link: LinkId, way: Way) {
@@ -203,64 +205,90 @@ pub fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Counts the time since the leader made a transaction.
-pub fn add_latency(metric: &PercentileSummary, now_ms: i64, made_ms: i64) {
+/// The time since the leader made a transaction, if the clocks agree that it is in the past.
+pub fn latency(now_ms: i64, made_ms: i64) -> Option<i64> {
     let latency = now_ms.saturating_sub(made_ms);
-    if latency >= 0 {
-        metric.add(latency);
-    }
+    (latency >= 0).then_some(latency)
 }
 
 /// Transactions that are logged here but not applied yet, oldest first, with the time at which the
-/// leader made them.
+/// leader made them. What has been reached is counted later, for many transactions together.
 #[derive(Debug, Default)]
 struct Proposals {
     made: VecDeque<(Zxid, i64)>,
-    /// The newest acknowledged transaction.
-    acknowledged: Zxid,
-    /// The newest committed transaction.
-    committed: Zxid,
+    acknowledged: Place,
+    committed: Place,
+    /// The newest applied transaction.
+    applied: Zxid,
+}
+
+/// How far the transactions have come on one way.
+#[derive(Debug, Default)]
+struct Place {
+    /// The newest transaction that has come here, and the time of that.
+    reached: Zxid,
+    at_ms: i64,
+    /// The newest one that is counted.
+    counted: Zxid,
+}
+
+impl Place {
+    /// A transaction, and all before it, have come here.
+    fn reach(&mut self, zxid: Zxid, now_ms: i64) {
+        if zxid > self.reached {
+            (self.reached, self.at_ms) = (zxid, now_ms);
+        }
+    }
+
+    /// The log was truncated: what comes next is `zxid`.
+    fn truncate(&mut self, zxid: Zxid) {
+        let last = Zxid(zxid.0 - 1);
+        self.reached = self.reached.min(last);
+        self.counted = self.counted.min(last);
+    }
+
+    /// Counts what has come here since the last call. Returns whether there was anything.
+    fn count(&mut self, made: &VecDeque<(Zxid, i64)>, metric: &PercentileSummary) -> bool {
+        if self.reached <= self.counted {
+            return false;
+        }
+        let mut times = metric.gather();
+        let from = made.partition_point(|(zxid, _)| *zxid <= self.counted);
+        for (_, made_ms) in made.range(from..).take_while(|(zxid, _)| *zxid <= self.reached) {
+            if let Some(time) = latency(self.at_ms, *made_ms) {
+                times.add(time);
+            }
+        }
+        self.counted = self.reached;
+        true
+    }
 }
 
 impl Proposals {
-    fn add(&mut self, zxid: Zxid, made_ms: i64) {
-        // The log was truncated before the transactions that this one replaces.
-        while self.made.back().is_some_and(|(newest, _)| *newest >= zxid) {
-            self.made.pop_back();
+    fn add(&mut self, zxid: Zxid, made_ms: i64, metrics: &Metrics) {
+        if self.made.back().is_some_and(|(newest, _)| *newest >= zxid) {
+            // The log was truncated before the transactions that this one replaces.
+            self.count(metrics);
+            while self.made.back().is_some_and(|(newest, _)| *newest >= zxid) {
+                self.made.pop_back();
+            }
         }
-        self.acknowledged = self.acknowledged.min(Zxid(zxid.0 - 1));
-        self.committed = self.committed.min(Zxid(zxid.0 - 1));
+        self.acknowledged.truncate(zxid);
+        self.committed.truncate(zxid);
+        self.applied = self.applied.min(Zxid(zxid.0 - 1));
         self.made.push_back((zxid, made_ms));
     }
 
-    fn acknowledged(&mut self, zxid: Zxid, now_ms: i64, metrics: &Metrics) {
-        let metric = &metrics.proposal_ack_creation_latency;
-        Self::pass(&self.made, &mut self.acknowledged, zxid, now_ms, metric);
-    }
-
-    fn committed(&mut self, zxid: Zxid, now_ms: i64, metrics: &Metrics) {
-        Self::pass(&self.made, &mut self.committed, zxid, now_ms, &metrics.quorum_ack_latency);
-    }
-
-    /// Counts all transactions after `place`, up to `zxid`, which becomes the new `place`.
-    fn pass(
-        made: &VecDeque<(Zxid, i64)>,
-        place: &mut Zxid,
-        zxid: Zxid,
-        now_ms: i64,
-        metric: &PercentileSummary,
-    ) {
-        let from = made.partition_point(|(other, _)| other <= place);
-        for (_, made_ms) in made.range(from..).take_while(|(other, _)| *other <= zxid) {
-            add_latency(metric, now_ms, *made_ms);
+    /// Counts what has been reached, and removes what is applied. Returns whether something was
+    /// committed.
+    fn count(&mut self, metrics: &Metrics) -> bool {
+        let Self { made, acknowledged, committed, applied } = self;
+        acknowledged.count(made, &metrics.proposal_ack_creation_latency);
+        let any = committed.count(made, &metrics.quorum_ack_latency);
+        while made.front().is_some_and(|(oldest, _)| oldest <= applied) {
+            made.pop_front();
         }
-        *place = zxid.max(*place);
-    }
-
-    fn forget(&mut self, zxid: Zxid) {
-        while self.made.front().is_some_and(|(oldest, _)| *oldest <= zxid) {
-            self.made.pop_front();
-        }
+        any
     }
 }
 
@@ -281,24 +309,44 @@ mod tests {
             |metric: &PercentileSummary| (metric.summary().count(), metric.summary().sum());
         let mut proposals = Proposals::default();
         for counter in 1..=4 {
-            proposals.add(at(1, counter), 100);
+            proposals.add(at(1, counter), 100, &metrics);
         }
-        proposals.committed(at(1, 2), 105, &metrics);
-        proposals.acknowledged(at(1, 3), 107, &metrics);
-        proposals.committed(at(1, 2), 500, &metrics);
-        proposals.acknowledged(at(1, 0), 500, &metrics);
+        proposals.committed.reach(at(1, 1), 104);
+        assert!(proposals.count(&metrics));
+        proposals.committed.reach(at(1, 2), 106);
+        proposals.acknowledged.reach(at(1, 2), 106);
+        proposals.acknowledged.reach(at(1, 3), 107);
+        assert_eq!(counted(&metrics.quorum_ack_latency), (1, 4), "it is counted later");
+        assert!(proposals.count(&metrics));
+        proposals.committed.reach(at(1, 2), 500);
+        proposals.acknowledged.reach(at(1, 0), 500);
+        assert!(!proposals.count(&metrics));
         assert_eq!(counted(&metrics.quorum_ack_latency), (2, 10));
         assert_eq!(counted(&metrics.proposal_ack_creation_latency), (3, 21));
-        proposals.forget(at(1, 2));
+        proposals.applied = at(1, 2);
         // The clock was put back.
-        proposals.committed(at(1, 3), 90, &metrics);
-        assert_eq!(counted(&metrics.quorum_ack_latency), (2, 10));
+        proposals.committed.reach(at(1, 3), 90);
+        assert!(proposals.count(&metrics));
+        assert_eq!((counted(&metrics.quorum_ack_latency), proposals.made.len()), ((2, 10), 2));
         // Another leader's transaction, in the place of a truncated one.
-        proposals.add(at(2, 1), 110);
-        proposals.add(at(1, 4), 200);
-        proposals.committed(at(1, 4), 202, &metrics);
+        proposals.add(at(2, 1), 110, &metrics);
+        proposals.add(at(1, 4), 200, &metrics);
+        proposals.committed.reach(at(1, 4), 202);
+        proposals.applied = at(1, 4);
+        assert!(proposals.count(&metrics));
         assert_eq!(counted(&metrics.quorum_ack_latency), (3, 12));
-        proposals.forget(at(1, 4));
         assert!(proposals.made.is_empty());
+    }
+
+    #[test]
+    fn what_replaces_a_truncated_transaction_counts_too() {
+        let metrics = Metrics::default();
+        let mut proposals = Proposals::default();
+        proposals.add(at(1, 1), 100, &metrics);
+        proposals.committed.reach(at(1, 1), 101);
+        proposals.add(at(1, 1), 100, &metrics);
+        proposals.committed.reach(at(1, 1), 103);
+        assert!(proposals.count(&metrics));
+        assert_eq!(metrics.quorum_ack_latency.summary().sum(), 4);
     }
 }

@@ -75,6 +75,9 @@ impl TurnEvents<Side> for Effects<'_> {
         if let Some(stage) = self.stage.take() {
             stage.ended(self.shared.clock.monotonic().saturating_sub(self.began));
         }
+        if let Some(member) = &mut self.parts.member {
+            member.carried_out();
+        }
         if let Some(audit) = &mut self.parts.audit {
             audit.hand_over();
         }

@@ -164,9 +164,9 @@ impl Counting {
         is_timed
     }
 
-    /// A transaction is committed: later acknowledgements are not timed.
+    /// The transactions up to this one are committed: their later acknowledgements are not timed.
     pub fn unmark(&self, zxid: Zxid) {
-        if self.is_timed(zxid) {
+        if self.acks_timed_every.is_some() {
             self.marked.lock().take_if(|marked| marked.zxid <= zxid);
         }
     }

@@ -31,6 +31,26 @@ pub struct Learner {
     backlog: Weak<Backlog>,
 }
 
+/// Packets that arrived from a learner together.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    all: u64,
+    requests: u64,
+    /// The last acknowledged transaction.
+    acked: Option<Zxid>,
+}
+
+impl Packets {
+    /// Adds a packet.
+    pub(super) fn add(&mut self, kind: PacketKind, zxid: Zxid) {
+        self.all += 1;
+        self.requests += u64::from(kind == PacketKind::REQUEST);
+        if kind == PacketKind::ACK {
+            self.acked = Some(zxid);
+        }
+    }
+}
+
 impl Learner {
     /// Adds a learner that has just introduced itself, and removes disconnected ones.
     pub(super) fn enter(
@@ -57,12 +77,12 @@ impl Learner {
         learner
     }
 
-    /// A packet arrived from it.
-    pub(super) fn received(&self, kind: PacketKind, zxid: Zxid) {
-        self.received.fetch_add(1, Ordering::Relaxed);
-        self.requests.fetch_add(u64::from(kind == PacketKind::REQUEST), Ordering::Relaxed);
-        if kind == PacketKind::ACK && !self.observes {
-            *self.acked.lock() = Some((zxid, Instant::now()));
+    /// Packets arrived from it.
+    pub(super) fn received(&self, packets: &Packets) {
+        self.received.fetch_add(packets.all, Ordering::Relaxed);
+        self.requests.fetch_add(packets.requests, Ordering::Relaxed);
+        if let Some(acked) = packets.acked.filter(|_| !self.observes) {
+            *self.acked.lock() = Some((acked, Instant::now()));
         }
     }
 

@@ -19,14 +19,14 @@ use zebu_transport::{PeerReader, PeerWriter};
 use zebu_zab::LinkId;
 use zebu_zab::config::Role;
 
-use crate::counting::replication::add_latency;
-use crate::metrics::Metrics;
+use crate::counting::replication::latency;
+use crate::metrics::{Counter, Metrics, Repeated};
 use crate::shared::Shared;
 use crate::turns;
 
 use super::backlog::{Backlog, packet_bytes};
 use super::greeting::Halves;
-use super::learner::Learner;
+use super::learner::{Learner, Packets};
 use super::line::Line;
 use super::sockets::Tuning;
 use super::strangers::{Stranger, Strangers};
@@ -301,6 +301,7 @@ async fn hear(
     let field_bytes_max = net.field_bytes_max();
     let most = |is_unknown| if is_unknown { GREETING_FIELD_MAX } else { field_bytes_max };
     loop {
+        let mut arrived = Arrived::new(net);
         while let Some(packet) =
             QuorumPacket::decode(&mut received, most(unknown.is_some())).map_err(invalid)?
         {
@@ -309,7 +310,7 @@ async fn hear(
             let txn =
                 if learns { packet.txn().map_err(|error| useless(&packet, error))? } else { None };
             let made_ms = txn.map(|txn| txn.header.time_ms);
-            said.count(net, &packet, made_ms, learns);
+            said.count(net, &packet, made_ms, learns, &mut arrived);
             if !learns {
                 if let Some(Introduction { stranger, .. }) = unknown.take() {
                     drop(stranger);
@@ -328,9 +329,7 @@ async fn hear(
                     let who = (info.server, kind == PacketKind::OBSERVERINFO);
                     learner = Some(Learner::enter(all, who, from.peer(), now, backlog));
                 }
-                if let Some(learner) = &learner {
-                    learner.received(packet.kind, packet.zxid);
-                }
+                arrived.packets.add(kind, zxid);
             }
             bytes += packet_bytes(&packet);
             inputs.push(Input::Zab(zebu_zab::Input::Packet(link, packet)));
@@ -340,6 +339,10 @@ async fn hear(
                 net.report(zebu_zab::Input::Copied { link, zxid });
             }
         }
+        if let Some(learner) = &learner {
+            learner.received(&arrived.packets);
+        }
+        drop(arrived);
         if inputs.is_empty() && learns {
             progress.moved();
         }
@@ -375,6 +378,46 @@ fn introduction(packet: &QuorumPacket) -> Option<LearnerInfo> {
     }
 }
 
+/// What has arrived together on a connection, counted together.
+struct Arrived<'n> {
+    /// The time at which it was read, by the wall clock.
+    now_ms: i64,
+    /// At a leader.
+    packets: Packets,
+    /// At a learner: its proposals and commits, and the times since the leader made the proposals.
+    proposals: u64,
+    proposed: Repeated<'n>,
+    commits: u64,
+    committed: Repeated<'n>,
+    counters: [&'n Counter; 2],
+}
+
+impl<'n> Arrived<'n> {
+    fn new(net: &'n Net) -> Self {
+        let metrics = &net.shared.metrics;
+        Self {
+            now_ms: net.shared.clock.now().wall_ms,
+            packets: Packets::default(),
+            proposals: 0,
+            proposed: metrics.proposal_latency.gather(),
+            commits: 0,
+            committed: metrics.commit_propagation_latency.gather(),
+            counters: [
+                &metrics.learner_proposal_received_count,
+                &metrics.learner_commit_received_count,
+            ],
+        }
+    }
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        let [proposals, commits] = self.counters;
+        proposals.add(self.proposals);
+        commits.add(self.commits);
+    }
+}
+
 /// The state of the incoming direction of a connection.
 #[derive(Default)]
 struct Said {
@@ -388,10 +431,17 @@ struct Said {
 
 impl Said {
     /// A packet arrived, with a transaction that the leader made at this time.
-    fn count(&mut self, net: &Net, packet: &QuorumPacket, made_ms: Option<i64>, learns: bool) {
+    fn count(
+        &mut self,
+        net: &Net,
+        packet: &QuorumPacket,
+        made_ms: Option<i64>,
+        learns: bool,
+        arrived: &mut Arrived<'_>,
+    ) {
         let metrics = &net.shared.metrics;
         if let Some(made_ms) = made_ms {
-            self.time(net, packet, made_ms);
+            self.time(packet, made_ms, arrived);
         }
         match packet.kind {
             PacketKind::REVALIDATE if !learns => metrics.revalidate_count.add(1),
@@ -408,18 +458,21 @@ impl Said {
                     Role::Participant => metrics.follower_sync_time.add(took),
                 }
             }
-            PacketKind::PROPOSAL if self.current => metrics.learner_proposal_received_count.add(1),
+            PacketKind::PROPOSAL if self.current => arrived.proposals += 1,
             PacketKind::COMMIT
             | PacketKind::COMMITANDACTIVATE
             | PacketKind::INFORM
             | PacketKind::INFORMANDACTIVATE
                 if self.current =>
             {
-                metrics.learner_commit_received_count.add(1);
-                let now_ms = net.shared.clock.now().wall_ms;
-                let count = self.proposed.partition_point(|(zxid, _)| *zxid <= packet.zxid);
-                for (_, made_ms) in self.proposed.drain(..count) {
-                    add_latency(&metrics.commit_propagation_latency, now_ms, made_ms);
+                arrived.commits += 1;
+                while let Some((zxid, made_ms)) = self.proposed.front().copied()
+                    && zxid <= packet.zxid
+                {
+                    self.proposed.pop_front();
+                    if let Some(time) = latency(arrived.now_ms, made_ms) {
+                        arrived.committed.add(time);
+                    }
                 }
             }
             _ => {}
@@ -427,14 +480,15 @@ impl Said {
     }
 
     /// A transaction arrived, which the leader made at this time.
-    fn time(&mut self, net: &Net, packet: &QuorumPacket, made_ms: i64) {
+    fn time(&mut self, packet: &QuorumPacket, made_ms: i64, arrived: &mut Arrived<'_>) {
         if !self.current {
             // Transactions of a synchronization are not counted.
             return;
         }
-        if packet.kind == PacketKind::PROPOSAL {
-            let now_ms = net.shared.clock.now().wall_ms;
-            add_latency(&net.shared.metrics.proposal_latency, now_ms, made_ms);
+        if packet.kind == PacketKind::PROPOSAL
+            && let Some(time) = latency(arrived.now_ms, made_ms)
+        {
+            arrived.proposed.add(time);
         }
         self.proposed.push_back((packet.zxid, made_ms));
     }
