@@ -34,6 +34,8 @@ const LOG_LINES: usize = 15;
 /// The length of the queue for new connections: more than are ever opened at a time, so the server
 /// refuses none. The original's default is 50.
 pub(crate) const BACKLOG: usize = 1024;
+/// Lets a server tell what it has logged.
+pub(crate) const LOGGED: &str = "4lw.commands.whitelist=srvr,mntr";
 /// The original's main class.
 const JAVA_MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
@@ -64,6 +66,11 @@ pub(crate) enum Contestant {
         /// The executable.
         program: PathBuf,
     },
+    /// `zebu server` of an earlier state.
+    Previous {
+        /// The executable.
+        program: PathBuf,
+    },
     /// The original.
     Java {
         /// The `java` executable.
@@ -83,6 +90,7 @@ impl Contestant {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Zebu { .. } => "zebu",
+            Self::Previous { .. } => "previous",
             Self::Java { .. } => "java",
             Self::Echo => "echo",
             Self::Durable => "durable",
@@ -97,7 +105,9 @@ impl Contestant {
     /// The command that starts it, for the record.
     pub(crate) fn describe(&self) -> String {
         match self {
-            Self::Zebu { program } => format!("{} server zoo.cfg", program.display()),
+            Self::Zebu { program } | Self::Previous { program } => {
+                format!("{} server zoo.cfg", program.display())
+            }
             Self::Java { java, classpath, options } => {
                 let options = options.join(" ");
                 format!("{} {options} -cp {classpath} {JAVA_MAIN} zoo.cfg", java.display())
@@ -162,7 +172,7 @@ impl Contestant {
                 };
                 (command, Some(jcmd))
             }
-            Self::Zebu { program } => {
+            Self::Zebu { program } | Self::Previous { program } => {
                 let mut command = Command::new(program);
                 command.arg("server").arg(&config);
                 (command, None)
@@ -294,8 +304,8 @@ impl Running {
         Some(mode == "leader")
     }
 
-    /// What a standalone server has logged since its start. A real server has to allow the words
-    /// `srvr` and `mntr`.
+    /// What a standalone server or a leader has logged since its start. A real server has to be
+    /// configured with [`LOGGED`].
     pub(crate) fn logged(&self) -> Option<Logged> {
         match &self.echo {
             Some(echo) => echo.logged(),
@@ -378,7 +388,7 @@ impl Drop for Running {
     }
 }
 
-/// The transactions and syncs of a standalone server by its answers to `srvr` and `mntr`.
+/// The transactions and syncs of a server by its answers to `srvr` and `mntr`.
 fn logged(srvr: &str, mntr: &str) -> Option<Logged> {
     let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;
     // The upper half of a zxid is the epoch, which stays.

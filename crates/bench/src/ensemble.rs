@@ -10,9 +10,9 @@ use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 
 use crate::compare::{Bout, START_LIMIT};
-use crate::contestant::Running;
-use crate::echo::EchoServer;
+use crate::contestant::{LOGGED, Running};
 pub(crate) use crate::echo::MEMBERS;
+use crate::echo::{EchoServer, Logged};
 use crate::process::Process;
 use crate::suite::{ROOT, client_of};
 
@@ -57,6 +57,7 @@ impl<'a> Ensemble<'a> {
             let role = if index < MEMBERS { "" } else { ":observer" };
             lines.push(format!("server.{}=127.0.0.1:{quorum}:{election}{role}", index + 1));
         }
+        lines.push(LOGGED.to_owned());
         lines.extend_from_slice(&bout.args.extra);
         let addresses = (0..count).map(address).collect();
         let members = (0..count).map(|_| None).collect();
@@ -213,6 +214,17 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// The leader.
+    pub(crate) fn leader(&self) -> anyhow::Result<Leader<'_>> {
+        match self {
+            Self::Real(ensemble) => {
+                let leader = ensemble.members[ensemble.leader()?].as_ref();
+                Ok(Leader::Real(leader.context("the leader is stopped")?))
+            }
+            Self::Bound([leader, ..]) => Ok(Leader::Bound(leader)),
+        }
+    }
+
     /// The processes, unless they are this one.
     pub(crate) fn processes(&self) -> Vec<Process> {
         match self {
@@ -232,6 +244,22 @@ impl<'a> Members<'a> {
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+/// The leader of three servers.
+pub(crate) enum Leader<'m> {
+    Real(&'m Running),
+    Bound(&'m EchoServer),
+}
+
+impl Leader<'_> {
+    /// What it has logged since its start.
+    pub(crate) fn logged(&self) -> Option<Logged> {
+        match self {
+            Self::Real(server) => server.logged(),
+            Self::Bound(server) => server.logged(),
         }
     }
 }

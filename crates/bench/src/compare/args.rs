@@ -21,6 +21,8 @@ const OBSERVERS_MAX: usize = 100;
 pub(super) enum ServerName {
     /// zebu server
     Zebu,
+    /// the executable of --previous: an earlier state of zebu, to see what a change gains
+    Previous,
     /// the original
     Java,
     /// the same as echo, but it makes durable what a server has to log: the bound of writes
@@ -112,7 +114,10 @@ impl Suite {
             | Self::Rejoin
             | Self::Moving => !contestant.is_bound(),
             // The original's HTTP server needs additional libraries.
-            Self::Admin | Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
+            Self::Admin => {
+                matches!(contestant, Contestant::Zebu { .. } | Contestant::Previous { .. })
+            }
+            Self::Protections => matches!(contestant, Contestant::Zebu { .. }),
             _ => true,
         }
     }
@@ -144,6 +149,9 @@ pub(crate) struct CompareArgs {
     /// The zebu executable [default: this one]
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
+    /// The zebu executable that takes part as `previous`
+    #[arg(long, value_name = "PATH")]
+    previous: Option<PathBuf>,
     /// The java executable [default: that of JAVA_HOME, or java]
     #[arg(long, value_name = "PATH")]
     java: Option<PathBuf>,
@@ -425,6 +433,10 @@ impl CompareArgs {
                     None => std::env::current_exe().context("find this executable")?,
                 },
             },
+            ServerName::Previous => match &self.previous {
+                Some(path) => Contestant::Previous { program: std::path::absolute(path)? },
+                None => bail!("--servers previous needs --previous PATH: the earlier executable"),
+            },
             ServerName::Java => Contestant::Java {
                 java: self.java.clone().unwrap_or_else(default_java),
                 classpath: match &self.java_classpath {
@@ -538,6 +550,17 @@ mod tests {
         assert!(none.starts_with("between 1 and"), "{none}");
         let sized = parse(&one).sized(Suite::Neighbours, Some(1000));
         assert_eq!((sized.listed, sized.count), (1000, 1_000_000));
+    }
+
+    #[test]
+    fn an_earlier_state_takes_part_under_its_own_name() {
+        let contestants = |line: &str| parse(line).contestants();
+        let error = contestants("--servers zebu,previous").unwrap_err().to_string();
+        assert!(error.contains("--previous PATH"), "{error}");
+        let both = contestants("--servers zebu,previous --previous /opt/zebu").unwrap();
+        assert_eq!(both.iter().map(Contestant::name).collect::<Vec<_>>(), ["zebu", "previous"]);
+        assert_eq!(both[1].describe(), "/opt/zebu server zoo.cfg");
+        assert!(!Suite::Protections.suits(&both[1]) && Suite::Writes.suits(&both[1]));
     }
 
     #[test]

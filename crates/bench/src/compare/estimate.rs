@@ -27,7 +27,7 @@ struct Pace {
 impl Pace {
     fn of(contestant: &Contestant) -> Self {
         match contestant {
-            Contestant::Zebu { .. } => Self {
+            Contestant::Zebu { .. } | Contestant::Previous { .. } => Self {
                 start: 0.2,
                 ensemble: 1.0,
                 creates: 150e3,

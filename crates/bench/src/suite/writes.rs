@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 
 use crate::board::{Better, Sheet};
 use crate::compare::Bout;
-use crate::contestant::Running;
+use crate::contestant::LOGGED;
+use crate::echo::Logged;
 use crate::ensemble::Members;
 use crate::load::{LoadSpec, Write, measure};
 use crate::process::Process;
 use crate::suite::{mixed_load, pipeline, warm_up};
 
-/// Lets a server tell what it has logged.
-const WORDS: &str = "4lw.commands.whitelist=srvr,mntr";
 /// Operations of a multi.
 const MULTI: usize = 5;
 
@@ -32,14 +31,17 @@ const KINDS: [(&str, u8, Write, usize); 8] = [
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) fn run(bout: &Bout<'_>, sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
-    let (running, _) = bout.start_with("/", &[WORDS.to_owned()])?;
+    let (running, _) = bout.start_with("/", &[LOGGED.to_owned()])?;
     let processes = running.process();
-    let (addresses, alone) = ([running.address], Some(&running));
-    measure_all(bout, sheet, "", &addresses, processes.as_slice(), alone)?;
+    let logged = || running.logged();
+    measure_all(bout, sheet, "", &[running.address], processes.as_slice(), &logged)?;
     running.stop()?;
     let members = Members::start(bout)?;
     let (addresses, processes) = (members.addresses(), members.processes());
-    measure_all(bout, sheet, "three servers: ", &addresses, &processes, None)?;
+    // Who leads stays the same unless a server fails.
+    let leader = members.leader()?;
+    let logged = || leader.logged();
+    measure_all(bout, sheet, "three servers: ", &addresses, &processes, &logged)?;
     members.stop()
 }
 
@@ -49,7 +51,7 @@ fn measure_all(
     prefix: &str,
     servers: &[SocketAddr],
     processes: &[Process],
-    alone: Option<&Running>,
+    logged: &dyn Fn() -> Option<Logged>,
 ) -> anyhow::Result<()> {
     warm_up(bout, servers, processes)?;
     for (name, read_percent, write, times) in KINDS {
@@ -62,9 +64,9 @@ fn measure_all(
                 let load = mixed_load(bout);
                 let spec =
                     LoadSpec { read_percent, write, connections, depth, value_bytes, ..load };
-                let before = alone.and_then(Running::logged);
+                let before = logged();
                 let result = measure(servers, processes, &spec)?;
-                let after = alone.and_then(Running::logged);
+                let after = logged();
                 let name = format!("{prefix}{name}, depth {depth}, {connections} conn");
                 pipeline::put(sheet, &name, &result);
                 if let Some((before, after)) = before.zip(after) {
