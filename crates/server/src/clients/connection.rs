@@ -19,7 +19,7 @@ use zebu_proto::request::ConnectRequest;
 use zebu_proto::{OpCode, SessionId, Xid};
 use zebu_replica::Input;
 use zebu_replica::auth::{Credentials, Refused};
-use zebu_transport::{Parked, READ_BYTES, Stream};
+use zebu_transport::{READ_BYTES, Stream};
 
 use crate::clients::access;
 use crate::clients::authentication;
@@ -73,27 +73,17 @@ pub struct Client {
     waits: Option<Instant>,
 }
 
-/// Serves a connection until it ends, or until a network worker other than `worker` takes it over,
-/// with the returned value.
-pub async fn serve(
-    mut client: Client,
-    mut stream: Stream,
-    worker: usize,
-) -> Option<(Client, Parked)> {
+/// Serves a connection until it ends, or until a network worker other than `worker` takes it over.
+/// Returns whether it goes on there.
+pub async fn serve(client: &mut Client, stream: &mut Stream, worker: usize) -> bool {
     let shared = client.shared.clone();
     let _guard = StopOnPanic::new(&shared, "a connection");
-    let end = match client.drive(&mut stream, worker).await {
+    let end = match client.drive(stream, worker).await {
         Ok(Turn::Over) => Ok(()),
-        Ok(Turn::Elsewhere) => {
-            if let Ok(parked) = stream.park() {
-                return Some((client, parked));
-            }
-            client.leave();
-            return None;
-        }
+        Ok(Turn::Elsewhere) => return true,
         Err(End::Word) => {
             if let Some(question) = client.question() {
-                four_letter_words::answer(&shared, &mut stream, question).await;
+                four_letter_words::answer(&shared, stream, question).await;
             }
             Ok(())
         }
@@ -119,7 +109,7 @@ pub async fn serve(
             );
         }
     }
-    None
+    false
 }
 
 impl Client {

@@ -493,12 +493,26 @@ fn go_on(begun: std::io::Result<Option<(Client, Stream)>>, workers: &Arc<[Worker
 }
 
 /// Serves a connection as the worker `me` until it ends or moves to another worker.
-async fn serve(client: Client, stream: Stream, workers: Arc<[Worker]>, me: usize) {
-    let moved = connection::serve(client, stream, me).await;
-    workers[me].loses();
-    if let Some((client, stream)) = moved {
-        let to = client.conn().side.worker.load(Ordering::Relaxed);
-        workers[to].hand(Arrival::Moved(Box::new(client), stream));
+#[allow(clippy::manual_async_fn, reason = "an async function would keep its arguments twice")]
+fn serve(
+    mut client: Client,
+    mut stream: Stream,
+    workers: Arc<[Worker]>,
+    me: usize,
+) -> impl Future<Output = ()> {
+    async move {
+        let goes_on = connection::serve(&mut client, &mut stream, me).await;
+        workers[me].loses();
+        if !goes_on {
+            return;
+        }
+        match stream.park() {
+            Ok(parked) => {
+                let to = client.conn().side.worker.load(Ordering::Relaxed);
+                workers[to].hand(Arrival::Moved(Box::new(client), parked));
+            }
+            Err(_) => client.leave(),
+        }
     }
 }
 
@@ -563,6 +577,16 @@ mod tests {
         };
         assert!((1..=3).contains(&waiting(Some(1))), "one, or a few more, as systems count");
         assert_eq!(waiting(None), 10);
+    }
+
+    #[test]
+    fn an_idle_connection_keeps_one_copy_of_its_state() {
+        fn size<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+            size_of::<F>()
+        }
+        let state = size_of::<Client>() + size_of::<Stream>();
+        let task = size(serve);
+        assert!(task < 2 * state + 256, "{task} bytes for a state of {state}");
     }
 
     #[test]
