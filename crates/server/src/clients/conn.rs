@@ -40,8 +40,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// The state of a connection that was just accepted. `wakes`: wakes the tasks of network workers;
-    /// `None` if none of them runs its task.
+    /// The state of a connection that was just accepted. `wakes`: wakes the tasks of network
+    /// workers; `None` if none of them runs its task.
     pub fn new(
         peer: SocketAddr,
         established_ms: i64,

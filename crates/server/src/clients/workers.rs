@@ -177,7 +177,8 @@ impl Worker {
 }
 
 impl Workers {
-    /// Starts the workers, one for each processor. `takes_turns`: whether an idle worker may run the replica.
+    /// Starts the workers, one for each processor. `takes_turns`: whether an idle worker may run
+    /// the replica.
     ///
     /// # Errors
     /// The system provides no further threads.
