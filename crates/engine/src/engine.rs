@@ -22,6 +22,7 @@ use crate::delivery::{Delivery, Kind, Notifier};
 use crate::events::AppliedTxn;
 use crate::extra_time::{ExtraTime, LATE_MIN};
 use crate::faults;
+use crate::few_sessions::FewSessions;
 use crate::greeting;
 use crate::journal::{Job, Order, Records};
 use crate::outbox::Outbox;
@@ -84,6 +85,7 @@ pub struct Engine<S> {
     extra_time: ExtraTime,
     peers_extra_time: ExtraTime,
     policy: SyncPolicy,
+    sessions: FewSessions,
     /// Whether the last digest compared differed from the one in the transaction.
     differs: bool,
     /// Whether clients are refused because the tree differs from the leader's.
@@ -118,6 +120,7 @@ impl<S: crate::Side> Engine<S> {
             extra_time: ExtraTime::default(),
             peers_extra_time: ExtraTime::default(),
             policy: SyncPolicy::default(),
+            sessions: FewSessions::default(),
             differs: false,
             is_doubted: false,
             flushed: None,
@@ -214,6 +217,7 @@ impl<S: crate::Side> Engine<S> {
                 self.policy.asked_by(request.conn);
             }
         }
+        common.inbox.set_few_sessions(self.sessions.begin(&inputs));
         world.takes(now, common, &inputs);
         let is_asked = |input: &Input| matches!(input, Input::Zab(zebu_zab::Input::Packet(_, it)) if it.kind == PacketKind::PING);
         let is_asked = self.is_member() && inputs.iter().any(is_asked);

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::faults;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, wait_for};
 use zebu_replica::Input;
 
@@ -12,6 +13,8 @@ use zebu_replica::Input;
 pub struct Inbox {
     waiting: Mutex<Waiting>,
     filled: Condvar,
+    /// Whether more than a few sessions cause the inputs.
+    has_many_sessions: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +71,19 @@ impl Inbox {
     pub fn push_sized(&self, inputs: &mut Vec<Input>, bytes: usize) {
         if !inputs.is_empty() {
             self.with_size(bytes, |waiting| add(waiting, inputs));
+        }
+    }
+
+    /// Whether few sessions cause the inputs, so that a thread may take the turn for those that it
+    /// adds.
+    pub fn has_few_sessions(&self) -> bool {
+        !self.has_many_sessions.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_few_sessions(&self, few: bool) {
+        // Hardly ever changed, and read by other threads: a store would take the line from them.
+        if self.has_few_sessions() != few {
+            self.has_many_sessions.store(!few, Ordering::Relaxed);
         }
     }
 

@@ -18,6 +18,7 @@ mod engine;
 mod events;
 mod extra_time;
 mod faults;
+mod few_sessions;
 mod greeting;
 mod inbox;
 pub mod journal;

@@ -2,7 +2,8 @@
 //! servers when it is idle, and the log's thread after a sync.
 //!
 //! A write in an ensemble passes through both threads several times. Without this module, each pass
-//! would have to wake the replica's thread.
+//! would have to wake the replica's thread. With more than a few sessions it does, because its turns
+//! then carry more requests.
 //!
 //! **Invariant:** a thread that adds an input without waking the replica's thread runs a turn
 //! afterwards, or wakes it. Checked by `tests/server/turns.rs` and `../engine/tests/threads.rs`.
@@ -54,7 +55,9 @@ pub fn hand_in(inbox: &Inbox, inputs: &mut Vec<Input>, bytes: usize) {
         return;
     }
     // A thread that may not keep inputs has none to process.
-    let keeps = bytes <= KEPT_BYTES_MAX && KEPT.with_borrow_mut(|kept| kept.keeps(inputs.len()));
+    let keeps = bytes <= KEPT_BYTES_MAX
+        && inbox.has_few_sessions()
+        && KEPT.with_borrow_mut(|kept| kept.keeps(inputs.len()));
     if keeps {
         inbox.push_quietly(inputs, bytes);
     } else {
@@ -80,6 +83,7 @@ pub fn carry_out(turns: &Turns, inbox: &Inbox) {
 /// to do.
 pub fn tell(turns: &Turns, inbox: &Inbox, input: Input, is_idle: bool) {
     let (waiting, bytes) = inbox.load();
+    let is_idle = is_idle && inbox.has_few_sessions();
     if is_idle && waiting < LEISURELY_MAX && bytes <= KEPT_BYTES_MAX {
         inbox.push_one_quietly(input);
         take(turns, inbox);
