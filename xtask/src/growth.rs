@@ -104,16 +104,6 @@ const CURVES: &[Curve] = &[
                 "time of a list, ms, median",
                 "get, 4,000 per second, beside 3 that list * children",
             ),
-            figure(
-                "p50 of reads beside the lists, times the quiet one",
-                "times the quiet latency",
-                "get, beside 3 that list * children, p50",
-            ),
-            figure(
-                "p99 of reads beside the lists, times the quiet one",
-                "times the quiet latency",
-                "get, beside 3 that list * children, p99",
-            ),
         ],
     },
     Curve {

@@ -129,7 +129,7 @@ pub static SETTINGS: &[Setting] = &[
     // Log and snapshots
     prop("preAllocSize", number(0, i64::MAX / 1024, "KiB"), "65536", "how much the log file grows at a time").group(STORAGE),
     prop("zebu.scrubInterval", Kind::Interval, "24", "time between two passes in which logs and snapshots are read again to find damage, in hours without a unit; 0: never").group(STORAGE),
-    prop("zebu.scrubRateInKb", number(1, i64::MAX / 1024, "KiB"), "4096", "how much a pass of zebu.scrubInterval reads per second").group(STORAGE),
+    prop("zebu.scrubRateInKb", number(1, i64::MAX / 1024, "KiB"), "2048", "how much a pass of zebu.scrubInterval reads per second").group(STORAGE),
     prop("zebu.shipRateInKb", number(1, i64::MAX / 1024, "KiB"), "32768", "how much of its files and snapshots the server sends per second to backups over HTTP, and of its logs to members that repair theirs, all together").group(STORAGE),
     prop("zebu.preAllocAdaptive", Kind::JavaBool, "false", "a new log file starts with 64 KiB and doubles, up to steps of preAllocSize; for small deployments").group(STORAGE),
     prop("snapCount", count(I32_MIN), "100000", "txns between snapshots, at least 2").group(STORAGE),
