@@ -2,8 +2,8 @@
 //! servers when it is idle, and the log's thread after a sync.
 //!
 //! A write in an ensemble passes through both threads several times. Without this module, each pass
-//! would have to wake the replica's thread. With more than a few sessions it does, because its turns
-//! then carry more requests.
+//! would have to wake the replica's thread. With more than a few sessions it does, because its
+//! turns then carry more requests.
 //!
 //! **Invariant:** a thread that adds an input without waking the replica's thread runs a turn
 //! afterwards, or wakes it. Checked by `tests/server/turns.rs` and `../engine/tests/threads.rs`.
