@@ -205,7 +205,8 @@ impl Settings {
     }
 
     /// Waits until the settings differ from the last result. The first call waits only while
-    /// readers are [held](Settings::hold).
+    /// readers are [held](Settings::hold). The future may be dropped and called again without
+    /// missing a change.
     ///
     /// # Errors
     /// The errors of reading, if repeated attempts failed; the session has ended.
@@ -227,7 +228,11 @@ impl Settings {
                 self.watches = None;
                 change?;
             }
-            match self.look().await? {
+            let (snapshot, watches) = self.look().await?;
+            // Not before everything is read: whoever drops this future meanwhile has seen nothing,
+            // and must not wait for the next change.
+            self.watches = Some(watches);
+            match snapshot {
                 Some(snapshot) if self.seen.as_ref() != Some(&snapshot) => {
                     self.seen = Some(snapshot.clone());
                     return Ok(snapshot);
@@ -239,8 +244,8 @@ impl Settings {
     }
 
     /// Reads all settings; `None` while readers must wait. Reads again if a writer changes
-    /// something meanwhile.
-    async fn look(&mut self) -> Result<Option<Snapshot>> {
+    /// something meanwhile. The watches are on what was read.
+    async fn look(&self) -> Result<(Option<Snapshot>, (Watch, Watch))> {
         loop {
             let read = || async {
                 let data = self.client.watch_data(&self.path);
@@ -249,9 +254,8 @@ impl Settings {
                 Ok((stat, names, (data, children)))
             };
             let (before, names, watches) = Retry::default().reads(read).await?;
-            self.watches = Some(watches);
             if names.iter().any(|name| name == INVALID) && !faults::reads_what_is_held() {
-                return Ok(None);
+                return Ok((None, watches));
             }
             let read = || async {
                 let reads: Vec<_> = names
@@ -275,7 +279,7 @@ impl Settings {
             let is_same = after
                 .is_some_and(|after| (after.mzxid, after.pzxid) == (before.mzxid, before.pzxid));
             if is_same || faults::reads_settings_one_by_one() {
-                return Ok(Some(Snapshot { version: before.version, values }));
+                return Ok((Some(Snapshot { version: before.version, values }), watches));
             }
         }
     }
