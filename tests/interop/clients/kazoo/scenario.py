@@ -4,6 +4,7 @@ usage: scenario.py host:port
 """
 
 import logging
+import os
 import sys
 import threading
 
@@ -372,3 +373,6 @@ def main():
 
 
 main()
+# The thread of a client that kazoo cannot stop would keep the interpreter for ever.
+sys.stdout.flush()
+os._exit(0)
