@@ -141,7 +141,7 @@ impl EchoServer {
         self.address
     }
 
-    /// What it has logged; `None` if it has no log, or shares its work with others.
+    /// What it has logged; `None` if it has no log, or follows.
     pub(crate) fn logged(&self) -> Option<Logged> {
         self.counts.as_ref().map(|counts| counts.logged())
     }
@@ -385,5 +385,16 @@ mod tests {
         let connect = |_| TcpStream::connect_timeout(&at, Duration::from_secs(5)).unwrap();
         let waiting: Vec<TcpStream> = (0..300).map(connect).collect();
         assert_eq!(waiting.len(), 300);
+    }
+
+    #[test]
+    fn a_leader_tells_what_it_has_logged() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = [1, 2, 3].map(|number| dir.path().join(number.to_string()));
+        let at = "127.0.0.1:0".parse().unwrap();
+        let servers = EchoServer::ensemble(at, &dirs).unwrap();
+        let logged = servers.each_ref().map(EchoServer::logged);
+        assert_eq!(logged, [Some(Logged { records: 0, syncs: 0 }), None, None]);
+        servers.iter().for_each(EchoServer::ask_to_stop);
     }
 }

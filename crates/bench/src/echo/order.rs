@@ -51,7 +51,8 @@ impl Order {
     pub(super) fn counts(&self) -> Option<Arc<Counts>> {
         match self {
             Self::Alone(alone) => Some(alone.journal.counts()),
-            Self::Free | Self::Leading(_) | Self::Following(_) => None,
+            Self::Leading(leader) => Some(leader.counts()),
+            Self::Free | Self::Following(_) => None,
         }
     }
 

@@ -13,11 +13,12 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token, Waker};
 
-use super::journal::Journal;
+use super::journal::{Counts, Journal};
 use super::order::Ticket;
 
 /// The first token of a link.
@@ -248,6 +249,11 @@ impl Leader {
 
     pub(super) fn add(&mut self, request: &[u8]) {
         put(&mut self.pending, request);
+    }
+
+    /// What it has logged.
+    pub(super) fn counts(&self) -> Arc<Counts> {
+        self.log.journal.counts()
     }
 
     pub(super) fn ticket(&self) -> Ticket {
